@@ -1,0 +1,218 @@
+//! [`Entry`]: a row in a queue, and what it claims.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{InputError, LockName};
+
+/// The name of one entry: 128 random bits, fresh for every acquisition and made before the first request.
+///
+/// Because the client names the entry, every verb can be repeated after a lost reply.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntryId(u128);
+
+impl EntryId {
+    /// An id from 128 bits that nobody else will draw.
+    #[must_use]
+    pub const fn new(bits: u128) -> Self {
+        Self(bits)
+    }
+}
+
+/// 32 lower-case hexadecimal digits.
+impl fmt::Display for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EntryId({self})")
+    }
+}
+
+/// Exactly what `Display` writes: 32 lower-case hexadecimal digits, nothing else.
+impl FromStr for EntryId {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        let digits = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        match u128::from_str_radix(text, 16) {
+            Ok(bits) if text.len() == 32 && text.bytes().all(digits) => Ok(Self(bits)),
+            _ => Err(InputError::EntryId),
+        }
+    }
+}
+
+/// What sort of lock a name is. A name has one kind while its queue is not empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// One holder.
+    Mutex,
+    /// Many readers or one writer.
+    RwLock,
+    /// So many permits, in portions.
+    Semaphore,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Mutex => "mutex",
+            Self::RwLock => "read-write lock",
+            Self::Semaphore => "semaphore",
+        })
+    }
+}
+
+/// What an entry asks for: so many permits of so many.
+///
+/// | lock | permits / limit |
+/// |---|---|
+/// | mutex | 1 / 1 |
+/// | reader | 1 / [`Claim::MAX`] |
+/// | writer | [`Claim::MAX`] / [`Claim::MAX`] |
+/// | semaphore, k of n | k / n |
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Claim {
+    kind: Kind,
+    permits: u32,
+    limit: u32,
+}
+
+impl Claim {
+    /// The largest limit, and what a writer takes: 2^31 − 1.
+    pub const MAX: u32 = i32::MAX as u32;
+
+    /// The only permit of a mutex.
+    #[must_use]
+    pub const fn mutex() -> Self {
+        Self { kind: Kind::Mutex, permits: 1, limit: 1 }
+    }
+
+    /// A reader of a read-write lock.
+    #[must_use]
+    pub const fn reader() -> Self {
+        Self { kind: Kind::RwLock, permits: 1, limit: Self::MAX }
+    }
+
+    /// The writer of a read-write lock.
+    #[must_use]
+    pub const fn writer() -> Self {
+        Self { kind: Kind::RwLock, permits: Self::MAX, limit: Self::MAX }
+    }
+
+    /// `permits` of a semaphore that has `limit` of them.
+    ///
+    /// # Errors
+    /// [`InputError`] if `limit` is 0 or above [`Claim::MAX`], or `permits` is 0 or more than `limit`.
+    pub const fn semaphore(permits: u32, limit: u32) -> Result<Self, InputError> {
+        if limit == 0 || limit > Self::MAX {
+            return Err(InputError::Limit { limit });
+        }
+        if permits == 0 || permits > limit {
+            return Err(InputError::Permits { permits, limit });
+        }
+        Ok(Self { kind: Kind::Semaphore, permits, limit })
+    }
+
+    /// The kind of lock.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// How many permits the entry asks for.
+    #[must_use]
+    pub const fn permits(&self) -> u32 {
+        self.permits
+    }
+
+    /// How many permits there are.
+    #[must_use]
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// Whether two claims can stand in one queue: the same kind, and the same limit.
+    #[must_use]
+    pub fn agrees_with(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.limit == other.limit
+    }
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::Mutex => f.write_str("mutex"),
+            Kind::RwLock if self.permits == self.limit => f.write_str("writer of a read-write lock"),
+            Kind::RwLock => f.write_str("reader of a read-write lock"),
+            Kind::Semaphore => write!(f, "{} of {} permits of a semaphore", self.permits, self.limit),
+        }
+    }
+}
+
+/// A row in a queue, as the client that made it knows it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Entry {
+    /// Whose queue it stands in.
+    pub name: LockName,
+    /// Which entry it is.
+    pub id: EntryId,
+    /// What it asks for.
+    pub claim: Claim,
+    /// How long it lives without being refreshed. Fixed for the life of the entry.
+    pub ttl: Duration,
+    /// Who it is, for people: shown by `queue`, never compared.
+    pub label: Option<String>,
+}
+
+impl Entry {
+    /// An entry without a label.
+    #[must_use]
+    pub const fn new(name: LockName, id: EntryId, claim: Claim, ttl: Duration) -> Self {
+        Self { name, id, claim, ttl, label: None }
+    }
+
+    /// The same entry with a label.
+    #[must_use]
+    pub fn with_label(mut self, label: Option<String>) -> Self {
+        self.label = label;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_id_is_read_back_as_it_was_written() {
+        for bits in [0, 1, u128::MAX, 0x0123_4567_89ab_cdef] {
+            let id = EntryId::new(bits);
+            assert_eq!(id.to_string().parse::<EntryId>().unwrap(), id);
+        }
+    }
+
+    #[test]
+    fn nothing_but_thirty_two_lower_case_digits_is_an_entry_id() {
+        let upper = "A".repeat(32);
+        let plus = format!("+{}", "1".repeat(31));
+        for text in ["", "1", &"0".repeat(31), &"0".repeat(33), &upper, &plus] {
+            assert!(text.parse::<EntryId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn permits_of_zero_or_above_the_limit_are_refused() {
+        assert!(Claim::semaphore(1, 1).is_ok());
+        assert!(Claim::semaphore(Claim::MAX, Claim::MAX).is_ok());
+        for (permits, limit) in [(0, 1), (2, 1), (u32::MAX, u32::MAX), (1, 0), (1, Claim::MAX + 1)] {
+            assert!(Claim::semaphore(permits, limit).is_err(), "{permits} of {limit}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! [`Guard`]: a lock that was granted.
+
+use std::{fmt, mem, sync::Arc, time::Duration};
+
+use crate::{
+    BackendError, Creates, EntryId, Error, FencingToken, Hold, HoldState, LockName, Lost, LostReason,
+    client::Client,
+};
+
+/// A lock that was granted. Dropping it releases the lock.
+///
+/// A guard is a claim with a deadline, not a fact: the keeper renews the lease behind it, and if that fails, the guard
+/// says so before anybody else can be admitted ([`lost`](Self::lost), [`is_held`](Self::is_held)). What must not be
+/// spoiled even by a process that was stopped in between should check [`token`](Self::token).
+///
+/// To drop it sends one message to the keeper: it needs no runtime, blocks nothing, and reports no error. Where it
+/// matters that the lock is free, use [`release`](Self::release).
+#[must_use = "dropping the guard releases the lock"]
+pub struct Guard {
+    client: Arc<Client>,
+    hold: Hold,
+    creates: Creates,
+    released: bool,
+}
+
+/// What became of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// The lock was held up to now, and is free.
+    Released,
+    /// The lock had been lost before; nothing was left to release, and nobody else's lock was touched.
+    AlreadyLost,
+}
+
+impl Guard {
+    pub(crate) fn new(client: Arc<Client>, hold: Hold, creates: Creates) -> Self {
+        Self { client, hold, creates, released: false }
+    }
+
+    /// The name of the lock.
+    #[must_use]
+    pub fn name(&self) -> &LockName {
+        self.hold.name()
+    }
+
+    /// The fencing token, fixed at the grant. Still there when the lock is lost.
+    #[must_use]
+    pub fn token(&self) -> FencingToken {
+        self.hold.token()
+    }
+
+    /// The entry that holds the lock, as `queue` shows it.
+    #[must_use]
+    pub fn entry_id(&self) -> EntryId {
+        self.hold.entry_id()
+    }
+
+    /// How long the lease lives without being renewed.
+    #[must_use]
+    pub fn ttl(&self) -> Duration {
+        self.hold.entry().ttl
+    }
+
+    /// Whether the lock is held at this moment, by the clock and not by what some task got round to. See
+    /// [`Hold::is_held`].
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.hold.is_held()
+    }
+
+    /// How long the lock may still be relied on if nothing more is heard from the store.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.hold.remaining()
+    }
+
+    /// What is known about the lock at this moment.
+    #[must_use]
+    pub fn state(&self) -> HoldState {
+        self.hold.state()
+    }
+
+    /// A future that is ready when the lock is lost: at its deadline at the latest, before anybody else can be admitted.
+    /// Cheap to clone, `'static`, and never ready after a release.
+    pub fn lost(&self) -> Lost {
+        self.hold.lost()
+    }
+
+    /// A view to hand to those who work under the lock: it tells all that the guard tells, and does not keep the lock.
+    #[must_use]
+    pub fn hold(&self) -> Hold {
+        self.hold.clone()
+    }
+
+    /// Renews the lease now, whether or not the keeper does, and says how long it may be relied on.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if the lock is lost. [`Error::Backend`] if the store did not answer: the lock is still held, until
+    /// [`remaining`](Self::remaining) is over.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The lease may have been extended without the guard knowing it, which delays others and nothing else.
+    pub async fn extend(&self) -> Result<Duration, Error> {
+        let renewed = if self.is_held() { self.client.renewals.renew_now(&self.hold).await } else { Ok(()) };
+        let name = self.name().clone();
+        match self.state() {
+            HoldState::Lost(reason) => Err(Error::Lost { name, reason }),
+            _ => match renewed {
+                Ok(()) => Ok(self.remaining()),
+                Err(source) => Err(Error::Backend { name, source }),
+            },
+        }
+    }
+
+    /// Gives the lock back, and says whether it had been held up to now.
+    ///
+    /// # Errors
+    /// [`Error::ReleaseUnconfirmed`] if the store did not confirm it within its time limit for a command. The keeper goes
+    /// on trying.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: the keeper finishes what was begun.
+    pub async fn release(mut self) -> Result<Release, Error> {
+        self.released = true;
+        if !self.end() {
+            return Ok(Release::AlreadyLost);
+        }
+        let free_by = self.hold.deadline() + self.ttl() / 50 + Duration::from_secs(1);
+        let entry = Arc::clone(self.hold.entry());
+        let left = self.client.cleanup.leave_now(&entry, self.creates, free_by).await;
+        left.map_err(|source: BackendError| Error::ReleaseUnconfirmed {
+            name: self.name().clone(),
+            free_by,
+            source,
+        })
+        .map(|departure| match departure {
+            crate::Departure::Left => Release::Released,
+            crate::Departure::Absent => Release::AlreadyLost,
+        })
+    }
+
+    /// Ends the hold. False if it was lost before, in which case its departure is seen to.
+    fn end(&self) -> bool {
+        let kept = self.client.renewals.end(self.entry_id());
+        let held = self.hold.end();
+        if kept && !held {
+            self.owe();
+        }
+        held
+    }
+
+    fn owe(&self) {
+        let free_by = self.client.keeper.now() + self.ttl();
+        self.client.cleanup.owe(Arc::clone(self.hold.entry()), self.creates, free_by);
+    }
+
+    pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
+        Error::Lost { name: self.name().clone(), reason }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !mem::replace(&mut self.released, true) && self.end() {
+            self.owe();
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("hold", &self.hold).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,125 @@
+//! [`Switchboard`]: hands hints to the entries that wait for them.
+
+use std::{
+    collections::BTreeMap,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+};
+
+use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use futures_core::Stream;
+
+use crate::{EntryId, Hint, Hints};
+
+/// Where a backend's one notification stream meets its many waiting entries.
+///
+/// Listen **before** the request that judges the standing is sent: then no hint falls between. Two listeners of one
+/// entry both get every hint, so that an old stream stays good while a new look is under way.
+#[derive(Clone, Debug, Default)]
+pub struct Switchboard {
+    lines: Arc<Mutex<Lines>>,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    next: u64,
+    // Ordered, so that a simulation wakes its waiters in the same order every time.
+    open: BTreeMap<(EntryId, u64), UnboundedSender<Hint>>,
+}
+
+impl Switchboard {
+    /// A stream of the hints for an entry from now on. Dropping it hangs up.
+    #[must_use]
+    pub fn listen(&self, entry: EntryId) -> Hints {
+        let (sender, hints) = unbounded();
+        let mut lines = self.lock();
+        lines.next += 1;
+        let line = (entry, lines.next);
+        lines.open.insert(line, sender);
+        drop(lines);
+        Box::pin(Listener { line, hints, switchboard: self.clone() })
+    }
+
+    /// Gives a hint to whoever listens for the entry.
+    pub fn send(&self, entry: EntryId, hint: Hint) {
+        let listeners: Vec<_> =
+            self.lock().open.range((entry, 0)..=(entry, u64::MAX)).map(|(_, s)| s.clone()).collect();
+        tell(listeners, hint);
+    }
+
+    /// Tells every waiter to look again: for a new subscription, behind which hints may have been missed.
+    pub fn changed_for_all(&self) {
+        let listeners: Vec<_> = self.lock().open.values().cloned().collect();
+        tell(listeners, Hint::Changed);
+    }
+
+    /// How many listeners there are.
+    #[must_use]
+    pub fn listeners(&self) -> usize {
+        self.lock().open.len()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Lines> {
+        // Nothing panics while the lines are held, and each change to them is whole.
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Outside of the lock: to send wakes a task, which is code of others.
+fn tell(listeners: Vec<UnboundedSender<Hint>>, hint: Hint) {
+    for sender in listeners {
+        // A listener that is being dropped needs no hint.
+        let _ = sender.unbounded_send(hint);
+    }
+}
+
+struct Listener {
+    line: (EntryId, u64),
+    hints: UnboundedReceiver<Hint>,
+    switchboard: Switchboard,
+}
+
+impl Stream for Listener {
+    type Item = Hint;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Hint>> {
+        Pin::new(&mut self.hints).poll_next(cx)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.switchboard.lock().open.remove(&self.line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{FutureExt, StreamExt};
+
+    use super::*;
+    use crate::FencingToken;
+
+    #[test]
+    fn both_listeners_of_an_entry_get_a_hint_and_others_get_none() {
+        let board = Switchboard::default();
+        let (mut old, mut new) = (board.listen(EntryId::new(1)), board.listen(EntryId::new(1)));
+        let mut other = board.listen(EntryId::new(2));
+        let hint = Hint::Admitted { token: FencingToken::new(7) };
+        board.send(EntryId::new(1), hint);
+        assert_eq!(old.next().now_or_never(), Some(Some(hint)));
+        assert_eq!(new.next().now_or_never(), Some(Some(hint)));
+        assert_eq!(other.next().now_or_never(), None);
+    }
+
+    #[test]
+    fn a_dropped_listener_leaves_nothing_behind() {
+        let board = Switchboard::default();
+        let one = board.listen(EntryId::new(1));
+        drop(board.listen(EntryId::new(1)));
+        assert_eq!(board.listeners(), 1);
+        drop(one);
+        assert_eq!(board.listeners(), 0);
+    }
+}

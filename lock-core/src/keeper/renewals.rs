@@ -1,0 +1,378 @@
+//! [`Renewals`]: every lease that one client keeps, when it is due, and what to do then.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use futures_util::StreamExt;
+use tokio::sync::Notify;
+
+use super::{Cleanup, Keeper, guarded};
+use crate::{
+    Backend, BackendError, BootTime, Creates, Entry, EntryId, Hold, Lease, LostReason, Renewal, hold::Proof,
+    telemetry,
+};
+
+/// Renewals that are due within this time of another may go along with it, if it is short against their ttl.
+const COMPANY: Duration = Duration::from_secs(1);
+
+/// At most so many leases go into one request, so that its answer is not late for all of them.
+const BATCH: usize = 256;
+
+/// The leases of one client: guards, which are renewed, and waiters, which are not (they renew themselves, by entering
+/// again). Each has a dead-man's timer: when its deadline passes, the keeper leaves for it.
+#[derive(Debug)]
+pub(crate) struct Renewals {
+    backend: Arc<dyn Backend>,
+    keeper: Keeper,
+    cleanup: Arc<Cleanup>,
+    book: Mutex<Book>,
+    wake: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct Book {
+    rows: HashMap<EntryId, Row>,
+    due: BTreeSet<(BootTime, EntryId)>,
+    /// When the task will look next without being woken.
+    parked_until: BootTime,
+    started: bool,
+}
+
+#[derive(Debug)]
+struct Row {
+    due: BootTime,
+    kept: Kept,
+}
+
+#[derive(Debug)]
+enum Kept {
+    Tenure(Tenure),
+    /// A waiter, whose future should have entered again before its place was lost.
+    Place {
+        entry: Arc<Entry>,
+        creates: Creates,
+    },
+}
+
+/// A lock that is held.
+#[derive(Clone, Debug)]
+pub(crate) struct Tenure {
+    pub(crate) hold: Hold,
+    pub(crate) creates: Creates,
+    pub(crate) renew: bool,
+}
+
+impl Tenure {
+    fn renews(&self) -> bool {
+        self.renew && !self.hold.is_at_max_hold()
+    }
+
+    /// The next renewal, a third of the ttl after the last proof was sent, or the deadline.
+    fn next_due(&self) -> BootTime {
+        let deadline = self.hold.deadline();
+        if self.renews() { deadline - self.hold.entry().ttl * 2 / 3 } else { deadline }
+    }
+}
+
+/// What is to be done for one row that is due.
+enum Work {
+    Renew(Tenure),
+    /// The lease ended, or the hold did: leave, so that others need not wait for the store to notice.
+    Leave(Arc<Entry>, Creates),
+}
+
+impl Renewals {
+    pub(crate) fn new(backend: Arc<dyn Backend>, keeper: Keeper, cleanup: Arc<Cleanup>) -> Arc<Self> {
+        let book = Book {
+            rows: HashMap::new(),
+            due: BTreeSet::new(),
+            parked_until: BootTime::FAR_FUTURE,
+            started: false,
+        };
+        Arc::new(Self { backend, keeper, cleanup, book: Mutex::new(book), wake: Arc::new(Notify::new()) })
+    }
+
+    /// Keeps a lock that was granted, until [`end`](Self::end).
+    pub(crate) fn keep(self: &Arc<Self>, tenure: Tenure) {
+        let due = tenure.next_due();
+        self.put(tenure.hold.entry_id(), due, Kept::Tenure(tenure));
+    }
+
+    /// Watches over a place in a queue whose lease is good until `valid_until`.
+    pub(crate) fn watch_place(self: &Arc<Self>, entry: Arc<Entry>, creates: Creates, valid_until: BootTime) {
+        self.put(entry.id, valid_until, Kept::Place { entry, creates });
+    }
+
+    /// Forgets a lease. False if it is not in the book: never kept, or its end was already seen to.
+    pub(crate) fn end(&self, id: EntryId) -> bool {
+        let mut book = self.lock();
+        let row = book.rows.remove(&id);
+        if let Some(row) = &row {
+            book.due.remove(&(row.due, id));
+        }
+        drop(book);
+        row.is_some()
+    }
+
+    /// The locks that are held now.
+    pub(crate) fn held(&self) -> Vec<Hold> {
+        let holds = |row: &Row| match &row.kept {
+            Kept::Tenure(tenure) => Some(tenure.hold.clone()),
+            Kept::Place { .. } => None,
+        };
+        let kept: Vec<_> = self.lock().rows.values().filter_map(holds).collect();
+        kept.into_iter().filter(Hold::is_held).collect()
+    }
+
+    /// Renews one lease now, on the caller's runtime.
+    pub(crate) async fn renew_now(&self, hold: &Hold) -> Result<(), BackendError> {
+        let lease = Lease { entry: Arc::clone(hold.entry()), token: hold.token() };
+        let answer = self.ask(std::slice::from_ref(&lease)).await.pop();
+        match answer.unwrap_or_else(|| Err(too_few(&*self.backend))) {
+            Ok(renewal) => {
+                self.settle(hold, renewal);
+                Ok(())
+            }
+            Err(error) => {
+                hold.suspect();
+                Err(error)
+            }
+        }
+    }
+
+    fn put(self: &Arc<Self>, id: EntryId, due: BootTime, kept: Kept) {
+        let mut book = self.lock();
+        if let Some(old) = book.rows.insert(id, Row { due, kept }) {
+            book.due.remove(&(old.due, id));
+        }
+        book.due.insert((due, id));
+        let wake = due < book.parked_until;
+        if wake {
+            book.parked_until = due;
+        }
+        let start = !std::mem::replace(&mut book.started, true);
+        drop(book);
+        if start {
+            self.start();
+        } else if wake {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Starts the two tasks of this client on the keeper. They end when nobody keeps the client.
+    fn start(self: &Arc<Self>) {
+        let (renewals, wake, keeper) = (Arc::downgrade(self), Arc::clone(&self.wake), self.keeper.clone());
+        self.keeper.spawn(async move {
+            while let Some(parked_until) = Self::upgrade(&renewals, Self::run_due) {
+                tokio::select! {
+                    () = wake.notified() => {}
+                    () = keeper.sleep_until(parked_until) => {}
+                }
+            }
+        });
+        let (renewals, mut alarms) = (Arc::downgrade(self), self.backend.alarms());
+        self.keeper.spawn(async move {
+            while let Some(id) = alarms.next().await {
+                if Self::upgrade(&renewals, |renewals| renewals.alarm(id)).is_none() {
+                    break;
+                }
+            }
+        });
+    }
+
+    fn upgrade<T>(renewals: &Weak<Self>, f: impl FnOnce(&Arc<Self>) -> T) -> Option<T> {
+        renewals.upgrade().as_ref().map(f)
+    }
+
+    /// The store says that this one may be lost: renew it now, which tells.
+    fn alarm(self: &Arc<Self>, id: EntryId) {
+        let tenure = match self.lock().rows.get(&id) {
+            Some(Row { kept: Kept::Tenure(tenure), .. }) => tenure.clone(),
+            _ => return,
+        };
+        let renewals = Arc::clone(self);
+        self.keeper.spawn(async move { renewals.renew_batch(vec![tenure]).await });
+    }
+
+    /// Does what is due, and says when to look again.
+    fn run_due(self: &Arc<Self>) -> BootTime {
+        let now = self.keeper.now();
+        let mut batches: BTreeMap<Duration, Vec<Tenure>> = BTreeMap::new();
+        let mut leaving = Vec::new();
+        let mut book = self.lock();
+        for id in Self::due_ids(&book, now) {
+            match Self::work(&mut book, id, now) {
+                Some(Work::Renew(tenure)) => batches.entry(tenure.hold.entry().ttl).or_default().push(tenure),
+                Some(Work::Leave(entry, creates)) => leaving.push((entry, creates)),
+                None => {}
+            }
+        }
+        let parked_until = book.due.first().map_or(BootTime::FAR_FUTURE, |(due, _)| *due);
+        book.parked_until = parked_until;
+        drop(book);
+        for (entry, creates) in leaving {
+            let free_by = now + entry.ttl;
+            self.cleanup.owe(entry, creates, free_by);
+        }
+        // One task for each batch: a slow store, or a class of long leases, never delays the others.
+        for batch in batches.into_values().flat_map(|class| chunks(class, BATCH)) {
+            let renewals = Arc::clone(self);
+            self.keeper.spawn(async move { renewals.renew_batch(batch).await });
+        }
+        parked_until
+    }
+
+    /// What is due, and those renewals that are due so soon that they can go along.
+    fn due_ids(book: &Book, now: BootTime) -> Vec<EntryId> {
+        let soon = book.due.range(..=(now + COMPANY, EntryId::new(u128::MAX)));
+        let goes = |&(due, id): &(BootTime, EntryId)| {
+            let along = |row: &Row| match &row.kept {
+                Kept::Tenure(tenure) => tenure.renews() && due.since(now) <= tenure.hold.entry().ttl / 30,
+                Kept::Place { .. } => false,
+            };
+            (due <= now || book.rows.get(&id).is_some_and(along)).then_some(id)
+        };
+        soon.filter_map(goes).collect()
+    }
+
+    /// What one due row needs. A tenure that goes on is put back with its next due time.
+    fn work(book: &mut Book, id: EntryId, now: BootTime) -> Option<Work> {
+        let row = book.rows.get_mut(&id)?;
+        book.due.remove(&(row.due, id));
+        let tenure = match &row.kept {
+            Kept::Tenure(tenure) if tenure.hold.is_held() => tenure.clone(),
+            _ => {
+                return match book.rows.remove(&id)?.kept {
+                    Kept::Tenure(tenure) => {
+                        Some(Work::Leave(Arc::clone(tenure.hold.entry()), tenure.creates))
+                    }
+                    Kept::Place { entry, creates } => Some(Work::Leave(entry, creates)),
+                };
+            }
+        };
+        let renew = tenure.renews();
+        // The answer of the renewal sets the next one; should its task be lost, this does.
+        let in_flight = if renew { now + 2 * try_limit(&tenure) } else { BootTime::FAR_FUTURE };
+        row.due = in_flight.min(tenure.hold.deadline());
+        let due = row.due;
+        book.due.insert((due, id));
+        renew.then_some(Work::Renew(tenure))
+    }
+
+    async fn renew_batch(self: Arc<Self>, batch: Vec<Tenure>) {
+        let Some(limit) = batch.iter().map(try_limit).min() else { return };
+        let leases: Vec<Lease> = batch
+            .iter()
+            .map(|t| Lease { entry: Arc::clone(t.hold.entry()), token: t.hold.token() })
+            .collect();
+        let sent = self.keeper.now();
+        let mut answers = tokio::select! {
+            answers = self.ask(&leases) => answers.into_iter(),
+            () = self.keeper.sleep_until(sent + limit) => Vec::new().into_iter(),
+        };
+        for tenure in &batch {
+            match answers.next() {
+                Some(Ok(renewal)) => {
+                    let proof = self.settle(&tenure.hold, renewal);
+                    if proof == Proof::Accepted {
+                        self.reschedule(tenure, tenure.next_due());
+                    }
+                }
+                answer => {
+                    if let Some(Err(error)) = answer {
+                        telemetry::store_away(tenure.hold.entry(), "renew", &error);
+                    }
+                    tenure.hold.suspect();
+                    self.reschedule(tenure, self.keeper.now() + retry_pause(tenure));
+                }
+            }
+        }
+    }
+
+    async fn ask(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        match guarded(self.backend.guarantees().store, self.backend.renew(leases)).await {
+            Ok(answers) => answers,
+            Err(error) => vec![Err(error)],
+        }
+    }
+
+    /// Takes note of an answer. A loss always arms a leave: the entry may still be there for the store.
+    fn settle(&self, hold: &Hold, renewal: Renewal) -> Proof {
+        let proof = match renewal {
+            Renewal::Renewed { valid_until } => hold.prove(valid_until),
+            Renewal::Lost => {
+                hold.lose(LostReason::Gone);
+                Proof::TooLate
+            }
+        };
+        if proof == Proof::TooLate {
+            let mut book = self.lock();
+            let row = book.rows.remove(&hold.entry_id());
+            if let Some(row) = &row {
+                book.due.remove(&(row.due, hold.entry_id()));
+            }
+            drop(book);
+            // Whoever takes the row out of the book sees to the departure.
+            if let Some(Row { kept: Kept::Tenure(tenure), .. }) = row {
+                let free_by = self.keeper.now() + hold.entry().ttl;
+                self.cleanup.owe(Arc::clone(hold.entry()), tenure.creates, free_by);
+            }
+        }
+        proof
+    }
+
+    /// Sets when a tenure that is still in the book is due next, at its deadline at the latest.
+    fn reschedule(&self, tenure: &Tenure, due: BootTime) {
+        let id = tenure.hold.entry_id();
+        let due = due.min(tenure.hold.deadline());
+        let mut book = self.lock();
+        let Some(row) = book.rows.get_mut(&id) else { return };
+        let old = std::mem::replace(&mut row.due, due);
+        book.due.remove(&(old, id));
+        book.due.insert((due, id));
+        let wake = due < book.parked_until;
+        if wake {
+            book.parked_until = due;
+        }
+        drop(book);
+        if wake {
+            self.wake.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Book> {
+        // Nothing panics while the book is held, and each change to it is whole.
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long one try may take: with this, three fit between the first and the deadline.
+fn try_limit(tenure: &Tenure) -> Duration {
+    tenure.hold.entry().ttl / 6
+}
+
+/// How long to wait after a failed try: short against the ttl, and not a flood where the store refuses at once.
+fn retry_pause(tenure: &Tenure) -> Duration {
+    (tenure.hold.entry().ttl / 20).clamp(Duration::from_millis(5), Duration::from_secs(1))
+}
+
+fn chunks(mut items: Vec<Tenure>, size: usize) -> Vec<Vec<Tenure>> {
+    let mut chunks = Vec::with_capacity(items.len().div_ceil(size));
+    while items.len() > size {
+        let rest = items.split_off(size);
+        chunks.push(std::mem::replace(&mut items, rest));
+    }
+    chunks.push(items);
+    chunks
+}
+
+fn too_few(backend: &dyn Backend) -> BackendError {
+    BackendError::new(
+        backend.guarantees().store,
+        crate::BackendErrorKind::Protocol,
+        "renew gave too few answers",
+    )
+}

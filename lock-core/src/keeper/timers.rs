@@ -1,0 +1,132 @@
+//! Timers on a [`Clock`] that counts suspend, awaited from any executor.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+
+use crate::{BootTime, Clock};
+
+/// The keeper's own timers stand still while the machine sleeps, so it looks at the clock at least this often.
+const SLICE: Duration = Duration::from_secs(1);
+
+pub(crate) struct Timers {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    wake: Notify,
+}
+
+struct State {
+    queue: BTreeMap<(BootTime, u64), Waker>,
+    next_key: u64,
+    /// When the keeper will look next without being woken.
+    parked_until: BootTime,
+}
+
+impl Timers {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        let state = State { queue: BTreeMap::new(), next_key: 0, parked_until: BootTime::FAR_FUTURE };
+        Self { clock, state: Mutex::new(state), wake: Notify::new() }
+    }
+
+    /// Fires timers for ever. One task of the keeper.
+    pub(crate) async fn drive(&self) {
+        loop {
+            match self.fire_due() {
+                None => self.wake.notified().await,
+                Some(slice) => tokio::select! {
+                    () = self.wake.notified() => {}
+                    () = tokio::time::sleep(slice) => {}
+                },
+            }
+        }
+    }
+
+    /// Wakes whoever is due, and says how long to park: `None` for as long as nobody asks.
+    fn fire_due(&self) -> Option<Duration> {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        let later = state.queue.split_off(&(now, u64::MAX));
+        let due = std::mem::replace(&mut state.queue, later);
+        let slice = state.queue.first_key_value().map(|((until, _), _)| until.since(now).min(SLICE));
+        state.parked_until = slice.map_or(BootTime::FAR_FUTURE, |slice| now + slice);
+        drop(state);
+        due.into_values().for_each(Waker::wake);
+        slice
+    }
+
+    fn register(&self, until: BootTime, key: Option<u64>, waker: &Waker) -> u64 {
+        let mut state = self.lock();
+        let key = key.unwrap_or_else(|| {
+            state.next_key += 1;
+            state.next_key
+        });
+        let replaced = state.queue.insert((until, key), waker.clone());
+        let wake = until < state.parked_until;
+        if wake {
+            // The keeper is on its way; nobody else needs to call it for a later timer.
+            state.parked_until = until;
+        }
+        drop(state);
+        // Only now: to drop a waker may drop a task, and with it other timers.
+        drop(replaced);
+        if wake {
+            self.wake.notify_one();
+        }
+        key
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while the state is held, and each change to it is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ready at an instant of the keeper's clock. See [`Keeper::sleep_until`](super::Keeper::sleep_until).
+#[must_use = "a future does nothing unless it is polled"]
+pub struct Sleep {
+    timers: Arc<Timers>,
+    until: BootTime,
+    key: Option<u64>,
+}
+
+impl Sleep {
+    pub(super) fn new(timers: Arc<Timers>, until: BootTime) -> Self {
+        Self { timers, until, key: None }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.timers.clock.now() >= self.until {
+            return Poll::Ready(());
+        }
+        let key = self.timers.register(self.until, self.key, cx.waker());
+        self.key = Some(key);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            let waker = self.timers.lock().queue.remove(&(self.until, key));
+            drop(waker);
+        }
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep").field("until", &self.until).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,90 @@
+//! Distributed locks that tell the truth.
+//!
+//! **Every lock is a queue of leases.** To take a lock is to stand in its queue with a lease; you hold it while the
+//! permits you ask for, added to those ahead of you, fit the limit. A waiter is a holder that is not admitted yet.
+//!
+//! This crate has what all backends share: the traits, the rule of admission, the wait engine, the keeper, and the
+//! [`Memory`] backend. A service depends on the `distlock` crate, which adds the backends behind feature flags.
+//!
+//! ```
+//! use std::time::Duration;
+//! use lock_core::{AcquireOptions, DistributedLock, Locks, Memory};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let locks = Locks::new(Memory::new());
+//! let lock = locks.mutex("invoices/42")?;
+//!
+//! let guard = lock.acquire_with(&AcquireOptions::new().wait(Duration::from_secs(5))).await?;
+//! // Send the token along with every write: a store that refuses older ones is safe even from a paused holder.
+//! println!("held for {:?} more, token {}", guard.remaining(), guard.token());
+//! tokio::select! {
+//!     reason = guard.lost() => eprintln!("stop: {reason}"),
+//!     () = async { /* the work */ } => {}
+//! }
+//! guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Where to look
+//!
+//! | for | see |
+//! |---|---|
+//! | taking locks | [`Locks`], [`DistributedLock`], [`AcquireOptions`], [`Guard`] |
+//! | what holds on which store | [`Guarantees`] |
+//! | writing a backend | [`Backend`], [`Operator`], [`Switchboard`] |
+//! | what is traced | [`telemetry`] |
+//! | time, threads and randomness | [`Clock`], [`Keeper`], [`Entropy`] |
+
+pub mod admission;
+mod backend;
+mod client;
+mod clock;
+mod entropy;
+mod entry;
+mod error;
+mod guarantees;
+mod guard;
+mod hints;
+mod hold;
+mod keeper;
+mod lock;
+mod locks;
+mod memory;
+mod mutex;
+mod name;
+mod operator;
+mod options;
+mod place;
+mod rwlock;
+mod semaphore;
+pub mod telemetry;
+mod token;
+mod wait;
+
+pub use self::{
+    backend::{
+        Alarms, Backend, Creates, Departure, Hint, Hints, Holder, Lease, MAX_TTL, MIN_TTL, Renewal, Standing,
+        Step, WaitMode,
+    },
+    clock::{BootTime, Clock, SystemClock, margin, valid_until},
+    entropy::{Entropy, SystemEntropy},
+    entry::{Claim, Entry, EntryId, Kind},
+    error::{BackendError, BackendErrorKind, Error, InputError},
+    guarantees::Guarantees,
+    guard::{Guard, Release},
+    hints::Switchboard,
+    hold::{Hold, HoldState, Lost, LostReason},
+    keeper::{Keeper, Sleep},
+    lock::{DistributedLock, Lock},
+    locks::{CloseError, Locks},
+    memory::Memory,
+    mutex::Mutex,
+    name::{LockName, NameError},
+    operator::{Diagnosis, Operator, QueueRow},
+    options::{AcquireOptions, BackOff, LookAgain, Outage},
+    rwlock::RwLock,
+    semaphore::Semaphore,
+    token::FencingToken,
+};

@@ -1,0 +1,202 @@
+//! [`DistributedLock`]: what users hold, whatever kind of lock it is.
+
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+};
+
+use async_trait::async_trait;
+
+use crate::{AcquireOptions, Claim, Error, Guard, Hold, LockName, QueueRow, client::Client, wait};
+
+/// A lock that can be taken: a mutex, one side of a read-write lock, or some permits of a semaphore.
+///
+/// Object-safe: keep an `Arc<dyn DistributedLock>` where the kind does not matter.
+///
+/// ```
+/// use std::sync::Arc;
+/// use lock_core::{DistributedLock, Locks, Memory};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lock_core::Error> {
+/// let locks = Locks::new(Memory::new());
+/// let lock: Arc<dyn DistributedLock> = Arc::new(locks.mutex("invoices/42")?);
+/// let guard = lock.acquire().await?;
+/// println!("write with token {}", guard.token());
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[async_trait]
+pub trait DistributedLock: fmt::Debug + Send + Sync {
+    /// The name of what is protected.
+    fn name(&self) -> &LockName;
+
+    /// The options that [`acquire`](Self::acquire) and [`try_acquire`](Self::try_acquire) use.
+    fn options(&self) -> &AcquireOptions;
+
+    /// Takes the lock, waiting for it as `options` say. First come, first served.
+    ///
+    /// # Errors
+    /// [`Error::WaitTimeout`] when `wait` has passed; [`Error::Backend`] when the store is away and the options do not say
+    /// to wait for it; [`Error::ClaimMismatch`] when the name is in use as another kind of lock; [`Error::Input`] for an
+    /// option out of range; [`Error::TooSlow`], [`Error::Closed`], [`Error::Forked`].
+    ///
+    /// # Cancel safety
+    /// Can be dropped at any point. The place in the queue is lost, and the keeper removes what is left of it.
+    async fn acquire_with(&self, options: &AcquireOptions) -> Result<Guard, Error>;
+
+    /// Takes the lock if it is free now, and gives `None` if it is not, or if others wait for it.
+    ///
+    /// # Errors
+    /// Like [`acquire_with`](Self::acquire_with), without the timeout. A try whose outcome is not known is repeated or
+    /// reported as an error, never as `None`.
+    ///
+    /// # Cancel safety
+    /// Can be dropped at any point; the keeper removes what is left.
+    async fn try_acquire_with(&self, options: &AcquireOptions) -> Result<Option<Guard>, Error>;
+
+    /// The queue as it is now: holders first, then those who wait.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if the store cannot be asked.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it only reads.
+    async fn queue(&self) -> Result<Vec<QueueRow>, Error>;
+
+    /// [`acquire_with`](Self::acquire_with) the options of this lock.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// As there.
+    async fn acquire(&self) -> Result<Guard, Error> {
+        self.acquire_with(self.options()).await
+    }
+
+    /// [`try_acquire_with`](Self::try_acquire_with) the options of this lock.
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Cancel safety
+    /// As there.
+    async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
+        self.try_acquire_with(self.options()).await
+    }
+
+    /// Who holds the lock now: the first of them, if there are several.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if the store cannot be asked.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it only reads.
+    async fn holder(&self) -> Result<Option<QueueRow>, Error> {
+        Ok(self.queue().await?.into_iter().find(|row| row.admitted))
+    }
+
+    /// Takes the lock, runs `body` under it, and releases it.
+    ///
+    /// If the lock is lost, the body is dropped where it awaits next, and the answer is [`Error::Lost`]; the same if the
+    /// lock turns out to be lost when the body ends. If the body panics, the lock is released by the unwinding, and the
+    /// panic goes on; with `panic = "abort"` it stays taken until its ttl ends.
+    ///
+    /// ```
+    /// use lock_core::{DistributedLock, Locks, Memory};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_core::Error> {
+    /// let locks = Locks::new(Memory::new());
+    /// let token = locks.mutex("job")?.run(|hold| async move { hold.token() }).await?;
+    /// # assert!(token.get() > 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`acquire`](Self::acquire), and [`Error::Lost`]. A release that is not confirmed is left to the keeper.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops the body and releases the lock.
+    async fn run<T, F, B>(&self, body: B) -> Result<T, Error>
+    where
+        Self: Sized,
+        T: Send,
+        F: Future<Output = T> + Send,
+        B: FnOnce(Hold) -> F + Send,
+    {
+        let guard = self.acquire().await?;
+        let mut lost = pin!(guard.lost());
+        let mut work = pin!(body(guard.hold()));
+        // Loss is looked at first: a body that is ready all the time must not outrun it.
+        let done = poll_fn(|cx| match lost.as_mut().poll(cx) {
+            Poll::Ready(reason) => Poll::Ready(Err(guard.lost_error(reason))),
+            Poll::Pending => work.as_mut().poll(cx).map(Ok),
+        })
+        .await?;
+        if let crate::HoldState::Lost(reason) = guard.state() {
+            return Err(guard.lost_error(reason));
+        }
+        // The work was done under the lock, whatever becomes of the release: the keeper goes on with it.
+        let _ = guard.release().await;
+        Ok(done)
+    }
+}
+
+/// One way of holding a name: a side of a read-write lock, or some permits of a semaphore.
+#[derive(Clone, Debug)]
+pub struct Lock {
+    client: Arc<Client>,
+    name: LockName,
+    claim: Claim,
+    options: AcquireOptions,
+}
+
+impl Lock {
+    pub(crate) fn new(client: Arc<Client>, name: LockName, claim: Claim, options: AcquireOptions) -> Self {
+        Self { client, name, claim, options }
+    }
+
+    /// The same lock with options of its own.
+    #[must_use]
+    pub fn with_options(mut self, options: AcquireOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// What it asks for.
+    #[must_use]
+    pub fn claim(&self) -> Claim {
+        self.claim
+    }
+}
+
+#[async_trait]
+impl DistributedLock for Lock {
+    fn name(&self) -> &LockName {
+        &self.name
+    }
+
+    fn options(&self) -> &AcquireOptions {
+        &self.options
+    }
+
+    async fn acquire_with(&self, options: &AcquireOptions) -> Result<Guard, Error> {
+        wait::acquire(&self.client, &self.name, self.claim, options).await
+    }
+
+    async fn try_acquire_with(&self, options: &AcquireOptions) -> Result<Option<Guard>, Error> {
+        wait::try_acquire(&self.client, &self.name, self.claim, options).await
+    }
+
+    async fn queue(&self) -> Result<Vec<QueueRow>, Error> {
+        let rows = self.client.backend.queue(&self.name).await;
+        rows.map_err(|source| Error::from_backend(&self.name, self.claim, source))
+    }
+}

@@ -1,0 +1,179 @@
+//! [`Locks`]: a backend, and the locks on it.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::{
+    AcquireOptions, Backend, BootTime, Entropy, Error, Guarantees, Keeper, LockName, Mutex, Operator, RwLock,
+    Semaphore, SystemEntropy, client::Client,
+};
+
+/// A backend with the keeper that serves it: where locks come from. Cheap to clone.
+///
+/// ```
+/// use lock_core::{DistributedLock, Locks, Memory};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let locks = Locks::new(Memory::new());
+/// let guard = locks.mutex("report")?.acquire().await?;
+/// assert!(guard.is_held());
+/// guard.release().await?;
+/// locks.close(std::time::Duration::from_secs(5)).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Locks {
+    client: Arc<Client>,
+    options: AcquireOptions,
+}
+
+impl Locks {
+    /// Locks on a backend, served by the keeper of the process.
+    ///
+    /// # Panics
+    /// Like `std::thread::spawn`, if the keeper's thread cannot be started.
+    #[must_use]
+    pub fn new(backend: impl Backend) -> Self {
+        Self::with(Arc::new(backend), Keeper::shared(), Arc::new(SystemEntropy))
+    }
+
+    /// Locks on a backend, with a keeper and a source of randomness of one's own: for simulations, and for tests with
+    /// several clients in one process.
+    #[must_use]
+    pub fn with(backend: Arc<dyn Backend>, keeper: Keeper, entropy: Arc<dyn Entropy>) -> Self {
+        Self { client: Arc::new(Client::new(backend, keeper, entropy)), options: AcquireOptions::default() }
+    }
+
+    /// The same locks with other options for whatever is made from now on.
+    #[must_use]
+    pub fn with_options(mut self, options: AcquireOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// A mutex.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if the name is empty or too long.
+    pub fn mutex(&self, name: impl AsRef<str>) -> Result<Mutex, Error> {
+        Ok(Mutex::new(Arc::clone(&self.client), LockName::new(name)?, self.options.clone()))
+    }
+
+    /// A read-write lock.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if the name is empty or too long.
+    pub fn rwlock(&self, name: impl AsRef<str>) -> Result<RwLock, Error> {
+        Ok(RwLock::new(Arc::clone(&self.client), LockName::new(name)?, self.options.clone()))
+    }
+
+    /// A semaphore of `limit` permits.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if the name is empty or too long, or the limit is 0 or above [`Claim::MAX`](crate::Claim::MAX).
+    pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Result<Semaphore, Error> {
+        Semaphore::new(Arc::clone(&self.client), LockName::new(name)?, limit, self.options.clone())
+    }
+
+    /// The store, for people and tools: queues, names, force-release, diagnosis.
+    #[must_use]
+    pub fn operator(&self) -> &dyn Operator {
+        &*self.client.backend
+    }
+
+    /// What the store promises.
+    #[must_use]
+    pub fn guarantees(&self) -> &Guarantees {
+        self.client.backend.guarantees()
+    }
+
+    /// Takes no more locks, waits until everything that dropped guards and futures left behind is cleaned up, for
+    /// `within` at the most, and says what could not be confirmed.
+    ///
+    /// Guards that are still held are not taken away: they are named in the error. A process that exits without this may
+    /// leave a lock behind until its ttl ends.
+    ///
+    /// # Errors
+    /// [`CloseError`] names what is still held, and what is not confirmed to be free.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: the clean-up goes on. It can be called again.
+    pub async fn close(&self, within: Duration) -> Result<(), CloseError> {
+        self.client.close();
+        let Client { keeper, cleanup, .. } = &*self.client;
+        tokio::select! {
+            () = cleanup.settled() => {}
+            () = keeper.sleep_until(keeper.now() + within) => {}
+        }
+        self.closed()
+    }
+
+    /// Like [`close`](Self::close), for a thread without a runtime. It blocks.
+    ///
+    /// # Errors
+    /// [`CloseError`] names what is still held, and what is not confirmed to be free.
+    pub fn close_blocking(&self, within: Duration) -> Result<(), CloseError> {
+        self.client.close();
+        let (done, settled) = std::sync::mpsc::channel();
+        let cleanup = Arc::clone(&self.client.cleanup);
+        self.client.keeper.spawn(async move {
+            cleanup.settled().await;
+            // Nobody listens any more when the time was up first.
+            let _ = done.send(());
+        });
+        // Either way the debts that are left tell what happened.
+        let _ = settled.recv_timeout(within);
+        self.closed()
+    }
+
+    fn closed(&self) -> Result<(), CloseError> {
+        let held = self.client.renewals.held().iter().map(|hold| hold.name().clone()).collect();
+        let unconfirmed =
+            self.client.cleanup.debts().into_iter().map(|debt| (debt.name, debt.free_by)).collect();
+        let error = CloseError { held, unconfirmed };
+        if error.held.is_empty() && error.unconfirmed.is_empty() { Ok(()) } else { Err(error) }
+    }
+}
+
+/// What [`Locks::close`] could not bring to an end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub struct CloseError {
+    /// Locks whose guards are still held.
+    pub held: Vec<LockName>,
+    /// Locks that are not confirmed to be free, and when their leases end on the store's own account.
+    pub unconfirmed: Vec<(LockName, BootTime)>,
+}
+
+impl fmt::Display for CloseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |f: &mut fmt::Formatter<'_>, names: &mut dyn Iterator<Item = &LockName>| {
+            const SHOWN: usize = 5;
+            for (i, name) in names.enumerate() {
+                match i {
+                    0 => write!(f, " `{name}`")?,
+                    SHOWN => return f.write_str(", …"),
+                    _ => write!(f, ", `{name}`")?,
+                }
+            }
+            Ok(())
+        };
+        if !self.held.is_empty() {
+            write!(f, "{} still held, release their guards:", self.held.len())?;
+            names(f, &mut self.held.iter())?;
+        }
+        if !self.held.is_empty() && !self.unconfirmed.is_empty() {
+            f.write_str("; ")?;
+        }
+        if !self.unconfirmed.is_empty() {
+            write!(
+                f,
+                "{} not confirmed to be free, at the latest when their leases end:",
+                self.unconfirmed.len()
+            )?;
+            names(f, &mut self.unconfirmed.iter().map(|(name, _)| name))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,240 @@
+//! [`Memory`]: locks within one process. The reference that other backends are measured against.
+
+mod queue;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures_channel::mpsc::{UnboundedSender, unbounded};
+
+use self::queue::{Look, Queue};
+use crate::{
+    Alarms, Backend, BackendError, BackendErrorKind, BootTime, Clock, Creates, Departure, Diagnosis, Entry,
+    EntryId, FencingToken, Guarantees, Hint, Holder, Lease, LockName, Operator, QueueRow, Renewal, Standing,
+    Step, Switchboard, SystemClock, WaitMode, valid_until,
+};
+
+/// How long a late create finds the door closed behind an entry that left while it was in doubt.
+const DOOR_CLOSED: Duration = Duration::from_secs(60);
+
+/// A store in the memory of this process. Clones share it.
+///
+/// It needs no server and loses everything with the process. Use it for tests, and where one process is all there is.
+#[derive(Clone)]
+pub struct Memory(Arc<Store>);
+
+struct Store {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    hints: Switchboard,
+}
+
+#[derive(Default)]
+struct State {
+    queues: BTreeMap<LockName, Queue>,
+    /// The last token that was minted, for any name: so none is ever minted twice, whatever becomes of a queue.
+    last_token: u64,
+    /// Entries that left while a create was in doubt, and until when they may not come back.
+    closed_doors: BTreeMap<EntryId, BootTime>,
+    alarms: Vec<UnboundedSender<EntryId>>,
+}
+
+impl Memory {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_clock(Arc::new(SystemClock))
+    }
+
+    /// An empty store that reckons its leases on `clock`.
+    #[must_use]
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        Self(Arc::new(Store { clock, state: Mutex::default(), hints: Switchboard::default() }))
+    }
+
+    /// Runs one verb on one queue: the dead are dropped before, all who now fit are admitted and hinted behind.
+    fn on_queue<T>(&self, name: &LockName, verb: impl FnOnce(&mut State, &mut Queue, BootTime) -> T) -> T {
+        let mut state = self.lock();
+        let now = self.0.clock.now();
+        let mut queue = state.queues.remove(name).unwrap_or_default();
+        queue.drop_dead(now);
+        let result = verb(&mut state, &mut queue, now);
+        let admitted = queue.admit();
+        if !queue.is_empty() {
+            state.queues.insert(name.clone(), queue);
+        }
+        drop(state);
+        for (entry, token) in admitted {
+            self.0.hints.send(entry, Hint::Admitted { token });
+        }
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while the state is held, and each change to it is whole.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn mint(&mut self) -> FencingToken {
+        self.last_token += 1;
+        FencingToken::new(self.last_token)
+    }
+
+    /// Whether the entry left for good while a create of it was in doubt.
+    fn is_closed_to(&mut self, id: EntryId, now: BootTime) -> bool {
+        self.closed_doors.retain(|_, until| *until > now);
+        self.closed_doors.contains_key(&id)
+    }
+}
+
+#[async_trait]
+impl Backend for Memory {
+    async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
+        let sent = self.0.clock.now();
+        let hints = self.0.hints.listen(entry.id);
+        let look = self.on_queue(&entry.name, |state, queue, now| {
+            let known = queue.token(entry.id);
+            match step {
+                Step::Again(token) if known != Some(token) => return Ok(Look::Gone),
+                Step::Create if known.is_none() => {
+                    if state.is_closed_to(entry.id, now) {
+                        return Ok(Look::Gone);
+                    }
+                    queue.check(entry.claim)?;
+                    if wait == WaitMode::Try && !queue.has_room(entry.claim) {
+                        return Ok(Look::Busy);
+                    }
+                    queue.push(entry.clone(), state.mint());
+                }
+                _ => {}
+            }
+            queue.refresh(entry.id, now);
+            queue.admit_quietly(entry.id);
+            Ok(queue.look(entry.id))
+        });
+        let valid_until = valid_until(sent, entry.ttl, entry.ttl);
+        look.map(|look| match look {
+            Look::Admitted { token } => Standing::Admitted { token, valid_until },
+            Look::Waiting { token, ahead, holder, look_again } => {
+                let holder = Some(Holder::Ours { label: holder });
+                Standing::Waiting { token, valid_until, ahead, holder, look_again, hints }
+            }
+            Look::Busy => Standing::Busy,
+            Look::Gone => Standing::Gone,
+        })
+    }
+
+    async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        let sent = self.0.clock.now();
+        let renew = |lease: &Lease| {
+            let renewed = self.on_queue(&lease.entry.name, |_, queue, now| {
+                let known = queue.token(lease.entry.id) == Some(lease.token);
+                if known {
+                    queue.refresh(lease.entry.id, now);
+                }
+                known
+            });
+            let valid_until = valid_until(sent, lease.entry.ttl, lease.entry.ttl);
+            Ok(if renewed { Renewal::Renewed { valid_until } } else { Renewal::Lost })
+        };
+        leases.iter().map(renew).collect()
+    }
+
+    async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
+        Ok(self.on_queue(&entry.name, |state, queue, now| {
+            if creates == Creates::InDoubt {
+                state.closed_doors.insert(entry.id, now + entry.ttl.max(DOOR_CLOSED));
+            }
+            queue.remove(entry.id)
+        }))
+    }
+
+    fn alarms(&self) -> Alarms {
+        let (sender, alarms) = unbounded();
+        let mut state = self.lock();
+        state.alarms.retain(|sender| !sender.is_closed());
+        state.alarms.push(sender);
+        Box::pin(alarms)
+    }
+
+    fn guarantees(&self) -> &Guarantees {
+        &GUARANTEES
+    }
+}
+
+#[async_trait]
+impl Operator for Memory {
+    async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
+        Ok(self.on_queue(name, |_, queue, now| queue.rows(now)))
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
+        let now = self.0.clock.now();
+        let mut state = self.lock();
+        state.queues.retain(|_, queue| {
+            queue.drop_dead(now);
+            !queue.is_empty()
+        });
+        Ok(state.queues.keys().filter(|name| name.as_str().starts_with(prefix)).cloned().collect())
+    }
+
+    async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
+        let departure = self.on_queue(name, |_, queue, _| queue.remove(entry));
+        let alarms = self.lock().alarms.clone();
+        for alarm in alarms {
+            // A client that is gone needs no alarm.
+            let _ = alarm.unbounded_send(entry);
+        }
+        Ok(departure)
+    }
+
+    async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
+        let mut diagnosis = Diagnosis::default();
+        diagnosis.facts.push(("store", "memory of this process".to_owned()));
+        diagnosis.facts.push(("queues", self.lock().queues.len().to_string()));
+        Ok(diagnosis)
+    }
+}
+
+static GUARANTEES: Guarantees = Guarantees {
+    store: "memory",
+    exclusive_while: "always, within the process: client and store read one clock",
+    overlap_when: "the holder acts after `is_held` and beyond its deadline",
+    tokens: "grow for ever within the process; start over with it",
+    freed_after_death: "a dropped guard: at once; a leaked one: never while the keeper renews it, unless `max_hold` is set",
+    fairness: "first come, first served",
+    foreign_clients: "none",
+    shared_leases: false,
+};
+
+impl Queue {
+    fn check(&self, claim: crate::Claim) -> Result<(), BackendError> {
+        match self.claim() {
+            Some(found) if !found.agrees_with(&claim) => {
+                let (found_kind, found_limit) = (found.kind(), found.limit());
+                let kind = BackendErrorKind::ClaimMismatch { found_kind, found_limit };
+                Err(BackendError::new("memory", kind, format!("the queue is that of a {found}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("clock", &self.0.clock).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,277 @@
+//! [`AcquireOptions`]: how long to wait, how long to hold, and what to do when the store is away.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{InputError, MAX_TTL, MIN_TTL};
+
+/// How a lock is waited for and held.
+///
+/// All durations are written for people in files and variables (`30s`, `1m 30s`, `250ms`); an option that is left out
+/// has its default, one that is unknown is an error.
+///
+/// ```
+/// use std::time::Duration;
+/// use lock_core::AcquireOptions;
+///
+/// let options = AcquireOptions::new().ttl(Duration::from_secs(10)).wait(Duration::from_secs(5)).label("web-1");
+/// let same: AcquireOptions = serde_json::from_str(r#"{ "ttl": "10s", "wait": "5s", "label": "web-1" }"#)?;
+/// assert_eq!(options, same);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct AcquireOptions {
+    /// How long the lease lives without being renewed. Default 30 s; 100 ms to 24 h. A store that grants only longer
+    /// ones grants a longer one, which [`Guard::ttl`](crate::Guard::ttl) shows.
+    #[serde(with = "humantime_serde")]
+    pub ttl: Duration,
+    /// How long to wait for the lock at the most. Default: for ever. Zero asks once.
+    #[serde(with = "humantime_serde")]
+    pub wait: Option<Duration>,
+    /// Whether the keeper renews the lease, at a third of the ttl. Default: yes. Without it the lease really ends at
+    /// its ttl.
+    pub renew: bool,
+    /// How long the lock may be held at the most, renewals included. Default: no bound. At least 100 ms. It bounds the
+    /// harm of a stuck holder: at its end the lock counts as lost, and is left.
+    #[serde(with = "humantime_serde")]
+    pub max_hold: Option<Duration>,
+    /// What to do when the store is away. Default: [`Outage::Fail`] before the queue was entered, [`Outage::Wait`]
+    /// once queued.
+    pub outage: Option<Outage>,
+    /// How long to wait between tries while the store is away.
+    pub back_off: BackOff,
+    /// The least and the most time between two looks at the queue while no hint comes.
+    pub look_again: LookAgain,
+    /// Who this is, for people who look at the queue: at most [`AcquireOptions::MAX_LABEL`] bytes.
+    pub label: Option<String>,
+}
+
+/// What to do when the store is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outage {
+    /// Give an error. A request that may have been carried out is first repeated once.
+    Fail,
+    /// Try again, with [`BackOff`], until it is back or `wait` has passed.
+    Wait,
+}
+
+/// Pauses that double from `least` to `most`, each shortened by a random part of up to a half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BackOff {
+    /// The first pause. Default 50 ms; 1 ms to 1 h.
+    #[serde(with = "humantime_serde")]
+    pub least: Duration,
+    /// The longest pause. Default 2 s; `least` to 1 h.
+    #[serde(with = "humantime_serde")]
+    pub most: Duration,
+}
+
+/// Bounds for the time between two looks at the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LookAgain {
+    /// The least. Default 10 ms; 1 ms to 1 h. It protects the store from a waiter that is told to look at once again
+    /// and again.
+    #[serde(with = "humantime_serde")]
+    pub least: Duration,
+    /// The most. Default 1 h, which leaves it to a third of the ttl, the bound that always holds; `least` to 1 h.
+    #[serde(with = "humantime_serde")]
+    pub most: Duration,
+}
+
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const LEAST_PAUSE: Duration = Duration::from_millis(1);
+
+impl AcquireOptions {
+    /// The longest label in bytes.
+    pub const MAX_LABEL: usize = 256;
+
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`ttl`](Self::ttl).
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Sets [`wait`](Self::wait).
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// Sets [`renew`](Self::renew).
+    #[must_use]
+    pub fn renew(mut self, renew: bool) -> Self {
+        self.renew = renew;
+        self
+    }
+
+    /// Sets [`max_hold`](Self::max_hold).
+    #[must_use]
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Sets [`outage`](Self::outage).
+    #[must_use]
+    pub fn outage(mut self, outage: Outage) -> Self {
+        self.outage = Some(outage);
+        self
+    }
+
+    /// Sets [`back_off`](Self::back_off).
+    #[must_use]
+    pub fn back_off(mut self, least: Duration, most: Duration) -> Self {
+        self.back_off = BackOff { least, most };
+        self
+    }
+
+    /// Sets [`look_again`](Self::look_again).
+    #[must_use]
+    pub fn look_again(mut self, least: Duration, most: Duration) -> Self {
+        self.look_again = LookAgain { least, most };
+        self
+    }
+
+    /// Sets [`label`](Self::label).
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// Checks every option. Every acquisition does it first; a service can do it when it reads its settings.
+    ///
+    /// # Errors
+    /// [`InputError`] names the first option that is out of its range, and the range.
+    pub fn validate(&self) -> Result<(), InputError> {
+        within("ttl", self.ttl, MIN_TTL, MAX_TTL)?;
+        if let Some(max_hold) = self.max_hold {
+            within("max_hold", max_hold, MIN_TTL, Duration::MAX)?;
+        }
+        within("back_off.least", self.back_off.least, LEAST_PAUSE, HOUR)?;
+        within("back_off.most", self.back_off.most, self.back_off.least, HOUR)?;
+        within("look_again.least", self.look_again.least, LEAST_PAUSE, HOUR)?;
+        within("look_again.most", self.look_again.most, self.look_again.least, HOUR)?;
+        match &self.label {
+            Some(label) if label.len() > Self::MAX_LABEL => Err(InputError::Label { len: label.len() }),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn within(option: &'static str, given: Duration, least: Duration, most: Duration) -> Result<(), InputError> {
+    if (least..=most).contains(&given) {
+        Ok(())
+    } else {
+        Err(InputError::Duration { option, given, least, most })
+    }
+}
+
+impl Default for AcquireOptions {
+    fn default() -> Self {
+        Self {
+            ttl: Duration::from_secs(30),
+            wait: None,
+            renew: true,
+            max_hold: None,
+            outage: None,
+            back_off: BackOff::default(),
+            look_again: LookAgain::default(),
+            label: None,
+        }
+    }
+}
+
+impl Default for BackOff {
+    fn default() -> Self {
+        Self { least: Duration::from_millis(50), most: Duration::from_secs(2) }
+    }
+}
+
+impl BackOff {
+    /// The pause after `failures` failures in a row (the first is 1), with `random` bits for the jitter.
+    pub(crate) fn pause(&self, failures: u32, random: u64) -> Duration {
+        let doublings = failures.saturating_sub(1).min(31);
+        let full = self.least.saturating_mul(1 << doublings).min(self.most);
+        // Up to a half less, so that clients which failed together do not come back together.
+        let jitter = (full / 2).mul_f64(f64::from((random >> 32) as u32) / f64::from(u32::MAX));
+        full.saturating_sub(jitter)
+    }
+}
+
+impl Default for LookAgain {
+    fn default() -> Self {
+        Self { least: Duration::from_millis(10), most: HOUR }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid() {
+        assert_eq!(AcquireOptions::new().validate(), Ok(()));
+    }
+
+    #[test]
+    fn an_option_out_of_range_is_named_with_its_range() {
+        let error = AcquireOptions::new().ttl(Duration::from_millis(99)).validate().unwrap_err();
+        assert_eq!(error.to_string(), "`ttl` cannot be 99ms; use 100ms to 86400s");
+        let huge = Duration::MAX;
+        for options in [
+            AcquireOptions::new().ttl(huge),
+            AcquireOptions::new().max_hold(Duration::ZERO),
+            AcquireOptions::new().back_off(Duration::ZERO, huge),
+            AcquireOptions::new().back_off(Duration::from_secs(2), Duration::from_secs(1)),
+            AcquireOptions::new().look_again(Duration::ZERO, Duration::from_secs(1)),
+            AcquireOptions::new().look_again(Duration::from_secs(1), huge),
+        ] {
+            assert!(matches!(options.validate(), Err(InputError::Duration { .. })), "{options:?}");
+        }
+        let label = AcquireOptions::new().label("x".repeat(257));
+        assert_eq!(label.validate(), Err(InputError::Label { len: 257 }));
+    }
+
+    #[test]
+    fn an_unknown_option_and_a_duration_without_a_unit_are_refused() {
+        for bad in
+            [r#"{ "tll": "10s" }"#, r#"{ "ttl": "10" }"#, r#"{ "ttl": 10 }"#, r#"{ "outage": "maybe" }"#]
+        {
+            assert!(serde_json::from_str::<AcquireOptions>(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_pause_stays_between_half_of_its_doubling_and_the_most(failures in 0..u32::MAX, random: u64) {
+            let back_off = BackOff::default();
+            let pause = back_off.pause(failures, random);
+            prop_assert!(pause <= back_off.most && pause >= back_off.least / 2);
+        }
+
+        #[test]
+        fn options_are_read_back_as_they_were_written(ttl in 0..u32::MAX, wait: Option<u32>, renew: bool) {
+            let mut options = AcquireOptions::new().ttl(Duration::from_millis(ttl.into())).renew(renew);
+            options.wait = wait.map(|ms| Duration::from_millis(ms.into()));
+            let text = serde_json::to_string(&options).unwrap();
+            prop_assert_eq!(serde_json::from_str::<AcquireOptions>(&text).unwrap(), options);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! [`Place`]: an entry on its way through a queue. Dropping it leaves the queue.
+
+use std::sync::Arc;
+
+use crate::{
+    AcquireOptions, BackendError, BootTime, Claim, Creates, Entry, FencingToken, Guard, Hold, LockName,
+    Standing, Step, WaitMode,
+    client::Client,
+    keeper::{Tenure, guarded},
+};
+
+/// What one acquisition has in the store, as far as it knows. Whatever happens to the future that owns it, its drop sees
+/// to it that nothing stays behind.
+pub(crate) struct Place {
+    client: Arc<Client>,
+    entry: Arc<Entry>,
+    /// The life that was answered last.
+    token: Option<FencingToken>,
+    /// A creating request of this entry was not answered, and may still arrive.
+    in_doubt: bool,
+    /// A request is on its way, or was dropped on its way.
+    in_flight: bool,
+    /// Until when the entry can be in the store, as counted from the last request.
+    free_by: BootTime,
+}
+
+impl Place {
+    pub(crate) fn new(client: &Arc<Client>, name: &LockName, claim: Claim, options: &AcquireOptions) -> Self {
+        let entry =
+            Entry::new(name.clone(), client.fresh_id(), claim, options.ttl).with_label(options.label.clone());
+        let free_by = client.keeper.now();
+        let client = Arc::clone(client);
+        Self { client, entry: Arc::new(entry), token: None, in_doubt: false, in_flight: false, free_by }
+    }
+
+    pub(crate) fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    /// Enters the queue, or looks again from the place taken.
+    ///
+    /// # Cancel safety
+    /// The request may have been carried out; the drop of the place sees to it.
+    pub(crate) async fn enter(&mut self, mode: WaitMode) -> Result<Standing, BackendError> {
+        let step = self.token.map_or(Step::Create, Step::Again);
+        self.free_by = self.client.keeper.now() + self.entry.ttl;
+        self.in_flight = true;
+        let backend = &self.client.backend;
+        let answer = guarded(backend.guarantees().store, backend.enter(&self.entry, step, mode)).await;
+        let answer = answer.and_then(|answer| answer);
+        self.in_flight = false;
+        match &answer {
+            Ok(Standing::Admitted { token, .. }) => self.token = Some(*token),
+            Ok(Standing::Waiting { token, valid_until, .. }) => {
+                self.token = Some(*token);
+                self.client.renewals.watch_place(Arc::clone(&self.entry), self.creates(), *valid_until);
+            }
+            Ok(Standing::Busy | Standing::Gone) => self.token = None,
+            Err(error) => self.in_doubt |= step == Step::Create && !error.is_unsent(),
+        }
+        answer
+    }
+
+    /// Starts over with an entry of another id, at the end of the queue.
+    pub(crate) fn start_over(&mut self) {
+        self.abandon();
+        let mut entry = Entry::clone(&self.entry);
+        entry.id = self.client.fresh_id();
+        self.entry = Arc::new(entry);
+    }
+
+    /// Turns the place into a guard. `None` if its lease does not last: then nothing is held.
+    pub(crate) fn grant(mut self, valid_until: BootTime, options: &AcquireOptions) -> Result<Guard, Self> {
+        let Some(token) = self.token.filter(|_| self.client.keeper.now() < valid_until) else {
+            return Err(self);
+        };
+        let clock = Arc::clone(self.client.keeper.clock());
+        let hold = Hold::new(Arc::clone(&self.entry), token, clock, valid_until, options.max_hold);
+        let tenure = Tenure { hold, creates: self.creates(), renew: options.renew };
+        self.client.renewals.keep(tenure.clone());
+        // From here on the guard sees to the departure.
+        self.token = None;
+        self.in_doubt = false;
+        Ok(Guard::new(Arc::clone(&self.client), tenure.hold, tenure.creates))
+    }
+
+    fn creates(&self) -> Creates {
+        if self.in_doubt || (self.in_flight && self.token.is_none()) {
+            Creates::InDoubt
+        } else {
+            Creates::Answered
+        }
+    }
+
+    /// Leaves whatever may be in the store to the keeper.
+    fn abandon(&mut self) {
+        if self.token.is_some() || self.in_doubt || self.in_flight {
+            self.client.renewals.end(self.entry.id);
+            self.client.cleanup.owe(Arc::clone(&self.entry), self.creates(), self.free_by);
+        }
+        self.token = None;
+        self.in_doubt = false;
+        self.in_flight = false;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}

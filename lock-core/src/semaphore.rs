@@ -1,0 +1,52 @@
+//! [`Semaphore`]: so many permits, in portions.
+
+use std::sync::Arc;
+
+use crate::{AcquireOptions, Claim, Error, Lock, LockName, client::Client};
+
+/// A number of permits that are taken in portions. Made by [`Locks::semaphore`](crate::Locks::semaphore).
+///
+/// First come, first served: a large portion at the head of the queue is not passed by small ones. Everybody has to name
+/// the same limit while the semaphore is in use.
+///
+/// ```
+/// use lock_core::{DistributedLock, Locks, Memory};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lock_core::Error> {
+/// let api = Locks::new(Memory::new()).semaphore("api-calls", 8)?;
+/// let three = api.permits(3)?.acquire().await?;
+/// assert!(api.permits(6)?.try_acquire().await?.is_none());
+/// # drop(three);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Semaphore {
+    client: Arc<Client>,
+    name: LockName,
+    limit: u32,
+    options: AcquireOptions,
+}
+
+impl Semaphore {
+    pub(crate) fn new(
+        client: Arc<Client>,
+        name: LockName,
+        limit: u32,
+        options: AcquireOptions,
+    ) -> Result<Self, Error> {
+        // A portion of one is right exactly if the limit is.
+        Claim::semaphore(1, limit)?;
+        Ok(Self { client, name, limit, options })
+    }
+
+    /// A portion of `permits`, all or none.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if it is 0 or more than the limit.
+    pub fn permits(&self, permits: u32) -> Result<Lock, Error> {
+        let claim = Claim::semaphore(permits, self.limit)?;
+        Ok(Lock::new(Arc::clone(&self.client), self.name.clone(), claim, self.options.clone()))
+    }
+}

@@ -1,0 +1,263 @@
+//! The wait engine: enter; then on every hint or timer tick, enter again.
+//!
+//! Hints are about speed only. Looking again on a timer is already correct, and there is always a timer: the time that
+//! the store names, a third of the waiter's own ttl (which also keeps its lease alive), and the end of `wait`.
+
+use std::{future::Future, pin::pin, sync::Arc, task::Poll, time::Duration};
+
+use futures_util::{StreamExt, future::poll_fn};
+use tracing::Instrument;
+
+use crate::{
+    AcquireOptions, BackendError, BootTime, Claim, Error, FencingToken, Guard, Hint, Hints, Holder, Keeper,
+    LockName, Outage, Standing, WaitMode, client::Client, place::Place, telemetry,
+};
+
+/// So many grants that come after their own lease has ended are bad luck; one more is a ttl that is too short.
+const TOO_SLOW: u32 = 3;
+
+/// Takes the lock, waiting for it as the options say.
+pub(crate) async fn acquire(
+    client: &Arc<Client>,
+    name: &LockName,
+    claim: Claim,
+    options: &AcquireOptions,
+) -> Result<Guard, Error> {
+    let mode = if options.wait == Some(Duration::ZERO) { WaitMode::Try } else { WaitMode::Queue };
+    let (started, granted) = begin(client, name, claim, options, mode).await?;
+    granted.ok_or_else(|| {
+        let waited = client.keeper.now().since(started);
+        Error::WaitTimeout { name: name.clone(), waited, ahead: None, holder: None }
+    })
+}
+
+/// Takes the lock if it is free.
+pub(crate) async fn try_acquire(
+    client: &Arc<Client>,
+    name: &LockName,
+    claim: Claim,
+    options: &AcquireOptions,
+) -> Result<Option<Guard>, Error> {
+    begin(client, name, claim, options, WaitMode::Try).await.map(|(_, granted)| granted)
+}
+
+async fn begin(
+    client: &Arc<Client>,
+    name: &LockName,
+    claim: Claim,
+    options: &AcquireOptions,
+    mode: WaitMode,
+) -> Result<(BootTime, Option<Guard>), Error> {
+    options.validate()?;
+    client.check_open(name)?;
+    let started = client.keeper.now();
+    let give_up = match mode {
+        WaitMode::Queue => options.wait.map(|wait| started + wait),
+        // One question; the store's time limit for a command bounds it.
+        WaitMode::Try => None,
+    };
+    let span = telemetry::acquire_span(name, claim);
+    let waiting = Waiting {
+        client,
+        options,
+        mode,
+        started,
+        give_up,
+        queued: false,
+        failures: 0,
+        too_slow: 0,
+        seen: None,
+        listening: None,
+    };
+    let place = Place::new(client, name, claim, options);
+    let granted = waiting.run(place).instrument(span.clone()).await?;
+    span.record("waited_ms", telemetry::millis(client.keeper.now().since(started)));
+    if let Some(guard) = &granted {
+        span.record("entry", tracing::field::display(guard.entry_id()));
+        span.record("token", guard.token().get());
+    }
+    Ok((started, granted))
+}
+
+/// One acquisition on its way.
+struct Waiting<'a> {
+    client: &'a Arc<Client>,
+    options: &'a AcquireOptions,
+    mode: WaitMode,
+    started: BootTime,
+    give_up: Option<BootTime>,
+    /// Whether the store has ever answered that we stand in the queue.
+    queued: bool,
+    /// Errors in a row.
+    failures: u32,
+    /// Grants in a row that came after the end of their own lease.
+    too_slow: u32,
+    /// What was ahead when the queue was last seen.
+    seen: Option<(u64, Option<Holder>)>,
+    /// What the last answered look left to listen to.
+    listening: Option<Listening>,
+}
+
+struct Listening {
+    token: FencingToken,
+    valid_until: BootTime,
+    hints: Option<Hints>,
+}
+
+/// Why a pause ended.
+enum Woken {
+    /// The store made us the holder, and the lease lasts.
+    Granted(BootTime),
+    LookAgain,
+    GiveUp,
+}
+
+impl Waiting<'_> {
+    async fn run(mut self, mut place: Place) -> Result<Option<Guard>, Error> {
+        loop {
+            let sent = self.client.keeper.now();
+            let Some(answer) = until(&self.client.keeper, self.give_up, place.enter(self.mode)).await else {
+                return Err(self.timed_out(&place));
+            };
+            let look_at = match answer {
+                Ok(Standing::Admitted { valid_until, .. }) => match self.take(place, valid_until)? {
+                    Ok(guard) => return Ok(Some(guard)),
+                    Err(late) => {
+                        place = late;
+                        continue;
+                    }
+                },
+                Ok(Standing::Waiting { token, valid_until, ahead, holder, look_again, hints }) => {
+                    self.queued = true;
+                    self.failures = 0;
+                    self.seen = Some((ahead, holder));
+                    self.listening = Some(Listening { token, valid_until, hints: Some(hints) });
+                    self.next_look(sent, look_again)
+                }
+                Ok(Standing::Busy) => return Ok(None),
+                Ok(Standing::Gone) => {
+                    telemetry::place_lost(place.entry());
+                    self.listening = None;
+                    place.start_over();
+                    continue;
+                }
+                Err(error) => self.after_failure(&place, error)?,
+            };
+            match self.pause(look_at).await {
+                Woken::Granted(valid_until) => match self.take(place, valid_until)? {
+                    Ok(guard) => return Ok(Some(guard)),
+                    Err(late) => place = late,
+                },
+                Woken::LookAgain => {}
+                Woken::GiveUp => return Err(self.timed_out(&place)),
+            }
+        }
+    }
+
+    /// When to look again after an answer to a request sent at `sent`: never later than a third of the ttl after it, or
+    /// the place would be lost.
+    fn next_look(&self, sent: BootTime, asked: BootTime) -> BootTime {
+        let bounds = &self.options.look_again;
+        let now = self.client.keeper.now();
+        asked.max(now + bounds.least).min(now + bounds.most).min(sent + self.options.ttl / 3)
+    }
+
+    /// A grant is taken only while its deadline is ahead; otherwise the place comes back.
+    fn take(&mut self, place: Place, valid_until: BootTime) -> Result<Result<Guard, Place>, Error> {
+        let name = place.entry().name.clone();
+        match place.grant(valid_until, self.options) {
+            Ok(guard) => Ok(Ok(guard)),
+            Err(place) => {
+                self.too_slow += 1;
+                self.listening = None;
+                if self.too_slow > TOO_SLOW {
+                    return Err(Error::TooSlow { name, ttl: self.options.ttl });
+                }
+                Ok(Err(place))
+            }
+        }
+    }
+
+    /// When to try again after an error, or the error if it is not for us to wait.
+    fn after_failure(&mut self, place: &Place, error: BackendError) -> Result<BootTime, Error> {
+        let entry = place.entry();
+        self.failures += 1;
+        let outage = match self.options.outage {
+            Some(outage) => outage,
+            None if self.queued => Outage::Wait,
+            None => Outage::Fail,
+        };
+        let patient = outage == Outage::Wait && self.mode == WaitMode::Queue;
+        let again = if patient {
+            if self.queued { error.can_be_mended() } else { error.is_transient() }
+        } else {
+            // What may have been carried out is asked once more: the same entry gets the same answer. A store that did
+            // not answer in time has had its time.
+            let timed_out = *error.kind() == crate::BackendErrorKind::TimedOut;
+            self.failures == 1 && error.is_transient() && !error.is_unsent() && !timed_out
+        };
+        if !again {
+            return Err(Error::from_backend(&entry.name, entry.claim, error));
+        }
+        telemetry::store_away(entry, "enter", &error);
+        let now = self.client.keeper.now();
+        if !patient {
+            return Ok(now);
+        }
+        Ok(now + self.options.back_off.pause(self.failures, self.client.entropy.bits() as u64))
+    }
+
+    /// Waits for a hint, until `look_at` at the latest.
+    async fn pause(&mut self, look_at: BootTime) -> Woken {
+        let keeper = &self.client.keeper;
+        let mut timer =
+            pin!(keeper.sleep_until(self.give_up.map_or(look_at, |give_up| give_up.min(look_at))));
+        let near = self.options.ttl / 3;
+        let (client, listening) = (self.client, &mut self.listening);
+        let woken = poll_fn(|cx| {
+            if let Some(Listening { token, valid_until, hints }) = listening {
+                match hints.as_mut().map_or(Poll::Pending, |hints| hints.poll_next_unpin(cx)) {
+                    // A lease that is about to end is refreshed before it is relied on.
+                    Poll::Ready(Some(Hint::Admitted { token: granted }))
+                        if granted == *token && client.keeper.now() + near < *valid_until =>
+                    {
+                        return Poll::Ready(Woken::Granted(*valid_until));
+                    }
+                    Poll::Ready(Some(_)) => return Poll::Ready(Woken::LookAgain),
+                    Poll::Ready(None) => *hints = None,
+                    Poll::Pending => {}
+                }
+            }
+            timer.as_mut().poll(cx).map(|()| Woken::LookAgain)
+        })
+        .await;
+        match woken {
+            Woken::LookAgain if self.give_up.is_some_and(|give_up| self.client.keeper.now() >= give_up) => {
+                Woken::GiveUp
+            }
+            woken => woken,
+        }
+    }
+
+    fn timed_out(&self, place: &Place) -> Error {
+        let (ahead, holder) = self.seen.clone().map_or((None, None), |(ahead, holder)| (Some(ahead), holder));
+        let waited = self.client.keeper.now().since(self.started);
+        Error::WaitTimeout { name: place.entry().name.clone(), waited, ahead, holder }
+    }
+}
+
+/// Runs a request until it is answered, or there is no time left to wait for the answer.
+async fn until<T>(
+    keeper: &Keeper,
+    give_up: Option<BootTime>,
+    request: impl Future<Output = T> + Send,
+) -> Option<T> {
+    let Some(give_up) = give_up else { return Some(request.await) };
+    let mut request = pin!(request);
+    let mut timer = pin!(keeper.sleep_until(give_up));
+    poll_fn(|cx| match request.as_mut().poll(cx) {
+        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        Poll::Pending => timer.as_mut().poll(cx).map(|()| None),
+    })
+    .await
+}

@@ -84,6 +84,8 @@ pub enum Standing {
     Admitted {
         /// Minted when the entry was created.
         token: FencingToken,
+        /// The ttl that the store granted: that of the entry, or a longer one if the store has none so short.
+        ttl: Duration,
         /// Until when the holder may rely on it: see [`valid_until`](crate::valid_until).
         valid_until: BootTime,
     },
@@ -91,6 +93,8 @@ pub enum Standing {
     Waiting {
         /// Minted when the entry was created.
         token: FencingToken,
+        /// The ttl that the store granted.
+        ttl: Duration,
         /// Until when the place is kept without being refreshed.
         valid_until: BootTime,
         /// How many entries stand ahead, holders included. For people: the dead among them may be counted.
@@ -111,9 +115,12 @@ pub enum Standing {
 impl fmt::Debug for Standing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Admitted { token, valid_until } => {
-                f.debug_struct("Admitted").field("token", token).field("valid_until", valid_until).finish()
-            }
+            Self::Admitted { token, ttl, valid_until } => f
+                .debug_struct("Admitted")
+                .field("token", token)
+                .field("ttl", ttl)
+                .field("valid_until", valid_until)
+                .finish(),
             Self::Waiting { token, ahead, look_again, .. } => f
                 .debug_struct("Waiting")
                 .field("token", token)

@@ -29,13 +29,16 @@ impl Client {
 
     /// Whether locks can be taken here and now.
     pub(crate) fn check_open(&self, name: &LockName) -> Result<(), Error> {
-        if self.keeper.is_forked() {
-            return Err(Error::Forked { name: name.clone() });
-        }
+        self.check_fork(name)?;
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::Closed { name: name.clone() });
         }
         Ok(())
+    }
+
+    /// Whether this process is the one that connected.
+    pub(crate) fn check_fork(&self, name: &LockName) -> Result<(), Error> {
+        if self.keeper.is_forked() { Err(Error::Forked { name: name.clone() }) } else { Ok(()) }
     }
 
     pub(crate) fn close(&self) {

@@ -55,10 +55,10 @@ impl Guard {
         self.hold.entry_id()
     }
 
-    /// How long the lease lives without being renewed.
+    /// How long the lease lives without being renewed: what was asked for, or more where the store has no shorter one.
     #[must_use]
     pub fn ttl(&self) -> Duration {
-        self.hold.entry().ttl
+        self.hold.ttl()
     }
 
     /// Whether the lock is held at this moment, by the clock and not by what some task got round to. See
@@ -141,6 +141,10 @@ impl Guard {
 
     /// Ends the hold. False if it was lost before, in which case its departure is seen to.
     fn end(&self) -> bool {
+        if self.client.keeper.is_forked() {
+            // The lock is the parent's, and so is its keeper.
+            return false;
+        }
         let kept = self.client.renewals.end(self.entry_id());
         let held = self.hold.end();
         if kept && !held {

@@ -20,6 +20,8 @@ pub struct Hold(Arc<Shared>);
 struct Shared {
     entry: Arc<Entry>,
     token: FencingToken,
+    /// The ttl that the store granted.
+    ttl: Duration,
     clock: Arc<dyn Clock>,
     pid: u32,
     /// The end of `max_hold`.
@@ -82,6 +84,20 @@ impl fmt::Display for LostReason {
     }
 }
 
+/// What the store gave: the life of an entry, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    pub(crate) token: FencingToken,
+    pub(crate) ttl: Duration,
+    pub(crate) valid_until: BootTime,
+}
+
+/// What is to be told about a loss, once the state is let go: it runs code of others.
+struct Loss {
+    reason: LostReason,
+    watchers: Vec<Waker>,
+}
+
 /// What a renewal brought: see [`Hold::prove`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
@@ -93,16 +109,16 @@ pub(crate) enum Proof {
 impl Hold {
     pub(crate) fn new(
         entry: Arc<Entry>,
-        token: FencingToken,
+        grant: Grant,
         clock: Arc<dyn Clock>,
-        valid_until: BootTime,
         max_hold: Option<Duration>,
     ) -> Self {
+        let Grant { token, ttl, valid_until } = grant;
         let hold_until = max_hold.map_or(BootTime::FAR_FUTURE, |max_hold| clock.now() + max_hold);
         let deadline = valid_until.min(hold_until);
         let state = State { phase: Phase::Held, deadline, next_watcher: 0, watchers: Vec::new() };
         let pid = std::process::id();
-        Self(Arc::new(Shared { entry, token, clock, pid, hold_until, state: Mutex::new(state) }))
+        Self(Arc::new(Shared { entry, token, ttl, clock, pid, hold_until, state: Mutex::new(state) }))
     }
 
     /// The name of the lock.
@@ -147,8 +163,8 @@ impl Hold {
         if self.0.pid != std::process::id() {
             return HoldState::Lost(LostReason::Forked);
         }
-        let (state, watchers) = self.judge(&mut self.lock());
-        watchers.into_iter().for_each(Waker::wake);
+        let (state, loss) = self.judge(&mut self.lock());
+        self.announce(loss);
         state
     }
 
@@ -160,6 +176,16 @@ impl Hold {
 
     pub(crate) fn entry(&self) -> &Arc<Entry> {
         &self.0.entry
+    }
+
+    /// The ttl that the store granted.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.0.ttl
+    }
+
+    /// How long a proof is good for: the shorter of what was asked for and what was granted.
+    pub(crate) fn lease(&self) -> Duration {
+        self.0.ttl.min(self.0.entry.ttl)
     }
 
     pub(crate) fn deadline(&self) -> BootTime {
@@ -174,14 +200,14 @@ impl Hold {
     /// Takes note of a proof that the lease is good until `valid_until`.
     pub(crate) fn prove(&self, valid_until: BootTime) -> Proof {
         let mut state = self.lock();
-        let (judged, watchers) = self.judge(&mut state);
+        let (judged, loss) = self.judge(&mut state);
         let held = matches!(judged, HoldState::Held | HoldState::Suspect);
         if held {
             state.phase = Phase::Held;
             state.deadline = state.deadline.max(valid_until.min(self.0.hold_until));
         }
         drop(state);
-        watchers.into_iter().for_each(Waker::wake);
+        self.announce(loss);
         if judged == HoldState::Suspect {
             telemetry::recovered(&self.0.entry, self.0.token);
         }
@@ -202,16 +228,16 @@ impl Hold {
         }
     }
 
-    /// The store says that the entry is gone.
+    /// Takes note that the lock is lost.
     pub(crate) fn lose(&self, reason: LostReason) {
-        let watchers = self.lose_locked(&mut self.lock(), reason);
-        watchers.into_iter().for_each(Waker::wake);
+        let loss = Self::lose_locked(&mut self.lock(), reason);
+        self.announce(loss);
     }
 
     /// Ends the hold. True if it was held up to now, and by this call ended; false if it was lost or released before.
     pub(crate) fn end(&self) -> bool {
         let mut state = self.lock();
-        let (judged, lost) = self.judge(&mut state);
+        let (judged, loss) = self.judge(&mut state);
         let held = matches!(judged, HoldState::Held | HoldState::Suspect);
         let mut watchers = Vec::new();
         if held {
@@ -219,18 +245,18 @@ impl Hold {
             watchers = std::mem::take(&mut state.watchers);
         }
         drop(state);
-        lost.into_iter().for_each(Waker::wake);
+        self.announce(loss);
         drop(watchers);
         held
     }
 
-    /// Looks at the clock. Wakers are called and dropped only after the state is let go: they run code of others.
-    fn judge(&self, state: &mut State) -> (HoldState, Vec<Waker>) {
-        let mut watchers = Vec::new();
+    /// Looks at the clock.
+    fn judge(&self, state: &mut State) -> (HoldState, Option<Loss>) {
+        let mut loss = None;
         if matches!(state.phase, Phase::Held | Phase::Suspect) && self.0.clock.now() >= state.deadline {
             let at_max_hold = state.deadline >= self.0.hold_until;
-            let reason = if at_max_hold { LostReason::MaxHold } else { LostReason::Expired };
-            watchers = self.lose_locked(state, reason);
+            loss =
+                Self::lose_locked(state, if at_max_hold { LostReason::MaxHold } else { LostReason::Expired });
         }
         let judged = match state.phase {
             Phase::Held => HoldState::Held,
@@ -238,17 +264,23 @@ impl Hold {
             Phase::Lost(reason) => HoldState::Lost(reason),
             Phase::Released => HoldState::Released,
         };
-        (judged, watchers)
+        (judged, loss)
     }
 
-    /// The watchers to wake once the state is let go.
-    fn lose_locked(&self, state: &mut State, reason: LostReason) -> Vec<Waker> {
+    fn lose_locked(state: &mut State, reason: LostReason) -> Option<Loss> {
         if !matches!(state.phase, Phase::Held | Phase::Suspect) {
-            return Vec::new();
+            return None;
         }
         state.phase = Phase::Lost(reason);
-        telemetry::lost(&self.0.entry, self.0.token, reason);
-        std::mem::take(&mut state.watchers).into_iter().map(|(_, waker)| waker).collect()
+        let watchers = std::mem::take(&mut state.watchers).into_iter().map(|(_, waker)| waker).collect();
+        Some(Loss { reason, watchers })
+    }
+
+    fn announce(&self, loss: Option<Loss>) {
+        if let Some(Loss { reason, watchers }) = loss {
+            telemetry::lost(&self.0.entry, self.0.token, reason);
+            watchers.into_iter().for_each(Waker::wake);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -318,7 +350,8 @@ impl Clone for Lost {
 
 impl Drop for Lost {
     fn drop(&mut self) {
-        if let Some(id) = self.watcher {
+        // In a fork the keeper, which is not there, may seem to hold the state for ever.
+        if let Some(id) = self.watcher.filter(|_| self.hold.0.pid == std::process::id()) {
             let mut state = self.hold.lock();
             let found = state.watchers.iter().position(|(watcher, _)| *watcher == id);
             let watcher = found.map(|i| state.watchers.swap_remove(i));

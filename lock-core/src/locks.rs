@@ -91,7 +91,8 @@ impl Locks {
     /// Takes no more locks, waits until everything that dropped guards and futures left behind is cleaned up, for
     /// `within` at the most, and says what could not be confirmed.
     ///
-    /// Guards that are still held are not taken away: they are named in the error. A process that exits without this may
+    /// Guards that are still held are not taken away: they are named in the error. Whoever waits for a lock gets
+    /// [`Error::Closed`] when he looks next. A process that exits without this may
     /// leave a lock behind until its ttl ends.
     ///
     /// # Errors
@@ -103,6 +104,7 @@ impl Locks {
         self.client.close();
         let Client { keeper, cleanup, .. } = &*self.client;
         tokio::select! {
+            biased;
             () = cleanup.settled() => {}
             () = keeper.sleep_until(keeper.now() + within) => {}
         }
@@ -128,7 +130,8 @@ impl Locks {
     }
 
     fn closed(&self) -> Result<(), CloseError> {
-        let held = self.client.renewals.held().iter().map(|hold| hold.name().clone()).collect();
+        let mut held: Vec<_> = self.client.renewals.held().iter().map(|hold| hold.name().clone()).collect();
+        held.sort();
         let unconfirmed =
             self.client.cleanup.debts().into_iter().map(|debt| (debt.name, debt.free_by)).collect();
         let error = CloseError { held, unconfirmed };

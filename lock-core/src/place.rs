@@ -1,11 +1,12 @@
 //! [`Place`]: an entry on its way through a queue. Dropping it leaves the queue.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
-    AcquireOptions, BackendError, BootTime, Claim, Creates, Entry, FencingToken, Guard, Hold, LockName,
-    Standing, Step, WaitMode,
+    AcquireOptions, BackendError, BackendErrorKind, BootTime, Claim, Creates, Entry, FencingToken, Guard,
+    Hold, LockName, Standing, Step, WaitMode,
     client::Client,
+    hold::Grant,
     keeper::{Tenure, guarded},
 };
 
@@ -16,6 +17,8 @@ pub(crate) struct Place {
     entry: Arc<Entry>,
     /// The life that was answered last.
     token: Option<FencingToken>,
+    /// The ttl that the store granted.
+    ttl: Duration,
     /// A creating request of this entry was not answered, and may still arrive.
     in_doubt: bool,
     /// A request is on its way, or was dropped on its way.
@@ -30,7 +33,15 @@ impl Place {
             Entry::new(name.clone(), client.fresh_id(), claim, options.ttl).with_label(options.label.clone());
         let free_by = client.keeper.now();
         let client = Arc::clone(client);
-        Self { client, entry: Arc::new(entry), token: None, in_doubt: false, in_flight: false, free_by }
+        Self {
+            client,
+            entry: Arc::new(entry),
+            token: None,
+            ttl: options.ttl,
+            in_doubt: false,
+            in_flight: false,
+            free_by,
+        }
     }
 
     pub(crate) fn entry(&self) -> &Entry {
@@ -50,13 +61,17 @@ impl Place {
         let answer = answer.and_then(|answer| answer);
         self.in_flight = false;
         match &answer {
-            Ok(Standing::Admitted { token, .. }) => self.token = Some(*token),
-            Ok(Standing::Waiting { token, valid_until, .. }) => {
-                self.token = Some(*token);
+            Ok(Standing::Admitted { token, ttl, .. }) => (self.token, self.ttl) = (Some(*token), *ttl),
+            Ok(Standing::Waiting { token, ttl, valid_until, .. }) => {
+                (self.token, self.ttl) = (Some(*token), *ttl);
                 self.client.renewals.watch_place(Arc::clone(&self.entry), self.creates(), *valid_until);
             }
             Ok(Standing::Busy | Standing::Gone) => self.token = None,
-            Err(error) => self.in_doubt |= step == Step::Create && !error.is_unsent(),
+            Err(error) => {
+                // A mismatch is an answer, and leaves no entry; anything else that was sent may have created one.
+                let mismatch = matches!(error.kind(), BackendErrorKind::ClaimMismatch { .. });
+                self.in_doubt |= step == Step::Create && !error.is_unsent() && !mismatch;
+            }
         }
         answer
     }
@@ -75,7 +90,8 @@ impl Place {
             return Err(self);
         };
         let clock = Arc::clone(self.client.keeper.clock());
-        let hold = Hold::new(Arc::clone(&self.entry), token, clock, valid_until, options.max_hold);
+        let grant = Grant { token, ttl: self.ttl, valid_until };
+        let hold = Hold::new(Arc::clone(&self.entry), grant, clock, options.max_hold);
         let tenure = Tenure { hold, creates: self.creates(), renew: options.renew };
         self.client.renewals.keep(tenure.clone());
         // From here on the guard sees to the departure.
@@ -94,7 +110,7 @@ impl Place {
 
     /// Leaves whatever may be in the store to the keeper.
     fn abandon(&mut self) {
-        if self.token.is_some() || self.in_doubt || self.in_flight {
+        if (self.token.is_some() || self.in_doubt || self.in_flight) && !self.client.keeper.is_forked() {
             self.client.renewals.end(self.entry.id);
             self.client.cleanup.owe(Arc::clone(&self.entry), self.creates(), self.free_by);
         }

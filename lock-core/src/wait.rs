@@ -57,7 +57,10 @@ async fn begin(
         WaitMode::Try => None,
     };
     let span = telemetry::acquire_span(name, claim);
+    let place = Place::new(client, name, claim, options);
+    span.record("entry", tracing::field::display(place.entry().id));
     let waiting = Waiting {
+        span: span.clone(),
         client,
         options,
         mode,
@@ -69,11 +72,9 @@ async fn begin(
         seen: None,
         listening: None,
     };
-    let place = Place::new(client, name, claim, options);
     let granted = waiting.run(place).instrument(span.clone()).await?;
     span.record("waited_ms", telemetry::millis(client.keeper.now().since(started)));
     if let Some(guard) = &granted {
-        span.record("entry", tracing::field::display(guard.entry_id()));
         span.record("token", guard.token().get());
     }
     Ok((started, granted))
@@ -81,6 +82,7 @@ async fn begin(
 
 /// One acquisition on its way.
 struct Waiting<'a> {
+    span: tracing::Span,
     client: &'a Arc<Client>,
     options: &'a AcquireOptions,
     mode: WaitMode,
@@ -115,6 +117,7 @@ enum Woken {
 impl Waiting<'_> {
     async fn run(mut self, mut place: Place) -> Result<Option<Guard>, Error> {
         loop {
+            self.client.check_open(&place.entry().name)?;
             let sent = self.client.keeper.now();
             let Some(answer) = until(&self.client.keeper, self.give_up, place.enter(self.mode)).await else {
                 return Err(self.timed_out(&place));
@@ -127,9 +130,9 @@ impl Waiting<'_> {
                         continue;
                     }
                 },
-                Ok(Standing::Waiting { token, valid_until, ahead, holder, look_again, hints }) => {
+                Ok(Standing::Waiting { token, valid_until, ahead, holder, look_again, hints, .. }) => {
                     self.queued = true;
-                    self.failures = 0;
+                    (self.failures, self.too_slow) = (0, 0);
                     self.seen = Some((ahead, holder));
                     self.listening = Some(Listening { token, valid_until, hints: Some(hints) });
                     self.next_look(sent, look_again)
@@ -139,6 +142,7 @@ impl Waiting<'_> {
                     telemetry::place_lost(place.entry());
                     self.listening = None;
                     place.start_over();
+                    self.span.record("entry", tracing::field::display(place.entry().id));
                     continue;
                 }
                 Err(error) => self.after_failure(&place, error)?,

@@ -45,10 +45,6 @@ impl Cleanup {
 
     /// Hands a departure to the keeper. Never blocks, and needs no runtime: a `Drop` calls it.
     pub(crate) fn owe(self: &Arc<Self>, entry: Arc<Entry>, creates: Creates, free_by: BootTime) {
-        if self.keeper.is_forked() {
-            // The entry is the parent's.
-            return;
-        }
         telemetry::cleanup_owed(&entry);
         let debt = Debt { name: entry.name.clone(), free_by };
         self.change(|debts| debts.insert(entry.id, debt));
@@ -67,8 +63,9 @@ impl Cleanup {
         let departure = match self.leave(entry, creates).await {
             // The connection that broke may have been idle for an hour; a new one is worth a try before we give bad news.
             Err(error) if error.is_transient() && *error.kind() != BackendErrorKind::TimedOut => {
+                let again = self.leave(entry, creates).await;
                 // If the first one did it, the second finds nothing: that is our own departure.
-                self.leave(entry, creates).await.map(|_| Departure::Left)
+                if error.is_unsent() { again } else { again.map(|_| Departure::Left) }
             }
             answer => answer,
         }?;

@@ -72,8 +72,9 @@ impl Keeper {
             started.send(Ok(keeper)).unwrap_or_default();
             runtime.block_on(async {
                 tokio::select! {
-                    () = timers.drive() => {}
+                    biased;
                     () = stop.notified() => {}
+                    () = timers.drive() => {}
                 }
             });
             // A task may be in the middle of something; the runtime drops it where it stands, as a crash would.
@@ -92,8 +93,9 @@ impl Keeper {
         let (timers, stop) = (Arc::clone(&keeper.0.timers), Arc::clone(&keeper.0.stop));
         keeper.0.runtime.spawn(async move {
             tokio::select! {
-                () = timers.drive() => {}
+                biased;
                 () = stop.notified() => {}
+                () = timers.drive() => {}
             }
         });
         keeper

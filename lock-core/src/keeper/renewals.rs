@@ -73,7 +73,7 @@ impl Tenure {
     /// The next renewal, a third of the ttl after the last proof was sent, or the deadline.
     fn next_due(&self) -> BootTime {
         let deadline = self.hold.deadline();
-        if self.renews() { deadline - self.hold.entry().ttl * 2 / 3 } else { deadline }
+        if self.renews() { deadline - self.hold.lease() * 2 / 3 } else { deadline }
     }
 }
 
@@ -162,22 +162,19 @@ impl Renewals {
         }
     }
 
-    /// Starts the two tasks of this client on the keeper. They end when nobody keeps the client.
+    /// Starts the task of this client on the keeper. It ends when nobody keeps the client.
     fn start(self: &Arc<Self>) {
         let (renewals, wake, keeper) = (Arc::downgrade(self), Arc::clone(&self.wake), self.keeper.clone());
+        let alarms = self.backend.alarms();
         self.keeper.spawn(async move {
+            // A stream that has ended gives no more alarms, which is not the end of this task.
+            let mut alarms = alarms.chain(futures_util::stream::pending());
             while let Some(parked_until) = Self::upgrade(&renewals, Self::run_due) {
                 tokio::select! {
+                    biased;
+                    Some(id) = alarms.next() => { Self::upgrade(&renewals, |renewals| renewals.alarm(id)); }
                     () = wake.notified() => {}
                     () = keeper.sleep_until(parked_until) => {}
-                }
-            }
-        });
-        let (renewals, mut alarms) = (Arc::downgrade(self), self.backend.alarms());
-        self.keeper.spawn(async move {
-            while let Some(id) = alarms.next().await {
-                if Self::upgrade(&renewals, |renewals| renewals.alarm(id)).is_none() {
-                    break;
                 }
             }
         });
@@ -205,7 +202,7 @@ impl Renewals {
         let mut book = self.lock();
         for id in Self::due_ids(&book, now) {
             match Self::work(&mut book, id, now) {
-                Some(Work::Renew(tenure)) => batches.entry(tenure.hold.entry().ttl).or_default().push(tenure),
+                Some(Work::Renew(tenure)) => batches.entry(tenure.hold.lease()).or_default().push(tenure),
                 Some(Work::Leave(entry, creates)) => leaving.push((entry, creates)),
                 None => {}
             }
@@ -230,7 +227,7 @@ impl Renewals {
         let soon = book.due.range(..=(now + COMPANY, EntryId::new(u128::MAX)));
         let goes = |&(due, id): &(BootTime, EntryId)| {
             let along = |row: &Row| match &row.kept {
-                Kept::Tenure(tenure) => tenure.renews() && due.since(now) <= tenure.hold.entry().ttl / 30,
+                Kept::Tenure(tenure) => tenure.renews() && due.since(now) <= tenure.hold.lease() / 30,
                 Kept::Place { .. } => false,
             };
             (due <= now || book.rows.get(&id).is_some_and(along)).then_some(id)
@@ -270,6 +267,7 @@ impl Renewals {
             .collect();
         let sent = self.keeper.now();
         let mut answers = tokio::select! {
+            biased;
             answers = self.ask(&leases) => answers.into_iter(),
             () = self.keeper.sleep_until(sent + limit) => Vec::new().into_iter(),
         };
@@ -349,14 +347,21 @@ impl Renewals {
     }
 }
 
+impl Drop for Renewals {
+    fn drop(&mut self) {
+        // The task looks up, and ends.
+        self.wake.notify_one();
+    }
+}
+
 /// How long one try may take: with this, three fit between the first and the deadline.
 fn try_limit(tenure: &Tenure) -> Duration {
-    tenure.hold.entry().ttl / 6
+    tenure.hold.lease() / 6
 }
 
 /// How long to wait after a failed try: short against the ttl, and not a flood where the store refuses at once.
 fn retry_pause(tenure: &Tenure) -> Duration {
-    (tenure.hold.entry().ttl / 20).clamp(Duration::from_millis(5), Duration::from_secs(1))
+    (tenure.hold.lease() / 20).clamp(Duration::from_millis(5), Duration::from_secs(1))
 }
 
 fn chunks(mut items: Vec<Tenure>, size: usize) -> Vec<Vec<Tenure>> {

@@ -21,6 +21,7 @@ pub(crate) struct Timers {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
     wake: Notify,
+    pid: u32,
 }
 
 struct State {
@@ -33,7 +34,7 @@ struct State {
 impl Timers {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         let state = State { queue: BTreeMap::new(), next_key: 0, parked_until: BootTime::FAR_FUTURE };
-        Self { clock, state: Mutex::new(state), wake: Notify::new() }
+        Self { clock, state: Mutex::new(state), wake: Notify::new(), pid: std::process::id() }
     }
 
     /// Fires timers for ever. One task of the keeper.
@@ -42,6 +43,7 @@ impl Timers {
             match self.fire_due() {
                 None => self.wake.notified().await,
                 Some(slice) => tokio::select! {
+                    biased;
                     () = self.wake.notified() => {}
                     () = tokio::time::sleep(slice) => {}
                 },
@@ -118,7 +120,8 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        if let Some(key) = self.key {
+        // In a fork the keeper, which is not there, may seem to hold the timers for ever.
+        if let Some(key) = self.key.filter(|_| self.timers.pid == std::process::id()) {
             let waker = self.timers.lock().queue.remove(&(self.until, key));
             drop(waker);
         }

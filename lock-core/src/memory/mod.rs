@@ -121,10 +121,10 @@ impl Backend for Memory {
         });
         let valid_until = valid_until(sent, entry.ttl, entry.ttl);
         look.map(|look| match look {
-            Look::Admitted { token } => Standing::Admitted { token, valid_until },
+            Look::Admitted { token } => Standing::Admitted { token, ttl: entry.ttl, valid_until },
             Look::Waiting { token, ahead, holder, look_again } => {
                 let holder = Some(Holder::Ours { label: holder });
-                Standing::Waiting { token, valid_until, ahead, holder, look_again, hints }
+                Standing::Waiting { token, ttl: entry.ttl, valid_until, ahead, holder, look_again, hints }
             }
             Look::Busy => Standing::Busy,
             Look::Gone => Standing::Gone,

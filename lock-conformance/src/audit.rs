@@ -1,0 +1,79 @@
+//! Waiting for what must become true, and looking for what must not be left behind.
+
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
+
+use lock_core::{DistributedLock, LockName};
+
+use crate::Client;
+
+/// How much too late anything may happen before it counts as not happening: the one cap on lateness of the suite,
+/// generous, because a busy machine is no broken promise. What must not happen too early is never given any slack.
+pub const SLACK: Duration = Duration::from_secs(5);
+
+/// Looks every 5 ms until `condition` holds.
+///
+/// # Panics
+/// If it does not within `within`; the message says `what` was waited for.
+pub async fn eventually<F>(what: &str, within: Duration, mut condition: impl FnMut() -> F)
+where
+    F: Future<Output = bool>,
+{
+    let end = Instant::now() + within;
+    while !condition().await {
+        assert!(Instant::now() < end, "{what}: not within {within:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Waits for a future that must be ready soon.
+///
+/// # Panics
+/// If it is not within [`SLACK`]; the message says `what` was waited for.
+pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    within(what, SLACK, future).await
+}
+
+/// Waits for a future that must be ready within `limit`.
+///
+/// # Panics
+/// If it is not; the message says `what` was waited for.
+pub async fn within<T>(what: &str, limit: Duration, future: impl Future<Output = T>) -> T {
+    let Ok(value) = tokio::time::timeout(limit, future).await else { panic!("{what}: not within {limit:?}") };
+    value
+}
+
+/// Checks that a name is left free: nobody stands in its queue, and it can be taken.
+///
+/// # Panics
+/// If it is not within [`SLACK`].
+pub async fn assert_free(client: &Client, name: &str) {
+    assert_queue_empties(client, name).await;
+    let guard = client.mutex(name).try_acquire().await;
+    let Ok(Some(guard)) = guard else { panic!("`{name}` has an empty queue and cannot be taken: {guard:?}") };
+    let released = guard.release().await;
+    assert!(released.is_ok(), "`{name}` cannot be released: {released:?}");
+}
+
+/// Checks that nobody is left in the queue of a name.
+///
+/// # Panics
+/// If somebody is for longer than [`SLACK`].
+pub async fn assert_queue_empties(client: &Client, name: &str) {
+    await_queue(client, name, 0).await;
+}
+
+/// Waits until exactly `len` entries stand in the queue of a name, holders included.
+///
+/// # Panics
+/// If that is not so within [`SLACK`].
+pub async fn await_queue(client: &Client, name: &str, len: usize) {
+    let name = LockName::new(name).expect("cases use good names");
+    let what = format!("{len} entries in the queue of `{name}`");
+    eventually(&what, SLACK, || async {
+        client.backend.queue(&name).await.is_ok_and(|rows| rows.len() == len)
+    })
+    .await;
+}

@@ -1,0 +1,54 @@
+//! [`Case`]: one promise, and how it is put to the test.
+
+use std::fmt;
+
+use futures_util::future::BoxFuture;
+
+use crate::World;
+
+/// One case of the suite.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// The group, which is the module that its test stands in.
+    pub group: &'static str,
+    /// The promise, as the name of its test.
+    pub name: &'static str,
+    /// The labels of what it shows, out of [`REQUIRED`].
+    pub ids: &'static [&'static str],
+    /// The case itself. It panics if the promise is broken.
+    pub run: fn(World) -> BoxFuture<'static, ()>,
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Case")
+            .field("group", &self.group)
+            .field("name", &self.name)
+            .field("ids", &self.ids)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How the clients of a case learn that they are admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// By hints and by looking again, as in real life.
+    Both,
+    /// Only by looking again: no hint ever comes.
+    WithoutHints,
+    /// Only by hints: nobody looks again for as long as the case lasts.
+    WithoutPolling,
+}
+
+/// The labels that the suite has to carry, each by at least one case.
+pub const REQUIRED: &[&str] = &[
+    "X01", "X02", "X03", "X04", "X05", "X06", "X07", "X08", "X09", "X10", "X11", "X12", "X13", "X14", "X15",
+    "L01", "L02", "L03", "L04", "L05", "L06", "L08", "L09", "L10", "L12", "E01", "E02", "E03", "E04", "E05",
+    "E06", "E07", "E10", "R01", "R02", "R03", "R04", "R05", "R06", "R07", "R08", "R09", "R10", "R11", "R12",
+    "R13", "F01", "F02", "F03", "F04", "F05", "F07", "F09", "F10", "F11", "F12", "F15", "N01", "Q01", "Q02",
+    "Q04", "C01", "C02", "C03", "C04", "C05", "C07", "C08", "C09", "C10", "C11", "C12", "C13", "C14", "C15",
+    "C16", "C17", "C18", "K03", "I01", "I02", "I03", "I04", "I05", "I06", "I07", "I08", "I09", "S01", "S02",
+    "S03", "S04", "S05", "S06", "S07", "S08", "S09", "W01", "W02", "W03", "W04", "W06", "W07", "P01", "P02",
+    "P03", "P04", "P05", "PR01", "PR02", "PR03", "PR04", "PR05", "PR06", "PR07", "PR08", "PR09", "PR10",
+    "PR11", "PR12", "PR13", "PR14", "PR35",
+];

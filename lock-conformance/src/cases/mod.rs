@@ -1,0 +1,79 @@
+//! The cases, group by group. A group owns the list of its cases.
+
+mod cancellation;
+mod exclusion;
+mod expiry;
+mod fairness;
+mod fencing;
+mod inputs;
+mod liveness;
+mod lost_signal;
+mod process;
+mod reentrancy;
+mod renewal;
+mod rules_a;
+mod rules_b;
+mod rwlock;
+mod semaphore;
+
+use crate::Case;
+
+/// Every group, in the order in which they are best read.
+const GROUPS: &[&[Case]] = &[
+    exclusion::CASES,
+    liveness::CASES,
+    expiry::CASES,
+    renewal::CASES,
+    lost_signal::CASES,
+    fencing::CASES,
+    rules_a::CASES,
+    reentrancy::CASES,
+    fairness::CASES,
+    cancellation::CASES,
+    process::CASES,
+    inputs::CASES,
+    rwlock::CASES,
+    semaphore::CASES,
+    rules_b::CASES,
+];
+
+/// All cases.
+pub fn all() -> impl Iterator<Item = &'static Case> {
+    GROUPS.iter().copied().flatten()
+}
+
+pub(crate) fn find(group: &str, name: &str) -> &'static Case {
+    let found = all().find(|case| case.group == group && case.name == name);
+    found.unwrap_or_else(|| panic!("{group}::{name} is in the list of its group"))
+}
+
+/// Every group, as [`suite!`](crate::suite) needs it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! each_group {
+    ($($to:tt)*) => {
+        $crate::exclusion_cases! { $($to)* }
+        $crate::liveness_cases! { $($to)* }
+        $crate::expiry_cases! { $($to)* }
+        $crate::renewal_cases! { $($to)* }
+        $crate::lost_signal_cases! { $($to)* }
+        $crate::fencing_cases! { $($to)* }
+        $crate::rules_a_cases! { $($to)* }
+        $crate::reentrancy_cases! { $($to)* }
+        $crate::fairness_cases! { $($to)* }
+        $crate::cancellation_cases! { $($to)* }
+        $crate::process_cases! { $($to)* }
+        $crate::inputs_cases! { $($to)* }
+        $crate::rwlock_cases! { $($to)* }
+        $crate::semaphore_cases! { $($to)* }
+        $crate::rules_b_cases! { $($to)* }
+    };
+}
+
+/// The cases that are run once more without hints, and once more without polling: those in which somebody waits for a
+/// turn that comes by a release. They take [`World::options`](crate::World::options) as they are.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! core_cases {
+    ($($to:tt)*) => {};
+}

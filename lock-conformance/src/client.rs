@@ -1,0 +1,93 @@
+//! [`Client`]: one client of the store, as a process of its own would have it.
+
+use std::{sync::Arc, time::Duration};
+
+use lock_core::{
+    AcquireOptions, Backend, Claim, Entropy, Entry, EntryId, Keeper, LockName, Locks, Mutex, RwLock,
+    Semaphore, SystemEntropy,
+};
+
+/// A client with a keeper thread and a backend of its own.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Where its locks come from. Their options are [`options`](Self::options).
+    pub locks: Locks,
+    /// What they stand on, wrappers included.
+    pub backend: Arc<dyn Backend>,
+    /// What renews and cleans up for it.
+    pub keeper: Keeper,
+    options: AcquireOptions,
+}
+
+impl Client {
+    pub(crate) fn new(backend: Arc<dyn Backend>, keeper: Keeper, options: AcquireOptions) -> Self {
+        let locks = Locks::with(Arc::clone(&backend), keeper.clone(), Arc::new(SystemEntropy));
+        let locks = locks.with_options(options.clone());
+        Self { locks, backend, keeper, options }
+    }
+
+    /// The options that its locks have: those of [`World::options`](crate::World::options).
+    #[must_use]
+    pub fn options(&self) -> AcquireOptions {
+        self.options.clone()
+    }
+
+    /// A mutex.
+    ///
+    /// # Panics
+    /// If the name is bad.
+    #[must_use]
+    pub fn mutex(&self, name: &str) -> Mutex {
+        self.locks.mutex(name).expect("cases use good names")
+    }
+
+    /// A read-write lock.
+    ///
+    /// # Panics
+    /// If the name is bad.
+    #[must_use]
+    pub fn rwlock(&self, name: &str) -> RwLock {
+        self.locks.rwlock(name).expect("cases use good names")
+    }
+
+    /// A semaphore.
+    ///
+    /// # Panics
+    /// If the name or the limit is bad.
+    #[must_use]
+    pub fn semaphore(&self, name: &str, limit: u32) -> Semaphore {
+        self.locks.semaphore(name, limit).expect("cases use good names and limits")
+    }
+
+    /// An entry with a fresh id, for cases that call the verbs themselves.
+    ///
+    /// # Panics
+    /// If the name is bad.
+    #[must_use]
+    pub fn entry(&self, name: &str, claim: Claim, ttl: Duration) -> Entry {
+        let name = LockName::new(name).expect("cases use good names");
+        Entry::new(name, EntryId::new(SystemEntropy.bits()), claim, ttl)
+    }
+
+    /// Ends the client as a crash would: nothing is renewed any more, and nothing is cleaned up. What is left of its
+    /// guards and futures can be dropped afterwards, and does nothing any more.
+    ///
+    /// # Cancel safety
+    /// The client ends even if this is dropped after its first poll.
+    pub async fn crash(self) {
+        crash(&self.keeper).await;
+    }
+}
+
+/// Stops a keeper, and returns when nothing runs on it any more.
+pub(crate) async fn crash(keeper: &Keeper) {
+    let (alive, ended) = tokio::sync::oneshot::channel::<()>();
+    keeper.spawn(async move {
+        // Dropped with the keeper's runtime, which is how its end is seen.
+        let _alive = alive;
+        std::future::pending::<()>().await;
+    });
+    keeper.stop();
+    // The answer is that there is nobody left to answer.
+    let _ = ended.await;
+}

@@ -1,0 +1,219 @@
+//! [`Faulty`]: a backend between a client and its store that goes wrong as it is told to.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use lock_core::{
+    Alarms, Backend, BackendError, BackendErrorKind, Creates, Departure, Diagnosis, Entry, EntryId,
+    Guarantees, Keeper, Lease, LockName, Operator, QueueRow, Renewal, Standing, Step, WaitMode,
+};
+
+use crate::Gate;
+
+/// A wrapper around a backend that loses, delays and refuses requests. Without orders it changes nothing.
+#[derive(Clone, Debug)]
+pub struct Faulty {
+    inner: Arc<dyn Backend>,
+    script: Arc<Mutex<Script>>,
+}
+
+/// A verb of a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// [`Backend::enter`].
+    Enter,
+    /// [`Backend::renew`].
+    Renew,
+    /// [`Backend::leave`].
+    Leave,
+}
+
+/// What goes wrong with a request.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// It never arrives, and the client learns only that there was no answer in time.
+    LoseRequest,
+    /// It is carried out, and the client learns only that there was no answer in time.
+    LoseReply,
+    /// It is refused with an error, and not carried out.
+    Fail(BackendErrorKind),
+    /// It is refused before it was sent.
+    FailUnsent(BackendErrorKind),
+    /// It is carried out after this time.
+    DelayRequest(Duration),
+    /// It is carried out at once, and its answer comes after this time.
+    DelayReply(Duration),
+    /// It is on its way until the gate opens, and then carried out, even if the client has dropped its future.
+    InFlight(Gate),
+    /// It is carried out at once, and its answer comes when the gate opens.
+    HoldReply(Gate),
+    /// The backend panics.
+    Panic,
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    plans: [Plan; 3],
+}
+
+#[derive(Debug, Default)]
+struct Plan {
+    next: VecDeque<Option<Fault>>,
+    always: Option<Fault>,
+    calls: usize,
+}
+
+impl Faulty {
+    /// A wrapper without any orders yet.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Backend>) -> Self {
+        Self { inner, script: Arc::default() }
+    }
+
+    /// Does this to the next call of a verb that has no order yet.
+    pub fn next(&self, verb: Verb, fault: Fault) {
+        self.plan(verb, |plan| plan.next.push_back(Some(fault)));
+    }
+
+    /// Leaves the next call of a verb that has no order yet alone.
+    pub fn pass(&self, verb: Verb) {
+        self.plan(verb, |plan| plan.next.push_back(None));
+    }
+
+    /// Does this to every call of a verb from now on, after those that [`next`](Self::next) named.
+    pub fn always(&self, verb: Verb, fault: Fault) {
+        self.plan(verb, |plan| plan.always = Some(fault));
+    }
+
+    /// Takes back all orders for a verb.
+    pub fn heal(&self, verb: Verb) {
+        self.plan(verb, |plan| {
+            plan.always = None;
+            plan.next.clear();
+        });
+    }
+
+    /// How often a verb was called.
+    #[must_use]
+    pub fn calls(&self, verb: Verb) -> usize {
+        self.plan(verb, |plan| plan.calls)
+    }
+
+    fn take(&self, verb: Verb) -> Option<Fault> {
+        self.plan(verb, |plan| {
+            plan.calls += 1;
+            plan.next.pop_front().unwrap_or_else(|| plan.always.clone())
+        })
+    }
+
+    fn plan<T>(&self, verb: Verb, change: impl FnOnce(&mut Plan) -> T) -> T {
+        let mut script: MutexGuard<'_, Script> = self.script.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut script.plans[verb as usize])
+    }
+
+    /// Carries out a request as the fault says. `request` makes it, as often as it is sent.
+    async fn carry_out<T: Send + 'static>(
+        &self,
+        verb: Verb,
+        request: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, BackendError> {
+        let error = |kind, what: &str| BackendError::new("faulty", kind, format!("{what} of {verb:?}"));
+        let timed_out = || error(BackendErrorKind::TimedOut, "no answer because");
+        match self.take(verb) {
+            None => Ok(request.await),
+            Some(Fault::LoseRequest) => Err(timed_out()),
+            Some(Fault::LoseReply) => {
+                request.await;
+                Err(timed_out())
+            }
+            Some(Fault::Fail(kind)) => Err(error(kind, "an ordered failure")),
+            Some(Fault::FailUnsent(kind)) => Err(error(kind, "an ordered failure").unsent()),
+            Some(Fault::DelayRequest(delay)) => {
+                pause(delay).await;
+                Ok(request.await)
+            }
+            Some(Fault::DelayReply(delay)) => {
+                let answer = request.await;
+                pause(delay).await;
+                Ok(answer)
+            }
+            Some(Fault::InFlight(gate)) => {
+                let (answer, answered) = tokio::sync::oneshot::channel();
+                Keeper::shared().spawn(async move {
+                    gate.pass().await;
+                    // Whether anybody still waits for the answer is no matter to the store.
+                    let _ = answer.send(request.await);
+                });
+                answered.await.map_err(|_| timed_out())
+            }
+            Some(Fault::HoldReply(gate)) => {
+                let answer = request.await;
+                gate.pass().await;
+                Ok(answer)
+            }
+            Some(Fault::Panic) => panic!("an ordered panic of {verb:?}"),
+        }
+    }
+}
+
+/// Needs no runtime where it is awaited.
+async fn pause(time: Duration) {
+    let keeper = Keeper::shared();
+    keeper.sleep_until(keeper.now() + time).await;
+}
+
+#[async_trait]
+impl Backend for Faulty {
+    async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
+        let (inner, entry) = (Arc::clone(&self.inner), entry.clone());
+        self.carry_out(Verb::Enter, async move { inner.enter(&entry, step, wait).await }).await?
+    }
+
+    async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        let (inner, sent) = (Arc::clone(&self.inner), leases.to_vec());
+        let answer = self.carry_out(Verb::Renew, async move { inner.renew(&sent).await }).await;
+        answer.unwrap_or_else(|error| {
+            let copy = || {
+                let copy = BackendError::new("faulty", error.kind().clone(), error.to_string());
+                if error.is_unsent() { copy.unsent() } else { copy }
+            };
+            leases.iter().map(|_| Err(copy())).collect()
+        })
+    }
+
+    async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
+        let (inner, entry) = (Arc::clone(&self.inner), entry.clone());
+        self.carry_out(Verb::Leave, async move { inner.leave(&entry, creates).await }).await?
+    }
+
+    fn alarms(&self) -> Alarms {
+        self.inner.alarms()
+    }
+
+    fn guarantees(&self) -> &Guarantees {
+        self.inner.guarantees()
+    }
+}
+
+#[async_trait]
+impl Operator for Faulty {
+    async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
+        self.inner.queue(name).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
+        self.inner.list(prefix).await
+    }
+
+    async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
+        self.inner.evict(name, entry).await
+    }
+
+    async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
+        self.inner.diagnose().await
+    }
+}

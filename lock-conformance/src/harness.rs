@@ -1,0 +1,53 @@
+//! [`Harness`]: what a backend brings to the suite.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use lock_core::{Backend, Keeper};
+
+use crate::{Case, ServerControl};
+
+/// A store for one case, and clients of it.
+#[async_trait]
+pub trait Harness: fmt::Debug + Send + Sync + 'static {
+    /// The name of the store in messages, and in the table of the [declarations](Self::declared) that need no reason
+    /// beyond the one given.
+    fn store() -> &'static str
+    where
+        Self: Sized;
+
+    /// Which labels the store cannot meet, and why. Empty for most.
+    fn declared() -> &'static [Declared]
+    where
+        Self: Sized;
+
+    /// A store for one case alone: a server of its own, or a corner of a shared one where the case leaves the server
+    /// alone, as [`Case::ids`] tells. Panics if there is no server: a case must not pass without one.
+    async fn start(case: &'static Case) -> Self
+    where
+        Self: Sized;
+
+    /// The store that another process reached under [`address`](Self::address).
+    async fn attach(address: &str) -> Self
+    where
+        Self: Sized;
+
+    /// Where other processes find the store. `None` if they cannot, as with a store in the memory of this process: then
+    /// [`World::process`](crate::World::process) gives a client that crashes as a process would.
+    fn address(&self) -> Option<String>;
+
+    /// A new client, as a new process would make it.
+    async fn connect(&self, keeper: &Keeper) -> Arc<dyn Backend>;
+
+    /// The server side.
+    fn server(&self) -> &dyn ServerControl;
+}
+
+/// A label that a store cannot meet. A case that carries nothing else is not run, but printed and counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// The label.
+    pub id: &'static str,
+    /// Why the store cannot meet it: half a sentence.
+    pub reason: &'static str,
+}

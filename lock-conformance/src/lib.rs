@@ -1,0 +1,53 @@
+//! The suite that every backend passes: one test for each promise, each under a name that states it.
+//!
+//! A backend brings a [`Harness`], which makes clients of a store and controls its server, and one line:
+//!
+//! ```text
+//! lock_conformance::suite!(MyHarness);
+//! ```
+//!
+//! in a `tests/conformance.rs` of its own. It expands to one `#[test]` for each case, grouped in modules, so that no
+//! backend can leave one out. What a store truly cannot meet is [declared](Harness::declared) with its reason, printed
+//! and counted.
+//!
+//! A case only says how soon something must have happened (within [`SLACK`], generous, so that a busy machine fails
+//! nothing), and exactly what must never happen too early.
+//!
+//! # Where to look
+//!
+//! | for | see |
+//! |---|---|
+//! | running the suite on a backend | [`Harness`], [`ServerControl`], [`suite!`] |
+//! | the cases and the promises they carry | [`cases`], [`Case`], [`REQUIRED`] |
+//! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`Faulty`], [`polls`], [`audit`] |
+
+pub mod audit;
+mod case;
+pub mod cases;
+mod client;
+mod command;
+mod faulty;
+mod gate;
+mod harness;
+mod hints;
+pub mod polls;
+mod process;
+mod run;
+mod server;
+mod suite;
+mod world;
+
+pub use self::{
+    audit::SLACK,
+    case::{Case, Mode, REQUIRED},
+    client::Client,
+    command::{Command, Reply, Side},
+    faulty::{Fault, Faulty, Verb},
+    gate::Gate,
+    harness::{Declared, Harness},
+    hints::{HintsOnly, Silent},
+    process::Process,
+    run::{check_declarations, contend, run},
+    server::{Control, Data, ServerControl, Unsupported},
+    world::World,
+};

@@ -1,0 +1,55 @@
+//! Dropping a future at every point at which it can be dropped.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    task::Poll,
+};
+
+/// Polls a future `polls` times, each time when it was woken, and then drops it. Gives its output if it was ready
+/// before. With 0 it is dropped without having been polled.
+///
+/// # Cancel safety
+/// Dropping it drops the future.
+pub async fn polled<T>(polls: usize, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    poll_fn(|cx| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Runs `attempt` with 0, 1, 2, … polls until it is ready, and `audit` after each that was dropped before. An attempt
+/// that is not ready after `most` polls ends it, for those that wait for something which does not come.
+///
+/// Gives the number of polls of the last attempt, and its output if it was ready.
+///
+/// # Cancel safety
+/// Dropping it drops the attempt that is under way.
+pub async fn at_every_poll<T, A, B>(
+    most: usize,
+    mut attempt: impl FnMut() -> A,
+    mut audit: impl FnMut(usize) -> B,
+) -> (usize, Option<T>)
+where
+    A: Future<Output = T>,
+    B: Future<Output = ()>,
+{
+    for polls in 0..most {
+        let output = polled(polls, attempt()).await;
+        if output.is_some() {
+            return (polls, output);
+        }
+        audit(polls).await;
+    }
+    (most, None)
+}

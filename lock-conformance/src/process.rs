@@ -1,0 +1,189 @@
+//! [`Process`]: a client in a process of its own, which can be killed.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdin, Stdio},
+    thread,
+};
+
+use lock_core::{FencingToken, Keeper};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::{Client, Command, Reply, Side, audit, client, command::Interpreter};
+
+/// The variable that makes the test `contender` a process that is told what to do.
+pub(crate) const VARIABLE: &str = "DISTLOCK_CONTENDER";
+
+/// What stands before each reply: the test harness writes lines of its own.
+pub(crate) const MARK: &str = "@contender ";
+
+/// A client in another process: the test binary itself, started anew. With a store that other processes cannot reach, a
+/// client of its own in this one, which crashes as a process would.
+#[derive(Debug)]
+pub struct Process {
+    body: Body,
+    replies: UnboundedReceiver<Reply>,
+}
+
+#[derive(Debug)]
+enum Body {
+    Real { child: Child, commands: ChildStdin },
+    StandIn { keeper: Keeper, commands: UnboundedSender<Command> },
+}
+
+impl Process {
+    /// Starts the process and waits until it can be told what to do.
+    pub(crate) async fn start(address: &str) -> Self {
+        let binary = std::env::current_exe().expect("the test binary knows its path");
+        let mut child = std::process::Command::new(binary)
+            .args(["contender", "--exact", "--nocapture", "--test-threads=1"])
+            .env(VARIABLE, address)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the test binary can be started once more");
+        let commands = child.stdin.take().expect("its input is a pipe");
+        let output = BufReader::new(child.stdout.take().expect("its output is a pipe"));
+        let (sender, replies) = unbounded_channel();
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if let Some((_, reply)) = line.split_once(MARK) {
+                    let reply = serde_json::from_str(reply);
+                    let reply = reply.unwrap_or_else(|error| Reply::Failed(format!("{line}: {error}")));
+                    if sender.send(reply).is_err() {
+                        break;
+                    }
+                }
+            }
+        });
+        let mut process = Self { body: Body::Real { child, commands }, replies };
+        assert_eq!(process.reply().await, Reply::Ready, "a contender could not be started");
+        process
+    }
+
+    /// The client of a store that no other process can reach.
+    pub(crate) async fn stand_in(client: Client) -> Self {
+        let (commands, mut told) = unbounded_channel();
+        let (sender, replies) = unbounded_channel();
+        let locks = client.locks.clone();
+        tokio::spawn(async move {
+            let mut interpreter = Interpreter::new(locks);
+            let _ = sender.send(Reply::Ready);
+            while let Some(command) = told.recv().await {
+                let reply = tokio::select! {
+                    reply = interpreter.obey(command) => reply,
+                    // The crash happens in the middle of things, too.
+                    () = sender.closed() => break,
+                };
+                let _ = sender.send(reply);
+            }
+        });
+        let mut process = Self { body: Body::StandIn { keeper: client.keeper, commands }, replies };
+        assert_eq!(process.reply().await, Reply::Ready, "a contender could not be started");
+        process
+    }
+
+    /// Whether it is a process of the operating system.
+    #[must_use]
+    pub fn is_real(&self) -> bool {
+        matches!(self.body, Body::Real { .. })
+    }
+
+    /// Its id, if it is a process of the operating system.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        match &self.body {
+            Body::Real { child, .. } => Some(child.id()),
+            Body::StandIn { .. } => None,
+        }
+    }
+
+    /// Tells it what to do, without waiting for its reply.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn tell(&mut self, command: &Command) {
+        match &mut self.body {
+            Body::Real { commands, .. } => {
+                let mut line = serde_json::to_string(command).expect("commands can be written as JSON");
+                line.push('\n');
+                commands.write_all(line.as_bytes()).expect("the contender listens");
+            }
+            Body::StandIn { commands, .. } => {
+                commands.send(command.clone()).expect("the contender listens");
+            }
+        }
+    }
+
+    /// Its next reply.
+    ///
+    /// # Panics
+    /// If it has ended, or does not reply within a minute.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: the reply stays there for the next call.
+    pub async fn reply(&mut self) -> Reply {
+        let minute = std::time::Duration::from_secs(60);
+        let reply = audit::within("the reply of a contender", minute, self.replies.recv()).await;
+        reply.expect("the contender ended without a reply; its output says why")
+    }
+
+    /// Its reply to a command.
+    ///
+    /// # Panics
+    /// As [`tell`](Self::tell) and [`reply`](Self::reply) do.
+    ///
+    /// # Cancel safety
+    /// The command stays given, and its reply is the next one.
+    pub async fn ask(&mut self, command: &Command) -> Reply {
+        self.tell(command);
+        self.reply().await
+    }
+
+    /// Makes it take a lock.
+    ///
+    /// # Panics
+    /// If it does not get it.
+    ///
+    /// # Cancel safety
+    /// As for [`ask`](Self::ask).
+    pub async fn acquire(
+        &mut self,
+        name: &str,
+        side: Side,
+        options: &lock_core::AcquireOptions,
+    ) -> FencingToken {
+        let (name, options) = (name.to_owned(), options.clone());
+        match self.ask(&Command::Acquire { name, side, options }).await {
+            Reply::Granted(token) => token,
+            reply => panic!("a contender did not get its lock: {reply:?}"),
+        }
+    }
+
+    /// Ends it at once (`SIGKILL`): nothing is cleaned up.
+    ///
+    /// # Panics
+    /// If the operating system refuses.
+    ///
+    /// # Cancel safety
+    /// A process of the operating system ends even if this is dropped after its first poll.
+    pub async fn kill(mut self) {
+        match &mut self.body {
+            Body::Real { child, .. } => {
+                child.kill().expect("a process of our own can be killed");
+                child.wait().expect("a process of our own can be waited for");
+            }
+            Body::StandIn { keeper, .. } => client::crash(keeper).await,
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Body::Real { child, .. } = &mut self.body {
+            // It may have ended already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Running one case, checking what a backend declares, and being the other process.
+
+use std::{
+    io::{BufRead, Write},
+    sync::Arc,
+    time::Duration,
+};
+
+use lock_core::{Keeper, Locks, SystemEntropy};
+
+use crate::{
+    Case, Command, Declared, Harness, Mode, REQUIRED, Reply, World, cases,
+    command::Interpreter,
+    process::{MARK, VARIABLE},
+};
+
+/// When a case that neither succeeds nor fails is given up.
+const CASE_LIMIT: Duration = Duration::from_secs(120);
+
+/// What a store may declare without further ado. Any other declaration of these stores needs a decision of record.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("memory", &["X02", "X03", "X12", "X14", "X15", "L06", "F05", "R13"]),
+    ("redis", &["X14", "X15", "R13"]),
+];
+
+/// Runs one case on a store of its own. What [`suite!`](crate::suite) expands to.
+///
+/// # Panics
+/// If the promise is broken, or the case is not over within two minutes.
+pub fn run<H: Harness>(group: &str, name: &str, mode: Mode) {
+    let case = cases::find(group, name);
+    if let Some(declared) = declaration(case, H::declared()) {
+        return say(&format!(
+            "declared: {} {group}::{name}: {} on {}",
+            declared.id,
+            declared.reason,
+            H::store()
+        ));
+    }
+    runtime().block_on(async {
+        let over = tokio::time::timeout(CASE_LIMIT, async {
+            let harness: Arc<dyn Harness> = Arc::new(H::start(case).await);
+            (case.run)(World::new(harness, case, mode)).await;
+        });
+        over.await.unwrap_or_else(|_| panic!("{group}::{name} is not over after {CASE_LIMIT:?}"));
+    });
+}
+
+/// Checks that what a backend declares is allowed, gives a reason, and hides nothing else; prints and counts it.
+///
+/// # Panics
+/// If it does not.
+pub fn check_declarations<H: Harness>() {
+    let (store, declared) = (H::store(), H::declared());
+    let allowed = ALLOWED.iter().find(|(name, _)| *name == store).map_or(REQUIRED, |(_, allowed)| allowed);
+    for Declared { id, reason } in declared {
+        assert!(REQUIRED.contains(id), "{store} declares {id}, which no case carries");
+        assert!(allowed.contains(id), "{store} declares {id}, which it may not without a decision of record");
+        assert!(!reason.is_empty(), "{store} declares {id} without a reason");
+        assert_eq!(declared.iter().filter(|other| other.id == *id).count(), 1, "{id} is declared twice");
+    }
+    let all: Vec<&Case> = cases::all().collect();
+    let hidden = all.iter().filter(|case| declaration(case, declared).is_some()).count();
+    say(&format!(
+        "declared: {} labels, {hidden} of {} cases are not run on {store}",
+        declared.len(),
+        all.len()
+    ));
+}
+
+/// What keeps a case from being run, if all of its labels are declared.
+fn declaration(case: &Case, declared: &'static [Declared]) -> Option<&'static Declared> {
+    let find = |id: &str| declared.iter().find(|declared| declared.id == id);
+    let first = case.ids.iter().find_map(|id| find(id))?;
+    let others = case.ids.iter().find(|id| find(id).is_none());
+    assert!(
+        others.is_none(),
+        "{} is declared, which would hide {} in {}::{}; split the case",
+        first.id,
+        others.copied().unwrap_or_default(),
+        case.group,
+        case.name
+    );
+    Some(first)
+}
+
+/// The other process of [`Process`](crate::Process): reads commands and writes replies, until its input ends. Does
+/// nothing in an ordinary test run.
+///
+/// # Panics
+/// If a command is not understood.
+pub fn contend<H: Harness>() {
+    let Ok(address) = std::env::var(VARIABLE) else { return };
+    let (sender, mut commands) = tokio::sync::mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            let command: Command = serde_json::from_str(&line).expect("a command is JSON");
+            if sender.send(command).is_err() {
+                break;
+            }
+        }
+        // The other end is gone, perhaps killed: nobody needs this process any more.
+        std::process::exit(0);
+    });
+    runtime().block_on(async {
+        let keeper = Keeper::start().expect("a keeper's thread can be started");
+        let backend = H::attach(&address).await.connect(&keeper).await;
+        let mut interpreter = Interpreter::new(Locks::with(backend, keeper, Arc::new(SystemEntropy)));
+        reply(&Reply::Ready);
+        while let Some(command) = commands.recv().await {
+            reply(&interpreter.obey(command).await);
+        }
+    });
+}
+
+fn reply(reply: &Reply) {
+    let reply = serde_json::to_string(reply).expect("replies can be written as JSON");
+    println!("{MARK}{reply}");
+    // A line that stays in a buffer would be waited for; if the reader is gone, nobody waits.
+    let _ = std::io::stdout().flush();
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime can be started")
+}
+
+/// Past the capture of the test harness: what is declared is seen in every run.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,65 @@
+//! [`ServerControl`]: what a case does to the server side of a store.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use lock_core::LockName;
+
+/// What a case needs from the server side. A server process of one's own can do it all; a server that is only known by
+/// its address answers [`Unsupported`] to what it cannot, which fails the case unless the case is declared.
+#[async_trait]
+pub trait ServerControl: fmt::Debug + Send + Sync {
+    /// Ends the server at once, as a crash does. It is down until [`start`](Self::start).
+    async fn kill(&self) -> Control;
+
+    /// Ends the server in an orderly way. It is down until [`start`](Self::start).
+    async fn stop(&self) -> Control;
+
+    /// Starts a server that is down, at its old address, and returns when it answers.
+    async fn start(&self, data: Data) -> Control;
+
+    /// Stops the server without ending it: it accepts connections and answers nothing.
+    async fn pause(&self) -> Control;
+
+    /// Lets a paused server go on.
+    async fn resume(&self) -> Control;
+
+    /// Deletes the data of one lock, as an operator does who means it well.
+    async fn delete(&self, name: &LockName) -> Control;
+
+    /// Deletes everything that the store holds.
+    async fn flush(&self) -> Control;
+
+    /// Puts data under a name that no lock has.
+    async fn put_foreign(&self, name: &LockName) -> Control;
+
+    /// Whether the data of [`put_foreign`](Self::put_foreign) is there, untouched.
+    async fn has_foreign(&self, name: &LockName) -> Result<bool, Unsupported>;
+
+    /// Breaks the connections by which all clients get their hints. The clients may open them again.
+    async fn cut_notifications(&self) -> Control;
+}
+
+/// What became of an order to a server.
+pub type Control = Result<(), Unsupported>;
+
+/// Whether a server finds what it held when it starts again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// Everything that it held when it ended.
+    Kept,
+    /// Nothing.
+    Lost,
+}
+
+/// A server that cannot be told to do this, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsupported(pub &'static str);
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "this server cannot do what the case needs: {}", self.0)
+    }
+}
+
+impl std::error::Error for Unsupported {}

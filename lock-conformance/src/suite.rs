@@ -1,0 +1,61 @@
+//! [`suite!`]: one test for each case.
+
+/// Expands to one `#[test]` for each case of the suite, run on a store of the given [`Harness`](crate::Harness); to the
+/// core cases once more without hints and once more without polling; to a test of what is declared; and to `contender`,
+/// the process of its own that some cases start.
+///
+/// Call it once, at the root of an integration test.
+#[macro_export]
+macro_rules! suite {
+    ($harness:ty) => {
+        $crate::each_group! { tests Both $harness }
+
+        /// The core cases while no hint ever comes.
+        mod without_hints {
+            use super::*;
+            $crate::core_cases! { tests WithoutHints $harness }
+        }
+
+        /// The core cases while nobody looks again without a hint.
+        mod without_polling {
+            use super::*;
+            $crate::core_cases! { tests WithoutPolling $harness }
+        }
+
+        #[test]
+        fn what_is_declared_is_allowed_and_counted() {
+            $crate::check_declarations::<$harness>();
+        }
+
+        #[test]
+        fn contender() {
+            $crate::contend::<$harness>();
+        }
+    };
+}
+
+/// What a list of cases becomes: tests of a harness, or a slice of [`Case`](crate::Case)s.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __cases {
+    ([tests $mode:ident $harness:ty] $group:ident { $($name:ident [$($id:literal)*])* }) => {
+        mod $group {
+            #[allow(unused_imports)]
+            use super::*;
+            $(
+                #[test]
+                fn $name() {
+                    $crate::run::<$harness>(stringify!($group), stringify!($name), $crate::Mode::$mode);
+                }
+            )*
+        }
+    };
+    ([list] $group:ident { $($name:ident [$($id:literal)*])* }) => {
+        &[$($crate::Case {
+            group: stringify!($group),
+            name: stringify!($name),
+            ids: &[$($id),*],
+            run: |world| Box::pin($name(world)),
+        }),*]
+    };
+}

@@ -1,0 +1,85 @@
+//! [`World`]: the store of one case, and everybody who uses it.
+
+use std::{sync::Arc, time::Duration};
+
+use lock_core::{AcquireOptions, Backend, Keeper};
+
+use crate::{Case, Client, Harness, HintsOnly, Mode, Process, ServerControl, Silent};
+
+/// What a case is given: a store that is empty, and means to make clients of it.
+#[derive(Clone, Debug)]
+pub struct World {
+    harness: Arc<dyn Harness>,
+    case: &'static Case,
+    mode: Mode,
+}
+
+impl World {
+    pub(crate) fn new(harness: Arc<dyn Harness>, case: &'static Case, mode: Mode) -> Self {
+        Self { harness, case, mode }
+    }
+
+    /// The options that clients have if the case says nothing else: a ttl of 1 s, so that what a crash leaves behind is
+    /// gone soon, and a `wait` that ends in an error before the case as a whole is given up. Without polling the ttl is
+    /// so long that no look to keep a place alive falls into the case.
+    #[must_use]
+    pub fn options(&self) -> AcquireOptions {
+        let ttl = if self.mode == Mode::WithoutPolling { 120 } else { 1 };
+        AcquireOptions::new().ttl(Duration::from_secs(ttl)).wait(Duration::from_secs(30))
+    }
+
+    /// How the clients learn of their turn.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// A new client with a keeper and connections of its own, as if in a process of its own.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    pub async fn client(&self) -> Client {
+        self.client_through(|backend| backend).await
+    }
+
+    /// A new client whose backend is wrapped, as with [`Faulty`](crate::Faulty).
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    pub async fn client_through(
+        &self,
+        wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend> + Send,
+    ) -> Client {
+        let keeper = Keeper::start().expect("a keeper's thread can be started");
+        let backend = self.harness.connect(&keeper).await;
+        let backend: Arc<dyn Backend> = match self.mode {
+            Mode::Both => backend,
+            Mode::WithoutHints => Arc::new(Silent::new(backend)),
+            Mode::WithoutPolling => Arc::new(HintsOnly::new(backend)),
+        };
+        Client::new(wrap(backend), keeper, self.options())
+    }
+
+    /// A client in a process of its own, which can be killed.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub async fn process(&self) -> Process {
+        match self.harness.address() {
+            Some(address) => Process::start(&address).await,
+            None => Process::stand_in(self.client().await).await,
+        }
+    }
+
+    /// A name that nobody else uses in this store, with `tag` in it.
+    #[must_use]
+    pub fn name(&self, tag: &str) -> String {
+        format!("{}/{tag}", self.case.name)
+    }
+
+    /// The server side of the store.
+    #[must_use]
+    pub fn server(&self) -> &dyn ServerControl {
+        self.harness.server()
+    }
+}

@@ -1,0 +1,103 @@
+//! The suite on the store in the memory of this process.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use lock_conformance::{Case, Control, Data, Declared, Harness, ServerControl, Unsupported};
+use lock_core::{Backend, Keeper, LockName, Memory, Operator};
+
+lock_conformance::suite!(MemoryHarness);
+
+const NO_PROCESSES: &str = "the store lives in the memory of one process";
+const NO_SERVER: &str = "there is no server that could end or lose data while its clients go on";
+const NO_SESSIONS: &str = "there are no sessions: each entry has a lease of its own";
+
+/// A store in this process. A kill is a client whose keeper stops without clean-up, a delete is an eviction of all.
+#[derive(Debug)]
+struct MemoryHarness(Memory);
+
+#[async_trait]
+impl Harness for MemoryHarness {
+    fn store() -> &'static str {
+        "memory"
+    }
+
+    fn declared() -> &'static [Declared] {
+        &[
+            Declared { id: "X03", reason: NO_PROCESSES },
+            Declared { id: "X12", reason: "there is no way to put anything but locks into it" },
+            Declared { id: "X14", reason: NO_SESSIONS },
+            Declared { id: "X15", reason: NO_SESSIONS },
+            Declared { id: "L06", reason: NO_SERVER },
+            Declared { id: "F05", reason: NO_SERVER },
+            Declared { id: "R13", reason: NO_SESSIONS },
+        ]
+    }
+
+    async fn start(_case: &'static Case) -> Self {
+        Self(Memory::new())
+    }
+
+    async fn attach(_address: &str) -> Self {
+        panic!("{NO_PROCESSES}")
+    }
+
+    fn address(&self) -> Option<String> {
+        None
+    }
+
+    async fn connect(&self, _keeper: &Keeper) -> Arc<dyn Backend> {
+        Arc::new(self.0.clone())
+    }
+
+    fn server(&self) -> &dyn ServerControl {
+        self
+    }
+}
+
+#[async_trait]
+impl ServerControl for MemoryHarness {
+    async fn kill(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn stop(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn start(&self, _data: Data) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn pause(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn resume(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn delete(&self, name: &LockName) -> Control {
+        for row in self.0.queue(name).await.unwrap() {
+            self.0.evict(name, row.entry.expect("all are ours")).await.unwrap();
+        }
+        Ok(())
+    }
+
+    async fn flush(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn put_foreign(&self, _name: &LockName) -> Control {
+        Err(Unsupported(NO_PROCESSES))
+    }
+
+    async fn has_foreign(&self, _name: &LockName) -> Result<bool, Unsupported> {
+        Err(Unsupported(NO_PROCESSES))
+    }
+
+    /// Hints go from hand to hand, with no connection in between.
+    async fn cut_notifications(&self) -> Control {
+        Ok(())
+    }
+}

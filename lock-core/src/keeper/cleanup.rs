@@ -45,6 +45,10 @@ impl Cleanup {
 
     /// Hands a departure to the keeper. Never blocks, and needs no runtime: a `Drop` calls it.
     pub(crate) fn owe(self: &Arc<Self>, entry: Arc<Entry>, creates: Creates, free_by: BootTime) {
+        if self.keeper.is_forked() {
+            // The entry is the parent's, and so is its keeper.
+            return;
+        }
         telemetry::cleanup_owed(&entry);
         let debt = Debt { name: entry.name.clone(), free_by };
         self.change(|debts| debts.insert(entry.id, debt));

@@ -70,10 +70,15 @@ impl Tenure {
         self.renew && !self.hold.is_at_max_hold()
     }
 
-    /// The next renewal, a third of the ttl after the last proof was sent, or the deadline.
-    fn next_due(&self) -> BootTime {
+    /// The next renewal: a third of the ttl after the last proof was sent. Where the store's proofs reach less far, a
+    /// third of what is left. Without renewal, the deadline.
+    fn next_due(&self, now: BootTime) -> BootTime {
         let deadline = self.hold.deadline();
-        if self.renews() { deadline - self.hold.lease() * 2 / 3 } else { deadline }
+        if self.renews() {
+            (deadline - self.hold.lease() * 2 / 3).max(now + deadline.since(now) / 3)
+        } else {
+            deadline
+        }
     }
 }
 
@@ -97,7 +102,7 @@ impl Renewals {
 
     /// Keeps a lock that was granted, until [`end`](Self::end).
     pub(crate) fn keep(self: &Arc<Self>, tenure: Tenure) {
-        let due = tenure.next_due();
+        let due = tenure.next_due(self.keeper.now());
         self.put(tenure.hold.entry_id(), due, Kept::Tenure(tenure));
     }
 
@@ -276,7 +281,7 @@ impl Renewals {
                 Some(Ok(renewal)) => {
                     let proof = self.settle(&tenure.hold, renewal);
                     if proof == Proof::Accepted {
-                        self.reschedule(tenure, tenure.next_due());
+                        self.reschedule(tenure, tenure.next_due(self.keeper.now()));
                     }
                 }
                 answer => {

@@ -57,6 +57,12 @@ impl Memory {
         Self(Arc::new(Store { clock, state: Mutex::default(), hints: Switchboard::default() }))
     }
 
+    /// Goes on as if `last` had been minted: for tests of large tokens. Never goes back.
+    pub fn raise_tokens(&self, last: FencingToken) {
+        let mut state = self.lock();
+        state.last_token = state.last_token.max(last.get());
+    }
+
     /// Runs one verb on one queue: the dead are dropped before, all who now fit are admitted and hinted behind.
     fn on_queue<T>(&self, name: &LockName, verb: impl FnOnce(&mut State, &mut Queue, BootTime) -> T) -> T {
         let mut state = self.lock();
@@ -82,9 +88,11 @@ impl Memory {
 }
 
 impl State {
-    fn mint(&mut self) -> FencingToken {
-        self.last_token += 1;
-        FencingToken::new(self.last_token)
+    fn mint(&mut self) -> Result<FencingToken, BackendError> {
+        let exhausted =
+            || BackendError::new("memory", BackendErrorKind::TokensExhausted, "the last token was minted");
+        self.last_token = self.last_token.checked_add(1).ok_or_else(exhausted)?;
+        Ok(FencingToken::new(self.last_token))
     }
 
     /// Whether the entry left for good while a create of it was in doubt.
@@ -111,7 +119,7 @@ impl Backend for Memory {
                     if wait == WaitMode::Try && !queue.has_room(entry.claim) {
                         return Ok(Look::Busy);
                     }
-                    queue.push(entry.clone(), state.mint());
+                    queue.push(entry.clone(), state.mint()?);
                 }
                 _ => {}
             }

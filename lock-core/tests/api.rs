@@ -1,0 +1,89 @@
+//! What the compiler promises about the public types.
+
+use std::{error::Error as StdError, future::Future, sync::Arc};
+
+use lock_core::{
+    AcquireOptions, Backend, BackendError, CloseError, DistributedLock, Error, Guard, Hold, Keeper, Lock,
+    Locks, Lost, LostReason, Memory, Mutex, Operator, RwLock, Semaphore, Sleep,
+};
+
+fn send_sync_static<T: Send + Sync + 'static>() {}
+fn error<T: StdError + Send + Sync + 'static>() {}
+fn send_future<F: Future + Send>(_: F) {}
+fn cloneable_static_future<F: Future<Output = LostReason> + Clone + Send + 'static>(_: F) {}
+
+#[test]
+fn what_users_hold_can_be_sent_shared_and_kept() {
+    send_sync_static::<Guard>();
+    send_sync_static::<Hold>();
+    send_sync_static::<Locks>();
+    send_sync_static::<Mutex>();
+    send_sync_static::<RwLock>();
+    send_sync_static::<Semaphore>();
+    send_sync_static::<Lock>();
+    send_sync_static::<Lost>();
+    send_sync_static::<Sleep>();
+    send_sync_static::<Keeper>();
+    send_sync_static::<AcquireOptions>();
+}
+
+#[test]
+fn errors_are_errors_that_can_be_sent_and_shared() {
+    error::<Error>();
+    error::<BackendError>();
+    error::<CloseError>();
+}
+
+#[test]
+fn every_kind_of_lock_and_every_store_is_an_object() -> Result<(), Error> {
+    let locks = Locks::new(Memory::new());
+    let all: Vec<Arc<dyn DistributedLock>> = vec![
+        Arc::new(locks.mutex("m")?),
+        Arc::new(locks.rwlock("rw")?.read()),
+        Arc::new(locks.rwlock("rw")?.write()),
+        Arc::new(locks.semaphore("s", 3)?.permits(2)?),
+    ];
+    let names: Vec<_> = all.iter().map(|lock| lock.name().as_str()).collect();
+    assert_eq!(names, ["m", "rw", "rw", "s"]);
+    let _store: Arc<dyn Backend> = Arc::new(Memory::new());
+    let _operator: &dyn Operator = locks.operator();
+    Ok(())
+}
+
+#[test]
+fn every_future_can_be_sent() -> Result<(), Error> {
+    let locks = Locks::new(Memory::new());
+    let mutex = locks.mutex("m")?;
+    let options = AcquireOptions::new();
+    send_future(mutex.acquire());
+    send_future(mutex.acquire_with(&options));
+    send_future(mutex.try_acquire());
+    send_future(mutex.queue());
+    send_future(mutex.holder());
+    send_future(mutex.run(|hold| async move { hold.token() }));
+    send_future(locks.close(std::time::Duration::ZERO));
+    let guard = futures_util::FutureExt::now_or_never(mutex.acquire()).expect("memory answers at once")?;
+    cloneable_static_future(guard.lost());
+    send_future(guard.extend());
+    send_future(guard.release());
+    Ok(())
+}
+
+#[test]
+fn a_lock_needs_no_runtime_where_it_is_taken_waited_for_and_dropped() -> Result<(), Error> {
+    // A waiter without any tokio runtime: its timers and hints come from the keeper's thread.
+    let locks = Locks::new(Memory::new());
+    let mutex =
+        locks.mutex("m")?.with_options(AcquireOptions::new().wait(std::time::Duration::from_secs(20)));
+    let guard = futures_executor::block_on(mutex.acquire())?;
+    let waiter =
+        std::thread::spawn(move || futures_executor::block_on(mutex.acquire()).map(|guard| guard.token()));
+    while futures_executor::block_on(locks.mutex("m")?.queue())?.len() < 2 {
+        std::thread::yield_now();
+    }
+    let first = guard.token();
+    drop(guard);
+    assert!(waiter.join().expect("it does not panic")? > first);
+    locks.close_blocking(std::time::Duration::from_secs(20)).expect("all is cleaned up");
+    Ok(())
+}

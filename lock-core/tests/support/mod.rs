@@ -1,0 +1,261 @@
+//! One client on a memory store, on simulated time: a paused runtime, whose clock jumps to the next timer.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use lock_core::{
+    Alarms, Backend, BackendError, BackendErrorKind, BootTime, Clock, Creates, Departure, Diagnosis, Entropy,
+    Entry, EntryId, Guarantees, Keeper, Lease, LockName, Locks, Memory, Operator, QueueRow, Renewal,
+    Standing, Step, WaitMode,
+};
+use tokio::time::Instant;
+
+/// The paused runtime's time, and what the machine slept: timers do not count that.
+#[derive(Debug)]
+pub(crate) struct SimClock {
+    start: Instant,
+    slept_ms: AtomicU64,
+}
+
+impl Clock for SimClock {
+    fn now(&self) -> BootTime {
+        let slept = Duration::from_millis(self.slept_ms.load(Ordering::Relaxed));
+        BootTime::new(Duration::from_secs(1_000) + (Instant::now() - self.start) + slept)
+    }
+}
+
+#[derive(Debug)]
+struct Counting(AtomicU64);
+
+impl Entropy for Counting {
+    fn bits(&self) -> u128 {
+        u128::from(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verb {
+    Enter,
+    Renew,
+    Leave,
+}
+
+/// What happens to one request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fault {
+    /// It never arrives, and the client is told so after the given time.
+    Lost(Duration),
+    /// It is carried out, and answered after the given time.
+    Late(Duration),
+    /// It is carried out, and the answer is lost.
+    ReplyLost,
+    /// The store cannot be reached: it never left the client.
+    Refused,
+    /// It is never answered.
+    Hangs,
+}
+
+/// Memory behind a wire that can be told to fail. Writes down every request.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    memory: Memory,
+    clock: Arc<dyn Clock>,
+    faults: Mutex<BTreeMap<Verb, VecDeque<Fault>>>,
+    always: Mutex<BTreeMap<Verb, Fault>>,
+    log: Mutex<Vec<(Verb, BootTime, usize)>>,
+    silent: Mutex<bool>,
+}
+
+impl Wire {
+    /// The next request of this kind fails so.
+    pub(crate) fn once(&self, verb: Verb, fault: Fault) {
+        self.faults.lock().unwrap().entry(verb).or_default().push_back(fault);
+    }
+
+    /// Every request of this kind fails so, until told otherwise.
+    pub(crate) fn always(&self, verb: Verb, fault: Option<Fault>) {
+        match fault {
+            Some(fault) => self.always.lock().unwrap().insert(verb, fault),
+            None => self.always.lock().unwrap().remove(&verb),
+        };
+    }
+
+    /// No hint comes through any more.
+    pub(crate) fn silence(&self) {
+        *self.silent.lock().unwrap() = true;
+    }
+
+    /// When requests of this kind were sent.
+    pub(crate) fn sent(&self, verb: Verb) -> Vec<BootTime> {
+        self.log.lock().unwrap().iter().filter(|(v, ..)| *v == verb).map(|(_, at, _)| *at).collect()
+    }
+
+    /// How many entries requests of this kind were about, all told.
+    pub(crate) fn entries(&self, verb: Verb) -> usize {
+        self.log.lock().unwrap().iter().filter(|(v, ..)| *v == verb).map(|(_, _, n)| n).sum()
+    }
+
+    async fn pass<T>(
+        &self,
+        verb: Verb,
+        entries: usize,
+        request: impl Future<Output = T> + Send,
+    ) -> Result<T, BackendError> {
+        self.log.lock().unwrap().push((verb, self.clock.now(), entries));
+        let once = self.faults.lock().unwrap().get_mut(&verb).and_then(VecDeque::pop_front);
+        let fault = once.or_else(|| self.always.lock().unwrap().get(&verb).copied());
+        let error = |kind| BackendError::new("wire", kind, "told to fail");
+        match fault {
+            None => Ok(request.await),
+            Some(Fault::Lost(after)) => {
+                tokio::time::sleep(after).await;
+                Err(error(BackendErrorKind::TimedOut))
+            }
+            Some(Fault::Late(by)) => {
+                let answer = request.await;
+                tokio::time::sleep(by).await;
+                Ok(answer)
+            }
+            Some(Fault::ReplyLost) => {
+                request.await;
+                Err(error(BackendErrorKind::Unreachable))
+            }
+            Some(Fault::Refused) => Err(error(BackendErrorKind::Unreachable).unsent()),
+            Some(Fault::Hangs) => std::future::pending().await,
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for Wire {
+    async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
+        let mut standing = self.pass(Verb::Enter, 1, self.memory.enter(entry, step, wait)).await??;
+        if let Standing::Waiting { hints, .. } = &mut standing
+            && *self.silent.lock().unwrap()
+        {
+            *hints = Box::pin(futures_util::stream::empty());
+        }
+        Ok(standing)
+    }
+
+    async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        self.pass(Verb::Renew, leases.len(), self.memory.renew(leases)).await.unwrap_or_else(|_| {
+            let error = || BackendError::new("wire", BackendErrorKind::TimedOut, "told to fail");
+            leases.iter().map(|_| Err(error())).collect()
+        })
+    }
+
+    async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
+        self.pass(Verb::Leave, 1, self.memory.leave(entry, creates)).await?
+    }
+
+    fn alarms(&self) -> Alarms {
+        self.memory.alarms()
+    }
+
+    fn guarantees(&self) -> &Guarantees {
+        self.memory.guarantees()
+    }
+}
+
+#[async_trait]
+impl Operator for Wire {
+    async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
+        self.memory.queue(name).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
+        self.memory.list(prefix).await
+    }
+
+    async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
+        self.memory.evict(name, entry).await
+    }
+
+    async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
+        self.memory.diagnose().await
+    }
+}
+
+/// A simulated store with one clock for all.
+#[derive(Debug)]
+pub(crate) struct Sim {
+    clock: Arc<SimClock>,
+    pub(crate) memory: Memory,
+    clients: AtomicU64,
+}
+
+/// A client of a simulated store, with a wire and a keeper of its own.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) locks: Locks,
+    pub(crate) wire: Arc<Wire>,
+    pub(crate) keeper: Keeper,
+}
+
+impl Sim {
+    pub(crate) fn new() -> Self {
+        let clock = Arc::new(SimClock { start: Instant::now(), slept_ms: AtomicU64::new(0) });
+        Self { memory: Memory::with_clock(Arc::clone(&clock) as _), clock, clients: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        let keeper = Keeper::on_current_runtime(Arc::clone(&self.clock) as _);
+        let wire = Arc::new(Wire {
+            memory: self.memory.clone(),
+            clock: Arc::clone(&self.clock) as _,
+            faults: Mutex::default(),
+            always: Mutex::default(),
+            log: Mutex::default(),
+            silent: Mutex::default(),
+        });
+        let first_id = (self.clients.fetch_add(1, Ordering::Relaxed) + 1) << 32;
+        let entropy = Arc::new(Counting(AtomicU64::new(first_id)));
+        let locks = Locks::with(Arc::clone(&wire) as Arc<dyn Backend>, keeper.clone(), entropy);
+        Client { locks, wire, keeper }
+    }
+
+    /// The machine sleeps: the clock goes on, timers do not.
+    pub(crate) fn suspend(&self, time: Duration) {
+        self.clock.slept_ms.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn now(&self) -> BootTime {
+        self.clock.now()
+    }
+
+    pub(crate) async fn rows(&self, name: &str) -> Vec<QueueRow> {
+        self.memory.queue(&LockName::new(name).unwrap()).await.unwrap()
+    }
+}
+
+pub(crate) const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+pub(crate) const fn s(s: u64) -> Duration {
+    Duration::from_secs(s)
+}
+
+/// The timers of the runtime tick in milliseconds: what is to happen at an instant happens then or in the next one.
+pub(crate) fn assert_at(happened: BootTime, due: BootTime) {
+    assert!(happened >= due, "{:?} too early", due.since(happened));
+    assert!(happened.since(due) <= ms(2), "{:?} too late", happened.since(due));
+}
+
+/// How long a fresh lease of this ttl may be relied on.
+pub(crate) fn lease(ttl: Duration) -> Duration {
+    ttl.saturating_sub(lock_core::margin(ttl))
+}
+
+pub(crate) async fn sleep(time: Duration) {
+    tokio::time::sleep(time).await;
+}

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use lock_core::LockName;
+use lock_core::{FencingToken, LockName};
 
 /// What a case needs from the server side. A server process of one's own can do it all; a server that is only known by
 /// its address answers [`Unsupported`] to what it cannot, which fails the case unless the case is declared.
@@ -35,6 +35,9 @@ pub trait ServerControl: fmt::Debug + Send + Sync {
 
     /// Whether the data of [`put_foreign`](Self::put_foreign) is there, untouched.
     async fn has_foreign(&self, name: &LockName) -> Result<bool, Unsupported>;
+
+    /// Makes the next token of a name one above `last`, as if that many had been minted.
+    async fn raise_tokens(&self, name: &LockName, last: FencingToken) -> Control;
 
     /// Breaks the connections by which all clients get their hints. The clients may open them again.
     async fn cut_notifications(&self) -> Control;

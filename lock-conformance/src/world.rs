@@ -50,7 +50,18 @@ impl World {
         &self,
         wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend> + Send,
     ) -> Client {
-        let keeper = Keeper::start().expect("a keeper's thread can be started");
+        self.client_on(Keeper::start().expect("a keeper's thread can be started"), wrap).await
+    }
+
+    /// A new client with a keeper of the caller's, as one with a clock of its own.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    pub async fn client_on(
+        &self,
+        keeper: Keeper,
+        wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend> + Send,
+    ) -> Client {
         let backend = self.harness.connect(&keeper).await;
         let backend: Arc<dyn Backend> = match self.mode {
             Mode::Both => backend,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use lock_conformance::{Case, Control, Data, Declared, Harness, ServerControl, Unsupported};
-use lock_core::{Backend, Keeper, LockName, Memory, Operator};
+use lock_core::{Backend, FencingToken, Keeper, LockName, Memory, Operator};
 
 lock_conformance::suite!(MemoryHarness);
 
@@ -94,6 +94,11 @@ impl ServerControl for MemoryHarness {
 
     async fn has_foreign(&self, _name: &LockName) -> Result<bool, Unsupported> {
         Err(Unsupported(NO_PROCESSES))
+    }
+
+    async fn raise_tokens(&self, _name: &LockName, last: FencingToken) -> Control {
+        self.0.raise_tokens(last);
+        Ok(())
     }
 
     /// Hints go from hand to hand, with no connection in between.

@@ -26,6 +26,7 @@ mod case;
 pub mod cases;
 mod client;
 mod command;
+mod critical;
 mod faulty;
 mod gate;
 mod harness;
@@ -42,6 +43,7 @@ pub use self::{
     case::{Case, Mode, REQUIRED},
     client::Client,
     command::{Command, Reply, Side},
+    critical::{Critical, Inside},
     faulty::{Fault, Faulty, Verb},
     gate::Gate,
     harness::{Declared, Harness},

@@ -26,8 +26,6 @@ impl Harness for MemoryHarness {
         &[
             Declared { id: "X03", reason: NO_PROCESSES },
             Declared { id: "X12", reason: "there is no way to put anything but locks into it" },
-            Declared { id: "X14", reason: NO_SESSIONS },
-            Declared { id: "X15", reason: NO_SESSIONS },
             Declared { id: "L06", reason: NO_SERVER },
             Declared { id: "F05", reason: NO_SERVER },
             Declared { id: "R13", reason: NO_SESSIONS },

@@ -1,7 +1,17 @@
 //! Whatever dies, somebody else goes on.
 
-#[allow(unused_imports)]
-use crate::{Case, World};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Holder, Release};
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::{
+    Case, Client, Command, Critical, Data, SLACK, Side, Silent, World,
+    audit::{assert_free, await_queue, soon, within},
+};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -9,8 +19,260 @@ use crate::{Case, World};
 macro_rules! liveness_cases {
     ($($to:tt)*) => {
         $crate::__cases! { [$($to)*] liveness {
+            a_killed_holder_is_followed_when_its_lease_ends ["L01"]
+            a_killed_waiter_keeps_nobody_from_the_lock ["L02"]
+            a_killed_head_of_the_queue_is_passed_over ["L03"]
+            a_waiter_that_goes_away_in_the_middle_of_the_queue_is_passed_over ["L04"]
+            ten_thousand_hand_overs_lose_nobody ["L05"]
+            waiters_go_on_when_the_server_comes_back_with_its_data ["L06"]
+            waiters_go_on_when_the_server_comes_back_without_its_data ["L06"]
+            a_wait_ends_in_time_and_says_who_was_ahead ["L08"]
+            a_wait_of_zero_asks_once ["L09"]
+            a_wait_without_end_keeps_its_place_for_many_ttls ["L10"]
+            a_release_is_noticed_without_hints ["L12"]
+            a_dead_holder_is_noticed_without_hints_long_before_the_ttl_of_the_waiter ["L12"]
+            waiters_go_on_when_their_notifications_are_cut ["L12"]
         } }
     };
 }
 
 pub(super) const CASES: &[Case] = liveness_cases!(list);
+
+const TTL: Duration = Duration::from_millis(600);
+
+/// Waits in a task of its own, and returns when that is seen in the queue as entry number `len`.
+async fn waiting(client: &Client, name: &str, options: &AcquireOptions, len: usize) -> JoinHandle<Guard> {
+    let lock = client.mutex(name).with_options(options.clone());
+    let task = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    await_queue(client, name, len).await;
+    task
+}
+
+pub(super) async fn a_killed_holder_is_followed_when_its_lease_ends(world: World) {
+    let (client, name) = (world.client().await, world.name("killed"));
+    let mut holder = world.process().await;
+    let token = holder.acquire(&name, Side::Mutex, &world.options().ttl(TTL)).await;
+    let waiter = waiting(&client, &name, &world.options(), 2).await;
+    // Long enough that it must have been renewed.
+    tokio::time::sleep(TTL * 2).await;
+    assert!(!waiter.is_finished(), "the lock was granted while its holder lived");
+    holder.kill().await;
+    let guard = within("the lock of a killed holder", TTL + SLACK, waiter).await.unwrap();
+    assert!(guard.token() > token);
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+pub(super) async fn a_killed_waiter_keeps_nobody_from_the_lock(world: World) {
+    let (client, name) = (world.client().await, world.name("waiters"));
+    let mut doomed = world.process().await;
+    let guard = client.mutex(&name).acquire().await.unwrap();
+    let head = waiting(&client, &name, &world.options(), 2).await;
+    doomed.tell(&acquire(&name, &world.options().ttl(TTL)));
+    await_queue(&client, &name, 3).await;
+    let last = waiting(&client, &name, &world.options(), 4).await;
+    doomed.kill().await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let guard = soon("the head of the queue", head).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let guard = within("whoever waits behind the dead one", TTL + SLACK, last).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert_free(&client, &name).await;
+}
+
+pub(super) async fn a_killed_head_of_the_queue_is_passed_over(world: World) {
+    let (client, name) = (world.client().await, world.name("head"));
+    let mut doomed = world.process().await;
+    let guard = client.mutex(&name).acquire().await.unwrap();
+    doomed.tell(&acquire(&name, &world.options().ttl(TTL)));
+    await_queue(&client, &name, 2).await;
+    let next = waiting(&client, &name, &world.options(), 3).await;
+    doomed.kill().await;
+    // It may be handed to the dead one first: then it is free when that lease ends.
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let guard = within("whoever waits behind the dead head", TTL + SLACK, next).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert_free(&client, &name).await;
+}
+
+fn acquire(name: &str, options: &AcquireOptions) -> Command {
+    Command::Acquire { name: name.to_owned(), side: Side::Mutex, options: options.clone() }
+}
+
+pub(super) async fn a_waiter_that_goes_away_in_the_middle_of_the_queue_is_passed_over(world: World) {
+    let (one, two) = (world.client().await, world.client().await);
+    let name = world.name("middle");
+    let options = world.options();
+    let holder = one.mutex(&name).acquire().await.unwrap();
+    let head = waiting(&one, &name, &options, 2).await;
+    let middle = waiting(&two, &name, &options, 3).await;
+    let last = waiting(&one, &name, &options, 4).await;
+    middle.abort();
+    assert!(middle.await.unwrap_err().is_cancelled());
+    await_queue(&one, &name, 3).await;
+    assert_eq!(holder.release().await.unwrap(), Release::Released);
+    let head = soon("the waiter ahead of the one that went away", head).await.unwrap();
+    assert!(!last.is_finished());
+    assert_eq!(head.release().await.unwrap(), Release::Released);
+    let last = soon("the waiter behind the one that went away", last).await.unwrap();
+    assert_eq!(last.release().await.unwrap(), Release::Released);
+    assert_free(&one, &name).await;
+}
+
+pub(super) async fn ten_thousand_hand_overs_lose_nobody(world: World) {
+    const CLIENTS: usize = 4;
+    const ROUNDS: usize = 10_000 / CLIENTS;
+    let (name, section) = (world.name("relay"), Critical::new(1));
+    // A hand-over that is lost would be noticed when some lease ends, which is too late to be missed.
+    let options = world.options().ttl(Duration::from_secs(60));
+    let mut tasks = JoinSet::new();
+    for _ in 0..CLIENTS {
+        let lock = world.client().await.mutex(&name).with_options(options.clone());
+        let section = section.clone();
+        tasks.spawn(async move {
+            for round in 0..ROUNDS {
+                let what = format!("the turn in round {round}");
+                let guard = soon(&what, lock.acquire()).await.unwrap();
+                drop(section.enter(1));
+                assert_eq!(guard.release().await.unwrap(), Release::Released);
+            }
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done.unwrap();
+    }
+    assert_eq!(section.visits(), 10_000);
+    assert_free(&world.client().await, &name).await;
+}
+
+pub(super) async fn waiters_go_on_when_the_server_comes_back_with_its_data(world: World) {
+    restart(&world, Data::Kept).await;
+}
+
+pub(super) async fn waiters_go_on_when_the_server_comes_back_without_its_data(world: World) {
+    restart(&world, Data::Lost).await;
+}
+
+async fn restart(world: &World, data: Data) {
+    let (one, two) = (world.client().await, world.client().await);
+    let name = world.name("restart");
+    let options = world.options().ttl(Duration::from_secs(20));
+    let guard = one.mutex(&name).acquire_with(&options).await.unwrap();
+    let head = waiting(&two, &name, &options, 2).await;
+    let last = waiting(&one, &name, &options, 3).await;
+    world.server().kill().await.unwrap();
+    // So long that somebody asks in vain.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    world.server().start(data).await.unwrap();
+    if data == Data::Kept {
+        assert!(!head.is_finished(), "the lock was granted while it was held");
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    } else {
+        drop(guard);
+    }
+    let mut waiters = JoinSet::from_iter([head, last].map(|waiter| async move { waiter.await.unwrap() }));
+    for _ in 0..2 {
+        // Who lost its place asks again at a third of its ttl, at the latest.
+        let guard = within("a waiter after the restart", options.ttl / 3 + SLACK, waiters.join_next()).await;
+        assert_eq!(guard.unwrap().unwrap().release().await.unwrap(), Release::Released);
+    }
+    assert_free(&one, &name).await;
+    assert_free(&two, &name).await;
+}
+
+pub(super) async fn a_wait_ends_in_time_and_says_who_was_ahead(world: World) {
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let name = world.name("patience");
+    let guard = holder.mutex(&name).acquire_with(&world.options().label("the holder")).await.unwrap();
+    for wait in [1, 40, 300, 1500].map(Duration::from_millis) {
+        let asked = Instant::now();
+        let answer = waiter.mutex(&name).acquire_with(&world.options().wait(wait)).await;
+        let took = asked.elapsed();
+        let Err(Error::WaitTimeout { waited, ahead, holder, name: found }) = answer else {
+            panic!("{answer:?}")
+        };
+        assert!(took >= wait && waited >= wait, "a wait of {wait:?} ended after {took:?}");
+        assert!(took < wait + SLACK, "a wait of {wait:?} ended after {took:?}");
+        assert_eq!(found.as_str(), name);
+        // A wait of a millisecond may be over before the store has answered.
+        if wait > Duration::from_millis(100) {
+            assert_eq!(ahead, Some(1));
+            assert_eq!(holder, Some(Holder::Ours { label: Some("the holder".to_owned()) }));
+        }
+        await_queue(&waiter, &name, 1).await;
+    }
+    assert!(guard.is_held());
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert_free(&waiter, &name).await;
+}
+
+pub(super) async fn a_wait_of_zero_asks_once(world: World) {
+    let (holder, asker) = (world.client().await, world.client().await);
+    let name = world.name("at-once");
+    let once = world.options().wait(Duration::ZERO);
+    let guard = holder.mutex(&name).acquire_with(&once).await.expect("it is free");
+    let answer = soon("an answer at once", asker.mutex(&name).acquire_with(&once)).await;
+    assert!(matches!(&answer, Err(Error::WaitTimeout { .. })), "{answer:?}");
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let guard = asker.mutex(&name).acquire_with(&once).await.expect("it is free again, and nothing was left");
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+pub(super) async fn a_wait_without_end_keeps_its_place_for_many_ttls(world: World) {
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let name = world.name("patience");
+    let short = AcquireOptions::new().ttl(Duration::from_millis(300));
+    let guard = holder.mutex(&name).acquire_with(&short).await.unwrap();
+    let task = waiting(&waiter, &name, &short, 2).await;
+    let place = holder.mutex(&name).queue().await.unwrap().pop().unwrap();
+    assert!(!place.admitted);
+    tokio::time::sleep(short.ttl * 4).await;
+    assert!(guard.is_held());
+    let rows = holder.mutex(&name).queue().await.unwrap();
+    assert_eq!(rows.len(), 2);
+    assert_eq!((rows[1].entry, rows[1].token), (place.entry, place.token), "the place was lost in between");
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let guard = soon("the patient waiter", task).await.unwrap();
+    assert_eq!(Some(guard.token()), place.token);
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+pub(super) async fn a_release_is_noticed_without_hints(world: World) {
+    let holder = world.client().await;
+    let deaf = world.client_through(|backend| Arc::new(Silent::new(backend))).await;
+    let name = world.name("deaf");
+    let guard =
+        holder.mutex(&name).acquire_with(&world.options().ttl(Duration::from_secs(60))).await.unwrap();
+    let task = waiting(&deaf, &name, &world.options(), 2).await;
+    let token = guard.token();
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let guard = within("a look at the queue", world.options().ttl / 3 + SLACK, task).await.unwrap();
+    assert!(guard.token() > token);
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+pub(super) async fn a_dead_holder_is_noticed_without_hints_long_before_the_ttl_of_the_waiter(world: World) {
+    let deaf = world.client_through(|backend| Arc::new(Silent::new(backend))).await;
+    let name = world.name("deaf");
+    let mut holder = world.process().await;
+    holder.acquire(&name, Side::Mutex, &world.options().ttl(TTL)).await;
+    // Its own lease makes it look only every 40 s: what counts is when the lease of the holder ends.
+    let task = waiting(&deaf, &name, &world.options().ttl(Duration::from_secs(120)), 2).await;
+    holder.kill().await;
+    let guard = within("the end of the holder's lease", TTL + SLACK, task).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+pub(super) async fn waiters_go_on_when_their_notifications_are_cut(world: World) {
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let name = world.name("cut");
+    for _ in 0..3 {
+        let guard = holder.mutex(&name).acquire().await.unwrap();
+        let task = waiting(&waiter, &name, &world.options(), 2).await;
+        world.server().cut_notifications().await.unwrap();
+        // While the hint has no way to go.
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        let guard = within("a look at the queue", world.options().ttl / 3 + SLACK, task).await.unwrap();
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+    assert_free(&waiter, &name).await;
+}

@@ -1,0 +1,75 @@
+//! [`Critical`]: a section that notices when too many are in it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// What a lock protects in a case: it counts the permits of those who are inside, and fails whoever is one too many.
+#[derive(Clone, Debug)]
+pub struct Critical(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    limit: u64,
+    inside: AtomicU64,
+    most: AtomicU64,
+    visits: AtomicU64,
+}
+
+/// Somebody inside. Dropping it is leaving.
+#[derive(Debug)]
+#[must_use = "dropping it is leaving the section"]
+pub struct Inside {
+    section: Critical,
+    permits: u64,
+}
+
+impl Critical {
+    /// A section that `limit` permits fit into.
+    #[must_use]
+    pub fn new(limit: u32) -> Self {
+        let limit = u64::from(limit);
+        Self(Arc::new(Inner {
+            limit,
+            inside: AtomicU64::new(0),
+            most: AtomicU64::new(0),
+            visits: AtomicU64::new(0),
+        }))
+    }
+
+    /// Goes inside with so many permits.
+    ///
+    /// # Panics
+    /// If they do not fit.
+    pub fn enter(&self, permits: u32) -> Inside {
+        let permits = u64::from(permits);
+        let inside = self.0.inside.fetch_add(permits, Ordering::SeqCst) + permits;
+        assert!(
+            inside <= self.0.limit,
+            "{inside} permits are held at once, and the limit is {}",
+            self.0.limit
+        );
+        self.0.most.fetch_max(inside, Ordering::SeqCst);
+        self.0.visits.fetch_add(1, Ordering::SeqCst);
+        Inside { section: self.clone(), permits }
+    }
+
+    /// The most permits that were inside at once.
+    #[must_use]
+    pub fn most(&self) -> u64 {
+        self.0.most.load(Ordering::SeqCst)
+    }
+
+    /// How often somebody went inside.
+    #[must_use]
+    pub fn visits(&self) -> u64 {
+        self.0.visits.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.section.0.inside.fetch_sub(self.permits, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,86 @@
+//! [`connect`]: locks from a URL.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
+use lock_core::{Locks, Memory};
+
+use crate::{
+    ConnectError,
+    error::{SCHEMES, Scheme},
+};
+
+/// Connects to the store that a URL names.
+///
+/// | URL | store |
+/// |---|---|
+/// | `memory:` | the memory of this process |
+/// | `memory:NAME` | another one, by name: each name is a store of its own |
+/// | `redis://[user[:password]@]host[:port][/database]` | a Redis server; feature `redis` |
+/// | `rediss://…` | the same over TLS |
+///
+/// Whoever names the same `memory:` URL in one process gets the same store, which lives as long as the process. What else
+/// the URL of a server can say is written down with its backend.
+///
+/// ```
+/// use distlock::DistributedLock;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let here = distlock::connect("memory:tests").await?;
+/// let there = distlock::connect("memory:tests").await?;
+/// let guard = here.mutex("job")?.acquire().await?;
+/// assert!(there.mutex("job")?.try_acquire().await?.is_none());
+/// # drop(guard);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`ConnectError`] says what is wrong with the URL, which feature is missing, or what the store answered.
+///
+/// # Cancel safety
+/// Safe to drop: nothing was taken yet, and what was opened is closed.
+///
+/// # Panics
+/// Like `std::thread::spawn`, if the keeper's thread cannot be started.
+#[cfg_attr(not(feature = "redis"), allow(clippy::unused_async, reason = "only servers are waited for"))]
+pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
+    let (scheme, rest) = scheme_of(url)?;
+    match scheme.name {
+        "memory" => memory(rest),
+        // Whatever else is known has a feature, which is off.
+        name => Err(ConnectError::MissingFeature { scheme: name, feature: scheme.feature }),
+    }
+}
+
+/// The scheme of a store, and what comes after it.
+fn scheme_of(url: &str) -> Result<(&'static Scheme, &str), ConnectError> {
+    let Some((name, rest)) = url.split_once(':') else {
+        return Err(ConnectError::UnknownScheme { scheme: None });
+    };
+    let known = SCHEMES.iter().find(|known| known.name.eq_ignore_ascii_case(name));
+    known.map(|known| (known, rest)).ok_or_else(|| ConnectError::UnknownScheme {
+        scheme: Some(name).filter(|name| is_harmless(name, rest)).map(str::to_owned),
+    })
+}
+
+/// Whether something can be shown: it looks like a scheme, and not like the user of a URL whose scheme was forgotten.
+fn is_harmless(scheme: &str, rest: &str) -> bool {
+    let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    let shaped = scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(letter);
+    shaped && scheme.len() <= 20 && (rest.starts_with("//") || !rest.contains('@'))
+}
+
+fn memory(name: &str) -> Result<Locks, ConnectError> {
+    static STORES: Mutex<BTreeMap<String, Memory>> = Mutex::new(BTreeMap::new());
+    if name.starts_with('/') {
+        let problem = "it has no host; use `memory:` or `memory:NAME`".to_owned();
+        return Err(ConnectError::BadUrl { scheme: "memory", problem });
+    }
+    // Nothing panics while the map is held, and each change to it is whole.
+    let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(Locks::new(stores.entry(name.to_owned()).or_default().clone()))
+}

@@ -1,0 +1,74 @@
+//! [`ConnectError`]: why a URL gave no locks.
+
+use lock_core::BackendError;
+
+/// Why [`connect`](crate::connect) gave no locks. It never contains a password, in whatever way it is printed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URL does not begin with a scheme that is known.
+    #[error("{}; use one of {}", unknown(scheme.as_deref()), known())]
+    UnknownScheme {
+        /// What the URL begins with, or `None` if that does not look like a scheme.
+        scheme: Option<String>,
+    },
+    /// The store of this scheme was not compiled in.
+    #[error(
+        "a `{scheme}` URL needs the feature `{feature}` of the crate `distlock`; \
+         enable it: distlock = {{ version = \"{}\", features = [\"{feature}\"] }}",
+        env!("CARGO_PKG_VERSION")
+    )]
+    MissingFeature {
+        /// The scheme of the URL.
+        scheme: &'static str,
+        /// The feature to enable.
+        feature: &'static str,
+    },
+    /// The URL is not a right one of its scheme.
+    #[error("the `{scheme}` URL is not right: {problem}")]
+    BadUrl {
+        /// The scheme of the URL.
+        scheme: &'static str,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
+    /// The store could not be connected to.
+    #[error("cannot connect: {}", source.kind())]
+    Backend {
+        /// What the store said.
+        source: BackendError,
+    },
+}
+
+impl ConnectError {
+    /// Whether the same call may succeed later, with nothing changed but time.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Backend { source } if source.is_transient())
+    }
+}
+
+/// What a URL can begin with.
+pub(crate) struct Scheme {
+    pub(crate) name: &'static str,
+    /// The feature that it needs; empty where it needs none.
+    pub(crate) feature: &'static str,
+}
+
+/// The schemes of every store there is, compiled in or not.
+pub(crate) const SCHEMES: [Scheme; 3] = [
+    Scheme { name: "memory", feature: "" },
+    Scheme { name: "redis", feature: "redis" },
+    Scheme { name: "rediss", feature: "redis" },
+];
+
+fn known() -> String {
+    SCHEMES.iter().map(|scheme| format!("`{}:`", scheme.name)).collect::<Vec<_>>().join(", ")
+}
+
+fn unknown(scheme: Option<&str>) -> String {
+    match scheme {
+        Some(scheme) => format!("`{scheme}:` is not the scheme of a store"),
+        None => "the URL does not begin with the scheme of a store".to_owned(),
+    }
+}

@@ -1,0 +1,107 @@
+//! What a URL gives, and what a wrong one is told.
+
+use std::{error::Error, fmt::Write};
+
+use distlock::{ConnectError, DistributedLock, connect};
+
+#[tokio::test]
+async fn one_memory_url_is_one_store_and_another_name_is_another() {
+    let (one, same) = (connect("memory:shop").await.unwrap(), connect("memory:shop").await.unwrap());
+    let (unnamed, other) = (connect("memory:").await.unwrap(), connect("memory:Shop").await.unwrap());
+
+    let guard = one.mutex("job").unwrap().acquire().await.unwrap();
+    assert!(same.mutex("job").unwrap().try_acquire().await.unwrap().is_none());
+    for locks in [unnamed, other] {
+        assert!(locks.mutex("job").unwrap().try_acquire().await.unwrap().is_some());
+    }
+    drop(guard);
+}
+
+#[tokio::test]
+async fn the_scheme_is_read_without_regard_to_case() {
+    assert!(connect("MEMORY:").await.is_ok());
+}
+
+#[tokio::test]
+async fn an_unknown_scheme_is_named_and_the_known_ones_are_listed() {
+    let error = connect("etcetera://localhost").await.unwrap_err();
+    assert!(matches!(&error, ConnectError::UnknownScheme { scheme: Some(scheme) } if scheme == "etcetera"));
+    assert_eq!(
+        error.to_string(),
+        "`etcetera:` is not the scheme of a store; use one of `memory:`, `redis:`, `rediss:`"
+    );
+    for url in ["", "localhost", "/tmp/x", ":memory:"] {
+        let error = connect(url).await.unwrap_err();
+        assert!(matches!(error, ConnectError::UnknownScheme { scheme: None }), "{url}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_memory_url_with_a_host_is_refused() {
+    let error = connect("memory://localhost").await.unwrap_err();
+    assert!(matches!(error, ConnectError::BadUrl { scheme: "memory", .. }));
+    assert!(error.to_string().contains("use `memory:` or `memory:NAME`"), "{error}");
+}
+
+#[cfg(not(feature = "redis"))]
+#[tokio::test]
+async fn a_store_that_was_not_compiled_in_names_its_feature() {
+    for url in ["redis://localhost", "rediss://localhost"] {
+        let error = connect(url).await.unwrap_err();
+        assert!(matches!(error, ConnectError::MissingFeature { feature: "redis", .. }), "{url}: {error}");
+        assert!(error.to_string().contains("features = [\"redis\"]"), "{error}");
+        assert!(!error.is_transient());
+    }
+}
+
+/// Whatever is wrong with a URL, and whatever the store says: nobody reads the password in a log.
+#[tokio::test]
+async fn no_error_ever_prints_a_password() {
+    let shapes = [
+        "redis://:PW@127.0.0.1:1/0",
+        "redis://user:PW@127.0.0.1:1/0",
+        "rediss://user:PW@127.0.0.1:1",
+        "redis://user:PW@127.0.0.1:port",
+        "redis://user:PW@127.0.0.1:70000",
+        "redis://user:PW@",
+        "redis://user:PW@[::1",
+        "redis://user:PW@127.0.0.1:1/not-a-number",
+        "redis://user:PW@127.0.0.1:1/0?no_such_parameter=1",
+        "redis://user:PW@127.0.0.1:1/0?command_timeout=soon",
+        "redis:user:PW@127.0.0.1:1",
+        "redis://us er:PW@127.0.0.1:1",
+        "redis://user:P@W:PW@127.0.0.1:1",
+        "redis://user:%zzPW@127.0.0.1:1",
+        "redus://user:PW@127.0.0.1:1",
+        "PW@127.0.0.1:1",
+        "PW:x@127.0.0.1:1",
+        "user:PW@127.0.0.1:1",
+        ":PW@127.0.0.1",
+        "memory://user:PW@here",
+    ];
+    for shape in shapes {
+        for password in ["hunter2", "hunter2#x", "hunter2/x", "hunter2?x"] {
+            let error = connect(&shape.replace("PW", password)).await.unwrap_err();
+            assert!(!everything_about(&error).contains("hunter2"), "{shape}: {error:?}");
+        }
+    }
+}
+
+/// The error and all that caused it, in every way to print them.
+fn everything_about(error: &dyn Error) -> String {
+    let mut text = String::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        write!(text, "{error} {error:?} {error:#?} ").expect("a string takes all text");
+        next = error.source();
+    }
+    text
+}
+
+#[test]
+fn connecting_can_be_sent_to_another_thread_and_so_can_its_error() {
+    fn is_send<T: Send>(_: &T) {}
+    fn is_an_error<T: Error + Send + Sync + 'static>() {}
+    is_send(&connect("memory:"));
+    is_an_error::<ConnectError>();
+}

@@ -1,0 +1,12 @@
+//! Where cargo puts the examples.
+
+use std::{env, path::PathBuf};
+
+/// The program of an example. Cargo builds them together with the tests.
+pub(crate) fn example(name: &str) -> PathBuf {
+    let test = env::current_exe().expect("a test knows where it is");
+    let profile = test.ancestors().nth(2).expect("a test is in `deps` of its profile");
+    let built = profile.join("examples").join(format!("{name}{}", env::consts::EXE_SUFFIX));
+    assert!(built.exists(), "{} is not built; run `cargo test -p examples` without --test", built.display());
+    built
+}

@@ -1,7 +1,11 @@
-//! Who comes next.
+//! First come, first served, at a price that does not grow with the queue.
 
-#[allow(unused_imports)]
-use crate::{Case, World};
+use std::sync::{Arc, Mutex};
+
+use lock_core::{DistributedLock, FencingToken};
+
+use super::steps::{faulty, is_busy, mutex, permits, queue_of, take, take_free};
+use crate::{Case, Verb, World, audit::soon};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -9,8 +13,109 @@ use crate::{Case, World};
 macro_rules! fairness_cases {
     ($($to:tt)*) => {
         $crate::__cases! { [$($to)*] fairness {
+            waiters_are_granted_in_the_order_in_which_they_came ["Q01"]
+            a_lock_that_is_waited_for_is_not_taken_by_who_comes_later ["Q02"]
+            a_small_portion_does_not_pass_a_large_one_that_waits ["Q02"]
+            a_hand_off_costs_the_same_however_many_wait ["Q04"]
         } }
     };
 }
 
 pub(super) const CASES: &[Case] = fairness_cases!(list);
+
+/// Waiters of several clients, each of whom was seen in the queue before the next one asked.
+pub(super) async fn waiters_are_granted_in_the_order_in_which_they_came(world: World) {
+    const WAITERS: usize = 9;
+    let clients = [world.client().await, world.client().await, world.client().await];
+    let name = world.name("order");
+    let held = take_free(&mutex(&clients[0], &name)).await;
+    let granted: Arc<Mutex<Vec<(usize, FencingToken)>>> = Arc::default();
+
+    let mut waiters = Vec::new();
+    for i in 0..WAITERS {
+        let lock = mutex(&clients[i % clients.len()], &name);
+        let (seen, log) = (mutex(&clients[0], &name), Arc::clone(&granted));
+        waiters.push(tokio::spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            log.lock().unwrap().push((i, guard.token()));
+            guard.release().await.unwrap();
+        }));
+        queue_of(i + 2, &seen).await;
+    }
+    let first = held.token();
+    held.release().await.unwrap();
+    for waiter in waiters {
+        soon("all grants", waiter).await.unwrap();
+    }
+
+    let granted = granted.lock().unwrap().clone();
+    let order: Vec<usize> = granted.iter().map(|(i, _)| *i).collect();
+    assert_eq!(order, (0..WAITERS).collect::<Vec<_>>(), "somebody was overtaken");
+    let tokens: Vec<FencingToken> =
+        std::iter::once(first).chain(granted.iter().map(|(_, token)| *token)).collect();
+    assert!(tokens.is_sorted_by(|a, b| a < b), "tokens do not grow with the grants: {tokens:?}");
+}
+
+/// In the moment of a release, by whoever is nearest to the lock: the client that released it, and another one.
+pub(super) async fn a_lock_that_is_waited_for_is_not_taken_by_who_comes_later(world: World) {
+    let (holder, waiter, stranger) = (world.client().await, world.client().await, world.client().await);
+    let name = world.name("barging");
+    let lock = mutex(&holder, &name);
+    for _ in 0..20 {
+        let held = take_free(&lock).await;
+        let theirs = mutex(&waiter, &name);
+        let waiting = tokio::spawn(async move { theirs.acquire().await });
+        queue_of(2, &lock).await;
+
+        held.release().await.unwrap();
+        assert!(is_busy(&lock).await, "who had just released the lock passed the waiter");
+        assert!(is_busy(&mutex(&stranger, &name)).await, "a stranger passed the waiter");
+        let granted = soon("the grant", waiting).await.unwrap().unwrap();
+        granted.release().await.unwrap();
+    }
+}
+
+/// There is room for one more permit, but somebody who needs more of them is next.
+pub(super) async fn a_small_portion_does_not_pass_a_large_one_that_waits(world: World) {
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let name = world.name("portions");
+    let held = take_free(&permits(&holder, &name, 2, 3)).await;
+    let all = permits(&waiter, &name, 3, 3);
+    let waiting = tokio::spawn(async move { all.acquire().await });
+    let one = permits(&holder, &name, 1, 3);
+    queue_of(2, &one).await;
+
+    assert!(is_busy(&one).await, "a small portion passed a large one");
+    held.release().await.unwrap();
+    assert!(is_busy(&one).await, "a small portion was taken while the large one has all");
+    let guard = soon("the grant", waiting).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+    drop(take(&one).await);
+}
+
+/// One release wakes one waiter: what the clients ask of the store grows with the number of hand-offs, and not
+/// with the number of those who wait.
+pub(super) async fn a_hand_off_costs_the_same_however_many_wait(world: World) {
+    for waiters in [2, 24] {
+        let (client, faulty) = faulty(&world).await;
+        let watcher = world.client().await;
+        let name = world.name(&format!("herd of {waiters}"));
+        let seen = mutex(&watcher, &name);
+        let held = take_free(&mutex(&client, &name)).await;
+        let mut waiting = Vec::new();
+        for _ in 0..waiters {
+            let lock = mutex(&client, &name);
+            waiting.push(tokio::spawn(async move { lock.acquire().await?.release().await }));
+        }
+        queue_of(waiters + 1, &seen).await;
+        let before = [faulty.calls(Verb::Enter), faulty.calls(Verb::Leave)];
+        held.release().await.unwrap();
+        for waiter in waiting {
+            soon("all hand-offs", waiter).await.unwrap().unwrap();
+        }
+        // A store that only says that something changed is asked once more by the one who is next.
+        let looks = faulty.calls(Verb::Enter) - before[0];
+        assert!(looks <= waiters, "{looks} looks at the queue for {waiters} hand-offs");
+        assert_eq!(faulty.calls(Verb::Leave) - before[1], waiters + 1, "each holder leaves once");
+    }
+}

@@ -15,6 +15,7 @@ mod rules_a;
 mod rules_b;
 mod rwlock;
 mod semaphore;
+mod steps;
 
 use crate::Case;
 

@@ -1,6 +1,10 @@
-//! Asking again for what one holds.
+//! No silent re-entry.
 
-#[allow(unused_imports)]
+use std::time::Duration;
+
+use lock_core::{DistributedLock, Error};
+
+use super::steps::{is_busy, long, mutex, refused, take, take_free};
 use crate::{Case, World};
 
 /// The cases of this group: `name ["ids"]` each.
@@ -9,8 +13,30 @@ use crate::{Case, World};
 macro_rules! reentrancy_cases {
     ($($to:tt)*) => {
         $crate::__cases! { [$($to)*] reentrancy {
+            whoever_holds_a_lock_waits_for_himself_when_he_asks_again ["N01"]
         } }
     };
 }
 
 pub(super) const CASES: &[Case] = reentrancy_cases!(list);
+
+/// The same task, by the same object and by another one of the same client, stands in the queue like a stranger.
+pub(super) async fn whoever_holds_a_lock_waits_for_himself_when_he_asks_again(world: World) {
+    let client = world.client().await;
+    let name = world.name("again");
+    let lock = mutex(&client, &name);
+    let guard = take_free(&lock).await;
+    let token = guard.token();
+
+    assert!(is_busy(&lock).await, "a second try took the lock that is held");
+    assert!(is_busy(&mutex(&client, &name)).await, "another object of the client took the lock that is held");
+    let patience = Duration::from_millis(200);
+    let error = refused(lock.acquire_with(&long().wait(patience)).await);
+    assert!(matches!(error, Error::WaitTimeout { .. }), "{error:?}");
+
+    assert!(guard.is_held(), "asking again cost the holder his lock");
+    assert_eq!(guard.token(), token, "asking again changed the token");
+    guard.release().await.unwrap();
+    let next = take(&lock).await;
+    assert!(next.token() > token);
+}

@@ -1,7 +1,14 @@
 //! Read-write locks.
 
-#[allow(unused_imports)]
-use crate::{Case, World};
+use std::time::Duration;
+
+use lock_core::{DistributedLock, Error, Guard};
+
+use super::steps::{brief, is_busy, long, queue, queue_of, reader, refused, take, take_free, writer};
+use crate::{
+    Case, SLACK, World,
+    audit::{soon, within},
+};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -9,8 +16,122 @@ use crate::{Case, World};
 macro_rules! rwlock_cases {
     ($($to:tt)*) => {
         $crate::__cases! { [$($to)*] rwlock {
+            readers_share_a_lock ["W01"]
+            a_writer_excludes_readers_and_writers_and_they_exclude_it ["W02"]
+            a_stream_of_readers_does_not_starve_a_writer ["W03"]
+            a_dead_reader_delays_a_writer_by_its_ttl_at_the_most ["W04"]
+            a_reader_that_asks_to_write_is_refused_and_stays_a_reader ["W06"]
+            the_lease_of_one_reader_is_not_that_of_another ["W07"]
         } }
     };
 }
 
 pub(super) const CASES: &[Case] = rwlock_cases!(list);
+
+/// All at the same time, from several clients, and twice from one.
+pub(super) async fn readers_share_a_lock(world: World) {
+    let (one, two) = (world.client().await, world.client().await);
+    let name = world.name("shared");
+    let guards = [
+        take_free(&reader(&one, &name)).await,
+        take_free(&reader(&two, &name)).await,
+        take_free(&reader(&two, &name)).await,
+    ];
+    assert!(guards.iter().all(Guard::is_held));
+    let rows = queue(&reader(&one, &name)).await;
+    assert_eq!(rows.iter().filter(|row| row.admitted).count(), 3, "{rows:?}");
+}
+
+/// In both directions, and against another writer.
+pub(super) async fn a_writer_excludes_readers_and_writers_and_they_exclude_it(world: World) {
+    let (one, two) = (world.client().await, world.client().await);
+    let name = world.name("written");
+    let write = take_free(&writer(&one, &name)).await;
+    for client in [&one, &two] {
+        assert!(is_busy(&reader(client, &name)).await, "a reader came in beside the writer");
+        assert!(is_busy(&writer(client, &name)).await, "a writer came in beside the writer");
+    }
+    write.release().await.unwrap();
+
+    let (read, other) = (take_free(&reader(&one, &name)).await, take_free(&reader(&two, &name)).await);
+    assert!(is_busy(&writer(&two, &name)).await, "a writer came in beside two readers");
+    read.release().await.unwrap();
+    assert!(is_busy(&writer(&two, &name)).await, "a writer came in beside a reader");
+    other.release().await.unwrap();
+    drop(take_free(&writer(&two, &name)).await);
+}
+
+/// Readers overlap without end; those who come after the writer stand behind it.
+pub(super) async fn a_stream_of_readers_does_not_starve_a_writer(world: World) {
+    let (readers, writing) = (world.client().await, world.client().await);
+    let name = world.name("stream");
+    let mut reading = take_free(&reader(&readers, &name)).await;
+    let lock = reader(&readers, &name);
+    let stream = tokio::spawn(async move {
+        // The next one comes in before the last one goes, for as long as readers are let in.
+        while let Some(next) = lock.try_acquire().await.unwrap() {
+            reading.release().await.unwrap();
+            reading = next;
+            tokio::task::yield_now().await;
+        }
+        let later = tokio::spawn(async move { lock.acquire().await.unwrap() });
+        reading.release().await.unwrap();
+        later
+    });
+    let written = take(&writer(&writing, &name)).await;
+    let later = soon("the end of the stream", stream).await.unwrap();
+    queue_of(2, &writer(&writing, &name)).await;
+    written.release().await.unwrap();
+    drop(soon("the turn of the next reader", later).await.unwrap());
+}
+
+/// The writer waits for the lease of the reader that died, and for nothing else.
+pub(super) async fn a_dead_reader_delays_a_writer_by_its_ttl_at_the_most(world: World) {
+    let (dying, writing) = (world.client().await, world.client().await);
+    let name = world.name("dead-reader");
+    let guard = take_free(&reader(&dying, &name).with_options(brief())).await;
+    dying.crash().await;
+    let granted = within("the grant", guard.ttl() + SLACK, writer(&writing, &name).acquire()).await.unwrap();
+    assert!(!guard.is_held(), "a writer came in while the reader could still rely on its lock");
+    granted.release().await.unwrap();
+}
+
+/// There is no upgrade: two readers that tried it would wait for each other. A reader that asks for the other side
+/// is told no, and stays a reader.
+pub(super) async fn a_reader_that_asks_to_write_is_refused_and_stays_a_reader(world: World) {
+    let client = world.client().await;
+    let name = world.name("upgrade");
+    let read = take_free(&reader(&client, &name)).await;
+    let write = writer(&client, &name);
+    assert!(is_busy(&write).await, "a reader became a writer");
+    let error = refused(write.acquire_with(&long().wait(Duration::from_millis(150))).await);
+    assert!(matches!(error, Error::WaitTimeout { ahead: Some(1), .. }), "{error:?}");
+    assert!(read.is_held(), "to ask for the other side cost the reader his lock");
+
+    // What was refused stands in nobody's way.
+    queue_of(1, &write).await;
+    drop(take_free(&reader(&client, &name)).await);
+    read.release().await.unwrap();
+}
+
+/// Each reader has a lease of its own: one that ends takes no other with it, and is not kept alive by one either.
+pub(super) async fn the_lease_of_one_reader_is_not_that_of_another(world: World) {
+    let (dying, living, writing) = (world.client().await, world.client().await, world.client().await);
+    let name = world.name("leases");
+    // The living one is there before the dying one and after it, so that neither order of leases is spared.
+    let before = take_free(&reader(&living, &name)).await;
+    let guard = take_free(&reader(&dying, &name).with_options(brief())).await;
+    let after = take_free(&reader(&living, &name)).await;
+    let write = writer(&writing, &name);
+    dying.crash().await;
+    tokio::time::sleep(guard.ttl()).await;
+
+    let left = queue_of(2, &write).await;
+    assert!(left.iter().all(|row| row.admitted), "{left:?}");
+    assert!(is_busy(&write).await, "the end of one reader's lease let a writer in beside the others");
+    assert!(before.is_held() && after.is_held());
+    for guard in [before, after] {
+        guard.release().await.unwrap();
+    }
+    drop(take(&write).await);
+}

@@ -1,7 +1,20 @@
 //! Semaphores.
 
-#[allow(unused_imports)]
-use crate::{Case, World};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use lock_core::{Claim, Creates, Departure, DistributedLock, Error, Kind, Standing, Step, WaitMode};
+
+use super::steps::{LONG, brief, is_busy, permits, queue, queue_of, refused, take_free};
+use crate::{
+    Case, Client, SLACK, World,
+    audit::{soon, within},
+};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -9,8 +22,137 @@ use crate::{Case, World};
 macro_rules! semaphore_cases {
     ($($to:tt)*) => {
         $crate::__cases! { [$($to)*] semaphore {
+            all_permits_can_be_held_and_never_more ["P01"]
+            the_permits_of_a_dead_holder_come_back ["P02"]
+            a_portion_is_granted_whole_or_not_at_all ["P03"]
+            another_limit_is_refused_while_a_semaphore_is_in_use ["P04"]
+            leaving_twice_or_as_a_stranger_frees_no_permit ["P05"]
         } }
     };
 }
 
 pub(super) const CASES: &[Case] = semaphore_cases!(list);
+
+/// As many as there are, and never more, whatever the portions.
+pub(super) async fn all_permits_can_be_held_and_never_more(world: World) {
+    const LIMIT: u32 = 3;
+    let clients = [world.client().await, world.client().await, world.client().await];
+    let name = world.name("permits");
+    let one = permits(&clients[0], &name, 1, LIMIT);
+    let all = [take_free(&one).await, take_free(&one).await, take_free(&one).await];
+    assert!(is_busy(&one).await, "one more than there are was given out");
+    drop(all);
+
+    let held = Arc::new(AtomicU32::new(0));
+    let mut contenders = Vec::new();
+    for i in 0..12 {
+        let portion = i % LIMIT + 1;
+        let lock = permits(&clients[i as usize % clients.len()], &name, portion, LIMIT);
+        let held = Arc::clone(&held);
+        contenders.push(tokio::spawn(async move {
+            for _ in 0..4 {
+                let guard = lock.acquire().await.unwrap();
+                let sum = held.fetch_add(portion, Ordering::SeqCst) + portion;
+                assert!(sum <= LIMIT, "{sum} of {LIMIT} permits are held");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                held.fetch_sub(portion, Ordering::SeqCst);
+                guard.release().await.unwrap();
+            }
+        }));
+    }
+    for contender in contenders {
+        soon("all rounds", contender).await.expect("nobody held too many");
+    }
+}
+
+/// All of a portion, after its lease.
+pub(super) async fn the_permits_of_a_dead_holder_come_back(world: World) {
+    let (dying, living) = (world.client().await, world.client().await);
+    let name = world.name("returned");
+    let guard = take_free(&permits(&dying, &name, 2, 3).with_options(brief())).await;
+    let kept = take_free(&permits(&living, &name, 1, 3)).await;
+    dying.crash().await;
+    let two = permits(&living, &name, 2, 3);
+    let granted = within("the permits of the dead", guard.ttl() + SLACK, two.acquire()).await.unwrap();
+    assert!(!guard.is_held(), "permits were given out while their holder could still rely on them");
+    assert!(is_busy(&permits(&living, &name, 1, 3)).await, "more permits came back than were taken");
+    assert!(granted.is_held() && kept.is_held());
+}
+
+/// Who waits for three has none of them meanwhile, and two who want most of the permits never wait for each other.
+pub(super) async fn a_portion_is_granted_whole_or_not_at_all(world: World) {
+    let (one, two) = (world.client().await, world.client().await);
+    let name = world.name("whole");
+    let single = permits(&one, &name, 1, 3);
+    let (first, second) = (take_free(&single).await, take_free(&single).await);
+    let all = permits(&two, &name, 3, 3);
+    let waiting = tokio::spawn(async move { all.acquire().await });
+    queue_of(3, &single).await;
+    first.release().await.unwrap();
+    let rows = queue_of(2, &single).await;
+    assert_eq!(rows.iter().map(|row| row.admitted).collect::<Vec<_>>(), [true, false], "{rows:?}");
+    second.release().await.unwrap();
+    let guard = soon("the grant", waiting).await.unwrap().unwrap();
+    assert!(is_busy(&single).await, "one of three permits that are held was given out again");
+    guard.release().await.unwrap();
+
+    let greedy = |client: &Client| {
+        let lock = permits(client, &name, 2, 3);
+        tokio::spawn(async move {
+            for _ in 0..20 {
+                let guard = lock.acquire().await.unwrap();
+                guard.release().await.unwrap();
+            }
+        })
+    };
+    for task in [greedy(&one), greedy(&two)] {
+        soon("an end without a deadlock", task).await.unwrap();
+    }
+}
+
+/// Whoever names another limit is told which one is in use, stands nowhere, and can have it once nobody is there.
+pub(super) async fn another_limit_is_refused_while_a_semaphore_is_in_use(world: World) {
+    let (one, two) = (world.client().await, world.client().await);
+    let name = world.name("limits");
+    let held = take_free(&permits(&one, &name, 1, 2)).await;
+    for limit in [1, 3] {
+        let other = permits(&two, &name, 1, limit);
+        for error in [refused(other.try_acquire().await), refused(other.acquire().await)] {
+            assert!(
+                matches!(error, Error::ClaimMismatch { found_kind: Kind::Semaphore, found_limit: 2, .. }),
+                "{error:?}"
+            );
+            assert!(!error.is_transient(), "{error:?}");
+        }
+    }
+    assert_eq!(queue(&permits(&one, &name, 1, 2)).await.len(), 1, "what was refused stands in the queue");
+    held.release().await.unwrap();
+    drop(take_free(&permits(&two, &name, 3, 3)).await);
+}
+
+/// The verbs themselves: who is not there leaves nothing, who has left leaves nothing again.
+pub(super) async fn leaving_twice_or_as_a_stranger_frees_no_permit(world: World) {
+    let client = world.client().await;
+    let backend = Arc::clone(&client.backend);
+    let name = world.name("twice");
+    let claim = Claim::semaphore(1, 2).unwrap();
+    let [one, two, three, stranger] = std::array::from_fn(|_| client.entry(&name, claim, LONG));
+    for holder in [&one, &two] {
+        let standing = backend.enter(holder, Step::Create, WaitMode::Queue).await;
+        assert!(matches!(standing, Ok(Standing::Admitted { .. })), "{standing:?}");
+    }
+    for creates in [Creates::Answered, Creates::InDoubt] {
+        let absent = backend.leave(&stranger, creates).await.unwrap();
+        assert_eq!(absent, Departure::Absent, "a stranger left");
+    }
+    let busy = backend.enter(&three, Step::Create, WaitMode::Try).await;
+    assert!(matches!(busy, Ok(Standing::Busy)), "a stranger freed a permit: {busy:?}");
+
+    assert_eq!(backend.leave(&one, Creates::Answered).await.unwrap(), Departure::Left);
+    let standing = backend.enter(&three, Step::Create, WaitMode::Queue).await;
+    assert!(matches!(standing, Ok(Standing::Admitted { .. })), "{standing:?}");
+    assert_eq!(backend.leave(&one, Creates::Answered).await.unwrap(), Departure::Absent);
+    let late = client.entry(&name, claim, LONG);
+    let busy = backend.enter(&late, Step::Create, WaitMode::Try).await;
+    assert!(matches!(busy, Ok(Standing::Busy)), "to leave twice freed a permit of somebody else: {busy:?}");
+}

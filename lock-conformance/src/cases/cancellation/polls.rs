@@ -1,0 +1,145 @@
+//! Futures that are dropped after 0, 1, 2, … polls, until they are ready.
+
+use std::time::Duration;
+
+use lock_core::{DistributedLock, Guard, Release};
+
+use crate::{
+    World,
+    cases::steps::{freed, mutex, permits, queue, reader, take_free, writer},
+    polls::polled,
+};
+
+/// More polls than anything takes that does not wait.
+const MOST: usize = 100;
+
+/// At once, and when an answer may lie there that nobody has looked at.
+const DROPPED_AFTER: [Duration; 2] = [Duration::ZERO, Duration::from_millis(20)];
+
+pub(in crate::cases) async fn a_try_can_be_dropped_at_every_point(world: World) {
+    let (client, name) = (world.client().await, world.name("free"));
+    let lock = mutex(&client, &name);
+    nothing_is_left_of(&lock, async || lock.try_acquire().await.unwrap().expect("the lock is free")).await;
+}
+
+pub(in crate::cases) async fn an_acquisition_can_be_dropped_at_every_point(world: World) {
+    let (client, name) = (world.client().await, world.name("free"));
+    let lock = mutex(&client, &name);
+    nothing_is_left_of(&lock, async || lock.acquire().await.unwrap()).await;
+}
+
+pub(in crate::cases) async fn a_queued_acquisition_can_be_dropped_at_every_point(world: World) {
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let name = world.name("taken");
+    nothing_is_left_of_waiting(&mutex(&holder, &name), &mutex(&waiter, &name)).await;
+}
+
+/// The lock stays held, and its release works.
+pub(in crate::cases) async fn a_renewal_can_be_dropped_at_every_point(world: World) {
+    let (client, name) = (world.client().await, world.name("held"));
+    let lock = mutex(&client, &name);
+    for pause in DROPPED_AFTER {
+        let guard = take_free(&lock).await;
+        for polls in 0.. {
+            assert!(polls < MOST, "a renewal is not ready after {polls} polls");
+            if let Some(renewed) = polled_until(polls, pause, guard.extend()).await {
+                assert!(renewed.unwrap() > Duration::ZERO);
+                break;
+            }
+            assert!(guard.is_held(), "a renewal that was dropped cost the lock");
+            assert_eq!(queue(&lock).await.len(), 1);
+        }
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        freed(&lock).await;
+    }
+}
+
+pub(in crate::cases) async fn a_release_can_be_dropped_at_every_point(world: World) {
+    let (client, name) = (world.client().await, world.name("held"));
+    let lock = mutex(&client, &name);
+    for pause in DROPPED_AFTER {
+        for polls in 0.. {
+            assert!(polls < MOST, "a release is not ready after {polls} polls");
+            let guard = take_free(&lock).await;
+            let released = polled_until(polls, pause, guard.release()).await;
+            freed(&lock).await;
+            if let Some(released) = released {
+                assert_eq!(released.unwrap(), Release::Released);
+                break;
+            }
+        }
+    }
+}
+
+pub(in crate::cases) async fn both_sides_of_a_rwlock_can_be_dropped_at_every_point(world: World) {
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let name = world.name("sides");
+    for lock in [reader(&waiter, &name), writer(&waiter, &name)] {
+        nothing_is_left_of(&lock, async || lock.acquire().await.unwrap()).await;
+    }
+    nothing_is_left_of_waiting(&reader(&holder, &name), &writer(&waiter, &name)).await;
+    nothing_is_left_of_waiting(&writer(&holder, &name), &reader(&waiter, &name)).await;
+}
+
+pub(in crate::cases) async fn portions_of_a_semaphore_can_be_dropped_at_every_point(world: World) {
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let name = world.name("portions");
+    let two = permits(&waiter, &name, 2, 3);
+    nothing_is_left_of(&two, async || two.acquire().await.unwrap()).await;
+    nothing_is_left_of_waiting(&permits(&holder, &name, 2, 3), &two).await;
+}
+
+/// Drops an attempt at every point: each time the lock is free again, long before a lease would have ended.
+async fn nothing_is_left_of<A>(lock: &dyn DistributedLock, attempt: impl Fn() -> A)
+where
+    A: Future<Output = Guard>,
+{
+    for pause in DROPPED_AFTER {
+        for polls in 0.. {
+            assert!(polls < MOST, "an attempt is not ready after {polls} polls");
+            let granted = polled_until(polls, pause, attempt()).await;
+            let ready = granted.is_some();
+            if let Some(guard) = granted {
+                assert_eq!(guard.release().await.unwrap(), Release::Released);
+            }
+            freed(lock).await;
+            if ready {
+                break;
+            }
+        }
+    }
+}
+
+/// The same for somebody who waits for a holder, which goes after a while.
+async fn nothing_is_left_of_waiting(holder: &dyn DistributedLock, lock: &dyn DistributedLock) {
+    for pause in DROPPED_AFTER {
+        for polls in 0.. {
+            assert!(polls < MOST, "a waiter is not granted the lock after {polls} polls");
+            let held = take_free(holder).await;
+            let release = tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_millis(15)).await;
+                held.release().await
+            });
+            let granted = polled_until(polls, pause, lock.acquire()).await;
+            assert_eq!(release.await.unwrap().unwrap(), Release::Released);
+            let ready = granted.is_some();
+            if let Some(guard) = granted {
+                assert_eq!(guard.unwrap().release().await.unwrap(), Release::Released);
+            }
+            freed(lock).await;
+            if ready {
+                break;
+            }
+        }
+    }
+}
+
+/// Polls a future so many times, waits for a while, and drops it.
+async fn polled_until<T>(polls: usize, pause: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = Box::pin(future);
+    let output = polled(polls, future.as_mut()).await;
+    if output.is_none() && !pause.is_zero() {
+        tokio::time::sleep(pause).await;
+    }
+    output
+}

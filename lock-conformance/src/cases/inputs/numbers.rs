@@ -1,0 +1,157 @@
+//! Labels, durations and permits.
+
+use std::time::Duration;
+
+use lock_core::{AcquireOptions, Claim, DistributedLock, Error, Holder, InputError, MAX_TTL, MIN_TTL};
+
+use crate::Verb;
+use crate::{
+    World,
+    audit::soon,
+    cases::steps::{faulty, is_busy, long, mutex, permits, queue, queue_of, refused, take_free},
+};
+
+/// In the queue, of the holder and of who waits, and in the error of who waited for nothing.
+pub(in crate::cases) async fn a_label_of_any_bytes_is_shown_as_it_was_given(world: World) {
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let labels = [
+        "web-1",
+        ":",
+        "::a:b",
+        "\0",
+        "\0\r\n\t\u{1b}[31m\u{7f}",
+        " ",
+        "{\"a\": 1}",
+        "'; --",
+        "%s %n",
+        "\\\\",
+        "\u{ff}\u{fe}",
+        "日本語 👩‍👩‍👧",
+        "0123456789abcdef0123456789abcdef",
+        "1 2 3 4",
+        "-1",
+        &"x".repeat(AcquireOptions::MAX_LABEL),
+        &"é".repeat(AcquireOptions::MAX_LABEL / 2),
+    ];
+    for (i, label) in labels.into_iter().enumerate() {
+        for kind in ["mutex", "semaphore"] {
+            let name = world.name(&format!("{kind} {i}"));
+            let lock = |client| -> Box<dyn DistributedLock> {
+                if kind == "mutex" {
+                    Box::new(mutex(client, &name))
+                } else {
+                    Box::new(permits(client, &name, 2, 3))
+                }
+            };
+            let (theirs, ours) = (lock(&holder), lock(&waiter));
+            let labelled = long().label(label);
+            let held = soon("the grant", theirs.acquire_with(&labelled)).await.unwrap();
+            let options = labelled.clone();
+            let waiting = tokio::spawn(async move { ours.acquire_with(&options).await });
+            let rows = queue_of(2, &*theirs).await;
+            let shown: Vec<_> = rows.iter().map(|row| row.label.as_deref()).collect();
+            assert_eq!(shown, [Some(label), Some(label)], "of {kind}");
+
+            let brief = long().wait(Duration::from_millis(20));
+            match refused(lock(&waiter).acquire_with(&brief).await) {
+                Error::WaitTimeout { holder: Some(Holder::Ours { label: shown }), .. } => {
+                    assert_eq!(shown.as_deref(), Some(label), "of {kind}");
+                }
+                error => panic!("{error:?}"),
+            }
+            held.release().await.unwrap();
+            soon("the grant", waiting).await.unwrap().unwrap().release().await.unwrap();
+        }
+    }
+    let lock = mutex(&holder, &world.name("long"));
+    let error = refused(lock.acquire_with(&long().label("x".repeat(257))).await);
+    assert!(matches!(error, Error::Input(InputError::Label { len: 257 })), "{error:?}");
+    assert_eq!(queue(&lock).await, []);
+}
+
+pub(in crate::cases) async fn durations_out_of_range_are_refused_and_the_limits_work(world: World) {
+    let (client, faulty) = faulty(&world).await;
+    let lock = mutex(&client, &world.name("durations"));
+    let (nothing, least, day) = (Duration::ZERO, Duration::from_nanos(1), MAX_TTL);
+    let bad = [
+        ("ttl", AcquireOptions::new().ttl(nothing)),
+        ("ttl", AcquireOptions::new().ttl(least)),
+        ("ttl", AcquireOptions::new().ttl(MIN_TTL - least)),
+        ("ttl", AcquireOptions::new().ttl(day + least)),
+        ("ttl", AcquireOptions::new().ttl(Duration::MAX)),
+        ("max_hold", long().max_hold(nothing)),
+        ("max_hold", long().max_hold(least)),
+        ("back_off.least", long().back_off(nothing, day)),
+        ("back_off.most", long().back_off(MIN_TTL, least)),
+        ("back_off.most", long().back_off(MIN_TTL, Duration::MAX)),
+        ("look_again.least", long().look_again(nothing, day)),
+        ("look_again.most", long().look_again(MIN_TTL, Duration::MAX)),
+    ];
+    for (wrong, options) in bad {
+        for error in
+            [refused(lock.acquire_with(&options).await), refused(lock.try_acquire_with(&options).await)]
+        {
+            let named =
+                matches!(&error, Error::Input(InputError::Duration { option, .. }) if *option == wrong);
+            assert!(named, "{error:?} for {options:?}");
+            assert!(error.to_string().contains(wrong) && !error.is_transient(), "{error}");
+        }
+    }
+    assert_eq!(faulty.calls(Verb::Enter), 0, "the store was asked before the options were checked");
+
+    let hour = Duration::from_secs(3600);
+    let good = [
+        AcquireOptions::new().ttl(MIN_TTL).wait(Duration::MAX),
+        AcquireOptions::new().ttl(day).max_hold(Duration::MAX),
+        long().wait(least).max_hold(MIN_TTL),
+        long().back_off(hour, hour).look_again(hour, hour).wait(Duration::MAX),
+    ];
+    for options in good {
+        let granted = match lock.acquire_with(&options).await {
+            // A nanosecond may be over before the store has answered.
+            Err(Error::WaitTimeout { .. }) if options.wait == Some(least) => continue,
+            granted => granted.unwrap_or_else(|error| panic!("{error} for {options:?}")),
+        };
+        assert!(granted.ttl() >= options.ttl, "{:?} for {options:?}", granted.ttl());
+        granted.release().await.unwrap();
+        queue_of(0, &lock).await;
+    }
+}
+
+pub(in crate::cases) async fn permits_out_of_range_are_refused_and_the_limits_work(world: World) {
+    let client = world.client().await;
+    let name = world.name("numbers");
+    for limit in [0, Claim::MAX + 1, u32::MAX] {
+        let error = refused(client.locks.semaphore(&name, limit));
+        assert!(
+            matches!(error, Error::Input(InputError::Limit { limit: told }) if told == limit),
+            "{error:?}"
+        );
+        assert!(error.to_string().contains(&limit.to_string()) && !error.is_transient(), "{error}");
+    }
+    for limit in [1, 4, Claim::MAX] {
+        let semaphore = client.semaphore(&name, limit);
+        for wrong in [0, limit + 1, u32::MAX] {
+            let error = refused(semaphore.permits(wrong));
+            let told = matches!(error, Error::Input(InputError::Permits { permits, limit: of }) if permits == wrong && of == limit);
+            assert!(told && !error.is_transient(), "{error:?}");
+        }
+        assert_eq!(
+            queue(&permits(&client, &name, 1, limit)).await,
+            [],
+            "what was refused stands in the queue"
+        );
+
+        let all = take_free(&permits(&client, &name, limit, limit)).await;
+        assert!(is_busy(&permits(&client, &name, 1, limit)).await);
+        all.release().await.unwrap();
+        let one = take_free(&permits(&client, &name, 1, limit)).await;
+        let rest = (limit > 1).then(|| permits(&client, &name, limit - 1, limit));
+        if let Some(rest) = &rest {
+            take_free(rest).await.release().await.unwrap();
+        }
+        assert!(is_busy(&permits(&client, &name, limit, limit)).await);
+        one.release().await.unwrap();
+        queue_of(0, &permits(&client, &name, 1, limit)).await;
+    }
+}

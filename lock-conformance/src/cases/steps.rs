@@ -1,0 +1,110 @@
+//! Steps that many cases take.
+
+use std::{sync::Arc, time::Duration};
+
+use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Lock, Mutex, QueueRow};
+
+use crate::{Client, Faulty, World, audit::soon};
+
+/// A ttl so long that whatever is free within [`SLACK`](crate::SLACK) was freed, and did not expire.
+pub(super) const LONG: Duration = Duration::from_secs(60);
+
+/// Options with a ttl of [`LONG`] and no bound for waiting.
+pub(super) fn long() -> AcquireOptions {
+    AcquireOptions::new().ttl(LONG)
+}
+
+/// Options with a ttl that a case can wait for.
+pub(super) fn brief() -> AcquireOptions {
+    AcquireOptions::new().ttl(Duration::from_millis(600))
+}
+
+/// A mutex with a ttl of [`LONG`].
+pub(super) fn mutex(client: &Client, name: &str) -> Mutex {
+    client.mutex(name).with_options(long())
+}
+
+/// A reader with a ttl of [`LONG`].
+pub(super) fn reader(client: &Client, name: &str) -> Lock {
+    client.rwlock(name).read().with_options(long())
+}
+
+/// A writer with a ttl of [`LONG`].
+pub(super) fn writer(client: &Client, name: &str) -> Lock {
+    client.rwlock(name).write().with_options(long())
+}
+
+/// A portion of a semaphore, with a ttl of [`LONG`].
+pub(super) fn permits(client: &Client, name: &str, permits: u32, limit: u32) -> Lock {
+    client.semaphore(name, limit).permits(permits).unwrap().with_options(long())
+}
+
+/// Takes a lock whose turn comes now.
+pub(super) async fn take(lock: &dyn DistributedLock) -> Guard {
+    soon("the grant", lock.acquire()).await.unwrap()
+}
+
+/// Takes a lock that is free.
+pub(super) async fn take_free(lock: &dyn DistributedLock) -> Guard {
+    lock.try_acquire().await.unwrap().expect("the lock is free")
+}
+
+/// Whether a lock is taken, or waited for.
+pub(super) async fn is_busy(lock: &dyn DistributedLock) -> bool {
+    lock.try_acquire().await.unwrap().is_none()
+}
+
+/// The queue as it is now.
+pub(super) async fn queue(lock: &dyn DistributedLock) -> Vec<QueueRow> {
+    lock.queue().await.unwrap()
+}
+
+/// Waits until `len` entries stand in the queue, holders included, and shows them.
+pub(super) async fn queue_of(len: usize, lock: &dyn DistributedLock) -> Vec<QueueRow> {
+    soon(&format!("{len} entries in the queue of `{}`", lock.name()), async {
+        loop {
+            let rows = queue(lock).await;
+            if rows.len() == len {
+                return rows;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+}
+
+/// Waits until nobody stands in the queue, and shows that the lock can be taken then.
+pub(super) async fn freed(lock: &dyn DistributedLock) {
+    queue_of(0, lock).await;
+    take_free(lock).await.release().await.unwrap();
+}
+
+/// The error of something that must not work.
+pub(super) fn refused<T>(result: Result<T, Error>) -> Error {
+    match result {
+        Ok(_) => panic!("it was not refused"),
+        Err(error) => error,
+    }
+}
+
+/// Runs what may block on a thread of its own, which has no runtime.
+pub(super) async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, result) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        // Nobody waits any more if the case has failed meanwhile.
+        let _ = done.send(work());
+    });
+    result.await.expect("the thread does not panic")
+}
+
+/// A client whose backend goes wrong as it is told to.
+pub(super) async fn faulty(world: &World) -> (Client, Faulty) {
+    let mut wrapped = None;
+    let client = world.client_through(|backend| {
+        let faulty = Faulty::new(backend);
+        wrapped = Some(faulty.clone());
+        Arc::new(faulty)
+    });
+    let client = client.await;
+    (client, wrapped.expect("every client has a backend"))
+}

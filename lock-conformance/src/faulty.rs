@@ -39,6 +39,8 @@ pub enum Fault {
     LoseRequest,
     /// It is carried out, and the client learns only that there was no answer in time.
     LoseReply,
+    /// It is carried out, and its answer is lost with this error, as when the connection breaks.
+    FailReply(BackendErrorKind),
     /// It is refused with an error, and not carried out.
     Fail(BackendErrorKind),
     /// It is refused before it was sent.
@@ -129,6 +131,10 @@ impl Faulty {
             Some(Fault::LoseReply) => {
                 request.await;
                 Err(timed_out())
+            }
+            Some(Fault::FailReply(kind)) => {
+                request.await;
+                Err(error(kind, "an ordered loss of the answer"))
             }
             Some(Fault::Fail(kind)) => Err(error(kind, "an ordered failure")),
             Some(Fault::FailUnsent(kind)) => Err(error(kind, "an ordered failure").unsent()),

@@ -1,0 +1,127 @@
+//! Every verb ends with the same step: the dead are dropped, and all who now fit are admitted and told.
+//!
+//! Nobody here looks again by itself: ttls are long, and no store says when to look. Each grant comes by a hint.
+
+use std::sync::Arc;
+
+use lock_core::{
+    Claim, Creates, Departure, DistributedLock, FencingToken, Guard, Lease, Renewal, Standing, Step, WaitMode,
+};
+
+use crate::{
+    Client, HintsOnly, SLACK, World,
+    audit::soon,
+    cases::steps::{LONG, brief, is_busy, mutex, permits, queue_of, reader, take_free, writer},
+};
+
+async fn only_by_hints(world: &World) -> Client {
+    world.client_through(|backend| Arc::new(HintsOnly::new(backend))).await
+}
+
+/// Waits for a lock in a task, which stands in the queue at this place when this returns.
+async fn waiting(place: usize, lock: impl DistributedLock + 'static) -> tokio::task::JoinHandle<Guard> {
+    let lock = Arc::new(lock);
+    let ours = Arc::clone(&lock);
+    let task = tokio::spawn(async move { ours.acquire().await.unwrap() });
+    queue_of(place, &*lock).await;
+    task
+}
+
+/// Nobody released anything: a waiter went away.
+pub(in crate::cases) async fn a_cancelled_writer_frees_the_readers_behind_it(world: World) {
+    let (holder, waiters) = (world.client().await, only_by_hints(&world).await);
+    let name = world.name("cancelled");
+    let reading = take_free(&reader(&holder, &name)).await;
+    let write = waiting(2, writer(&waiters, &name)).await;
+    let behind = [waiting(3, reader(&waiters, &name)).await, waiting(4, reader(&waiters, &name)).await];
+    let last = waiting(5, writer(&waiters, &name)).await;
+    write.abort();
+    for reader in behind {
+        assert!(soon("a reader behind a writer that went away", reader).await.unwrap().is_held());
+    }
+    assert!(reading.is_held());
+    drop(reading);
+    soon("the writer behind them all", last).await.unwrap().release().await.unwrap();
+}
+
+/// One release, several grants; and who does not fit waits on.
+pub(in crate::cases) async fn permits_that_come_back_admit_all_who_fit(world: World) {
+    let (holder, waiters) =
+        (world.client().await, [only_by_hints(&world).await, only_by_hints(&world).await]);
+    let name = world.name("several");
+    let all = take_free(&permits(&holder, &name, 5, 5)).await;
+    let mut fit = Vec::new();
+    for place in 2..6 {
+        fit.push(waiting(place, permits(&waiters[place % 2], &name, 1, 5)).await);
+    }
+    let late = waiting(6, permits(&waiters[0], &name, 2, 5)).await;
+    all.release().await.unwrap();
+    let mut guards = Vec::new();
+    for waiter in fit {
+        guards.push(soon("one of several grants", waiter).await.unwrap());
+    }
+    assert!(
+        !late.is_finished() && is_busy(&permits(&holder, &name, 1, 5)).await,
+        "more were admitted than fit"
+    );
+    drop(guards.pop());
+    soon("the one who did not fit", late).await.unwrap().release().await.unwrap();
+
+    // The same with readers behind a writer.
+    let name = world.name("readers");
+    let writing = take_free(&writer(&holder, &name)).await;
+    let mut readers = Vec::new();
+    for place in 2..5 {
+        readers.push(waiting(place, reader(&waiters[place % 2], &name)).await);
+    }
+    writing.release().await.unwrap();
+    for reader in readers {
+        guards.push(soon("one of several readers", reader).await.unwrap());
+    }
+    assert!(guards.iter().all(Guard::is_held));
+}
+
+/// By whichever verb, and although it is somebody else's: a store need not have a clock that strikes.
+pub(in crate::cases) async fn an_expired_holder_is_noticed_by_whoever_comes_next(world: World) {
+    let (dying, waiters, visitor) = (world.client().await, only_by_hints(&world).await, world.client().await);
+    let mut places = Vec::new();
+    for verb in ["enter", "renew", "leave"] {
+        let name = world.name(verb);
+        let held = take_free(&mutex(&dying, &name).with_options(brief())).await;
+        let next = waiting(2, mutex(&waiters, &name)).await;
+        places.push((verb, name, held, next));
+    }
+    dying.crash().await;
+    for (verb, name, held, mut next) in places {
+        let end = tokio::time::Instant::now() + held.ttl() + SLACK;
+        let granted = loop {
+            // A store that notices an expiry by itself may have told the waiter before.
+            tokio::select! {
+                granted = &mut next => break granted.unwrap(),
+                () = visit(&visitor, verb, &name) => {}
+            }
+            assert!(tokio::time::Instant::now() < end, "{verb} did not notice that the holder is dead");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        };
+        assert!(!held.is_held(), "the lock was given on while its holder could rely on it");
+        granted.release().await.unwrap();
+    }
+}
+
+/// A stranger calls a verb, to no effect of its own.
+async fn visit(client: &Client, verb: &str, name: &str) {
+    let entry = client.entry(name, Claim::mutex(), LONG);
+    let backend = &client.backend;
+    match verb {
+        "enter" => {
+            let standing = backend.enter(&entry, Step::Create, WaitMode::Try).await.unwrap();
+            assert!(matches!(standing, Standing::Busy), "a stranger passed the queue: {standing:?}");
+        }
+        "renew" => {
+            let lease = Lease { entry: Arc::new(entry), token: FencingToken::new(1) };
+            let answers = backend.renew(&[lease]).await;
+            assert!(matches!(answers[..], [Ok(Renewal::Lost)]), "{answers:?}");
+        }
+        _ => assert_eq!(backend.leave(&entry, Creates::Answered).await.unwrap(), Departure::Absent),
+    }
+}

@@ -1,0 +1,135 @@
+//! What the keeper sees to.
+
+use std::{sync::Arc, time::Duration};
+
+use lock_core::{
+    AcquireOptions, DistributedLock, Guard, HoldState, Locks, LostReason, Memory, SystemEntropy,
+};
+
+use super::odd_store::{Habit, odd};
+use crate::{
+    Client, Fault, Gate, SLACK, Verb, World,
+    audit::{soon, within},
+    cases::steps::{brief, faulty, freed, mutex, queue_of, take, take_free},
+};
+
+/// A guard without renewal, one at the end of its `max_hold`, and both of them again when they are forgotten. The store
+/// would keep them for a minute.
+pub(in crate::cases) async fn a_lease_of_its_own_ends_although_its_session_lives(world: World) {
+    let (client, other) = (odd(&world, Habit::SharedSession).await, world.client().await);
+    let ends = [
+        ("unrenewed", brief().renew(false)),
+        (
+            "held long enough",
+            AcquireOptions::new().ttl(Duration::from_secs(60)).max_hold(Duration::from_millis(600)),
+        ),
+    ];
+    for (how, options) in ends {
+        for forgotten in [false, true] {
+            let name = world.name(&format!("{how}, forgotten: {forgotten}"));
+            let guard = take_free(&client.mutex(&name).with_options(options.clone())).await;
+            let hold = guard.hold();
+            let kept = if forgotten {
+                std::mem::forget(guard);
+                None
+            } else {
+                Some(guard)
+            };
+            let next =
+                within("the next grant", hold.remaining() + SLACK, mutex(&other, &name).acquire()).await;
+            assert!(!hold.is_held(), "a lock that is {how} was taken away before its end");
+            assert!(kept.is_none_or(|guard| !guard.is_held()));
+            next.unwrap().release().await.unwrap();
+        }
+    }
+}
+
+/// No renewal works, so that the lock is lost at its deadline, while the store goes on keeping it.
+pub(in crate::cases) async fn a_lost_lock_is_left_although_its_session_lives(world: World) {
+    let (client, other) = (odd(&world, Habit::DeafSession).await, world.client().await);
+    let name = world.name("deaf");
+    let guard = take_free(&mutex(&client, &name).with_options(brief())).await;
+    let next = within("the next grant", guard.ttl() + SLACK, mutex(&other, &name).acquire()).await.unwrap();
+    assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
+    next.release().await.unwrap();
+}
+
+/// The future of a waiter is alive, but nobody polls it: it would stand in the way of those behind it.
+pub(in crate::cases) async fn a_place_that_nobody_polls_ends_although_its_session_lives(world: World) {
+    let (client, other) = (odd(&world, Habit::SharedSession).await, world.client().await);
+    let name = world.name("unpolled");
+    let seen = mutex(&other, &name);
+    let held = take_free(&seen).await;
+    let lock = mutex(&client, &name).with_options(brief());
+    let mut waiting = lock.acquire();
+    tokio::select! {
+        granted = &mut waiting => panic!("the lock is held, and was granted: {granted:?}"),
+        _ = queue_of(2, &seen) => {}
+    }
+    queue_of(1, &seen).await;
+    held.release().await.unwrap();
+    take(&seen).await.release().await.unwrap();
+    // Once it is polled again, it comes back, at the end of the queue.
+    soon("the late waiter", waiting).await.unwrap().release().await.unwrap();
+    freed(&seen).await;
+}
+
+/// One store that does not answer, one class of leases that gets no answer, and a server that stands still: leases of
+/// others on the same keeper are renewed in time.
+pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(world: World) {
+    // A try may take a sixth of the ttl: with this one, longer than the leases live that must not wait for it.
+    let slow = AcquireOptions::new().ttl(Duration::from_secs(9));
+    let swift = AcquireOptions::new().ttl(Duration::from_millis(900));
+    let client = odd(&world, Habit::Stuck(slow.ttl)).await;
+    let (slow_store, silent) = faulty(&world).await;
+    silent.always(Verb::Renew, Fault::HoldReply(Gate::new()));
+    let beside = |keeper: &lock_core::Keeper| {
+        Locks::with(Arc::new(Memory::new()), keeper.clone(), Arc::new(SystemEntropy))
+    };
+    let take = |locks: Locks, tag: &str, options: &AcquireOptions| {
+        let lock = locks.mutex(world.name(tag)).unwrap().with_options(options.clone());
+        async move { take_free(&lock).await }
+    };
+    let _slow = [
+        take(client.locks.clone(), "slow class", &slow).await,
+        take(slow_store.locks.clone(), "slow store", &slow).await,
+    ];
+    let swift = [
+        take(client.locks.clone(), "swift class", &swift).await,
+        take(beside(&slow_store.keeper), "swift store", &swift).await,
+    ];
+    // The first renewals of the slow ones are due after 3 s, and take 1.5 s each.
+    assert_stay_held(&swift, Duration::from_secs(5)).await;
+
+    let paused = world.client().await;
+    let theirs = take(paused.locks.clone(), "paused", &brief()).await;
+    let ours = [take(beside(&paused.keeper), "not paused", &brief()).await];
+    // A store without a server has nothing to stop.
+    if world.server().pause().await.is_ok() {
+        drop(theirs);
+        stay_busy_with(&paused, &world.name("paused"), assert_stay_held(&ours, Duration::from_secs(2))).await;
+        world.server().resume().await.unwrap();
+    }
+}
+
+async fn stay_busy_with(client: &Client, name: &str, work: impl Future<Output = ()>) {
+    let lock = mutex(client, name);
+    tokio::select! {
+        // It waits for the server, or gives up on it.
+        () = async {
+            let _ = lock.acquire().await;
+            std::future::pending().await
+        } => {}
+        () = work => {}
+    }
+}
+
+async fn assert_stay_held(guards: &[Guard], time: Duration) {
+    let end = tokio::time::Instant::now() + time;
+    while tokio::time::Instant::now() < end {
+        for guard in guards {
+            assert_eq!(guard.state(), HoldState::Held, "`{}` was delayed by another", guard.name());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -1,0 +1,115 @@
+//! Who is next, and how they keep it.
+
+use std::time::Duration;
+
+use lock_core::{
+    AcquireOptions, Claim, Creates, Departure, DistributedLock, Entry, FencingToken, Standing, Step, WaitMode,
+};
+
+use crate::{
+    Client, SLACK, World,
+    audit::soon,
+    cases::{
+        lease,
+        steps::{LONG, brief, is_busy, mutex, queue, queue_of, take_free},
+    },
+};
+
+/// The verbs themselves, in the moment after a departure and in that after an expiry, when perhaps nobody was made the
+/// holder yet.
+pub(in crate::cases) async fn a_free_name_with_a_queue_goes_to_its_head_and_to_nobody_else(world: World) {
+    let (client, dying) = (world.client().await, world.client().await);
+    let name = world.name("left");
+    let [holder, head, second] = std::array::from_fn(|_| client.entry(&name, Claim::mutex(), LONG));
+    lease::admitted(&client, &holder, Step::Create).await;
+    let (token, _) = lease::waiting(&client, &head, Step::Create).await;
+    lease::waiting(&client, &second, Step::Create).await;
+    assert_eq!(client.backend.leave(&holder, Creates::Answered).await.unwrap(), Departure::Left);
+    assert_goes_to(&client, &head, token, &second).await;
+
+    let name = world.name("expired");
+    let held = take_free(&mutex(&dying, &name).with_options(brief())).await;
+    let [head, second] = std::array::from_fn(|_| client.entry(&name, Claim::mutex(), LONG));
+    let (token, _) = lease::waiting(&client, &head, Step::Create).await;
+    lease::waiting(&client, &second, Step::Create).await;
+    let end = lease::deadline_at_least(&held.hold());
+    dying.crash().await;
+    lease::until(end).await;
+    assert_goes_to(&client, &head, token, &second).await;
+}
+
+/// Strangers come first, all the time, until the head looks and is the holder.
+async fn assert_goes_to(client: &Client, head: &Entry, token: FencingToken, second: &Entry) {
+    let name = &head.name;
+    let give_up = lease::now() + SLACK;
+    loop {
+        assert!(is_busy(&mutex(client, name.as_str())).await, "a stranger passed the queue by a try");
+        let stranger = client.entry(name.as_str(), Claim::mutex(), LONG);
+        lease::waiting(client, &stranger, Step::Create).await;
+        client.backend.leave(&stranger, Creates::Answered).await.unwrap();
+        let again = client.backend.enter(second, Step::Create, WaitMode::Queue).await.unwrap();
+        assert!(matches!(again, Standing::Waiting { .. }), "the second passed the head: {again:?}");
+        match client.backend.enter(head, Step::Again(token), WaitMode::Queue).await.unwrap() {
+            Standing::Admitted { token: granted, .. } => return assert_eq!(granted, token),
+            Standing::Waiting { .. } => {
+                assert!(lease::now() < give_up, "the head of the queue is not admitted")
+            }
+            other => panic!("the head of the queue lost its place: {other:?}"),
+        }
+    }
+}
+
+/// What the store says of when to look again is the holder's lease, and a waiter has its own.
+pub(in crate::cases) async fn a_waiter_keeps_its_place_beside_a_holder_with_a_longer_ttl(world: World) {
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let name = world.name("shorter");
+    let seen = mutex(&holder, &name);
+    let held = take_free(&seen).await;
+    // Long against what a busy machine may delay a look, short against the case.
+    let options = AcquireOptions::new().ttl(Duration::from_millis(1_500));
+    let first = waiter.mutex(&name).with_options(options);
+    let first = tokio::spawn(async move { first.acquire().await });
+    queue_of(2, &seen).await;
+    let second = mutex(&waiter, &name);
+    let second = tokio::spawn(async move { second.acquire().await });
+    let places = queue_of(3, &seen).await;
+    let lease = places[1].lease_left.expect("a lease of ours ends");
+
+    tokio::time::sleep(lease * 2).await;
+    let after = queue(&seen).await;
+    let ids =
+        |rows: &[lock_core::QueueRow]| rows.iter().map(|row| (row.entry, row.token)).collect::<Vec<_>>();
+    assert_eq!(ids(&after), ids(&places), "a waiter lost its place while it slept");
+    held.release().await.unwrap();
+    let guard = soon("the turn of the first", first).await.unwrap().unwrap();
+    assert_eq!(Some(guard.token()), places[1].token);
+    assert!(!second.is_finished(), "the second was granted the lock beside the first");
+    guard.release().await.unwrap();
+    soon("the turn of the second", second).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// The release falls into the time in which nobody can be told of it.
+pub(in crate::cases) async fn waiters_look_again_when_their_notifications_come_back(world: World) {
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let names = [world.name("one"), world.name("two"), world.name("three")];
+    for _ in 0..5 {
+        let mut turns = Vec::new();
+        for name in &names {
+            let held = take_free(&mutex(&holder, name)).await;
+            let lock = mutex(&waiter, name);
+            let waiting = tokio::spawn(async move { lock.acquire().await });
+            queue_of(2, &mutex(&holder, name)).await;
+            turns.push((held, waiting));
+        }
+        world.server().cut_notifications().await.unwrap();
+        let mut waiters = Vec::new();
+        for (held, waiting) in turns {
+            held.release().await.unwrap();
+            waiters.push(waiting);
+        }
+        for waiting in waiters {
+            let guard = soon("the turn of a waiter who was told nothing", waiting).await.unwrap().unwrap();
+            guard.release().await.unwrap();
+        }
+    }
+}

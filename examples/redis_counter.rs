@@ -12,7 +12,7 @@ use std::{
     error::Error,
     fs,
     path::Path,
-    process::{self, Child, Command},
+    process::{self, Child, Command, ExitCode},
     thread,
     time::{Duration, Instant},
 };
@@ -21,7 +21,18 @@ use distlock::{AcquireOptions, DistributedLock};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-fn main() -> Outcome<()> {
+fn main() -> ExitCode {
+    let Err(error) = start() else { return ExitCode::SUCCESS };
+    eprintln!("{error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        eprintln!("  because: {error}");
+        cause = error.source();
+    }
+    ExitCode::FAILURE
+}
+
+fn start() -> Outcome<()> {
     let args: Vec<String> = env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["worker", url, name, counter, rounds] => worker(url, name, Path::new(counter), rounds.parse()?),
@@ -35,27 +46,29 @@ fn main() -> Outcome<()> {
 
 fn several_processes(url: &str, processes: u64, rounds: u64) -> Outcome<()> {
     let counter = env::temp_dir().join(format!("distlock-counter-{}", process::id()));
+    write(&counter, Count::default())?;
     let outcome = both_runs(url, processes, rounds, &counter);
-    fs::remove_file(counter)?;
-    outcome
+    let removed = fs::remove_file(counter);
+    outcome.and(Ok(removed?))
 }
 
 fn both_runs(url: &str, processes: u64, rounds: u64, counter: &Path) -> Outcome<()> {
     let (file, each, expected) = (counter.to_string_lossy(), rounds.to_string(), processes * rounds);
+    // A name of this run alone: an earlier one that was killed may still hold its own until its ttl ends.
+    let name = format!("examples/counter-{}", process::id());
+    // One that only connects: if it cannot, one says so and not all.
+    all(1, &["worker", url, &name, &file, "0"])?;
 
-    write(counter, Count::default())?;
     all(processes, &["careless", &file, &each])?;
     println!("without the lock: {} of {expected} counted", read(counter)?.value);
 
-    // A name of this run alone: an earlier one that was killed may still hold its own until its ttl ends.
-    let name = format!("examples/counter-{}", process::id());
     write(counter, Count::default())?;
     let started = Instant::now();
     all(processes, &["worker", url, &name, &file, &each])?;
-    let counted = read(counter)?;
-    println!("with the lock: {} of {expected} counted, in {:?}", counted.value, started.elapsed());
-    println!("the last token is {}, and each was greater than the one before", counted.token);
-    if counted.value == expected { Ok(()) } else { Err("counts are lost".into()) }
+    let sum = read(counter)?;
+    println!("with the lock: {} of {expected} counted, in {:?}", sum.value, started.elapsed());
+    println!("the last token is {}, and each was greater than the one before", sum.token);
+    if sum.value == expected { Ok(()) } else { Err("counts are lost".into()) }
 }
 
 /// Starts this program so many times at once, and waits for all of them.
@@ -67,7 +80,7 @@ fn all(processes: u64, args: &[&str]) -> Outcome<()> {
     for mut child in started {
         failed += u32::from(!child.wait()?.success());
     }
-    if failed == 0 { Ok(()) } else { Err(format!("{failed} processes failed").into()) }
+    if failed == 0 { Ok(()) } else { Err(format!("{failed} of {processes} processes failed").into()) }
 }
 
 /// One process: takes the lock, adds one, gives it back, again and again.

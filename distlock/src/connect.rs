@@ -5,7 +5,11 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+#[cfg(feature = "redis")]
+use lock_core::Keeper;
 use lock_core::{Locks, Memory};
+#[cfg(feature = "redis")]
+use lock_redis::{ConnectError as RedisError, Redis, RedisConfig};
 
 use crate::{
     ConnectError,
@@ -22,7 +26,8 @@ use crate::{
 /// | `rediss://…` | the same over TLS |
 ///
 /// Whoever names the same `memory:` URL in one process gets the same store, which lives as long as the process. What else
-/// the URL of a server can say is written down with its backend.
+/// the URL of a server can say is written down with its backend. In a user or a password, `@`, `/`, `?`, `#` and `%` are
+/// percent-encoded.
 ///
 /// ```
 /// use distlock::DistributedLock;
@@ -51,6 +56,8 @@ pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
     let (scheme, rest) = scheme_of(url)?;
     match scheme.name {
         "memory" => memory(rest),
+        #[cfg(feature = "redis")]
+        scheme @ ("redis" | "rediss") => redis(scheme, url).await,
         // Whatever else is known has a feature, which is off.
         name => Err(ConnectError::MissingFeature { scheme: name, feature: scheme.feature }),
     }
@@ -83,4 +90,29 @@ fn memory(name: &str) -> Result<Locks, ConnectError> {
     // Nothing panics while the map is held, and each change to it is whole.
     let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(Locks::new(stores.entry(name.to_owned()).or_default().clone()))
+}
+
+#[cfg(feature = "redis")]
+async fn redis(scheme: &'static str, url: &str) -> Result<Locks, ConnectError> {
+    let wrong = |problem: String| ConnectError::BadUrl { scheme, problem };
+    check_where_the_password_ends(url).map_err(wrong)?;
+    let config = RedisConfig::from_url(url).map_err(|error| wrong(error.to_string()))?;
+    let redis = Redis::connect(config, &Keeper::shared()).await.map_err(|error| match error {
+        RedisError::Store(source) => ConnectError::Backend { source },
+        error => wrong(error.to_string()),
+    })?;
+    Ok(Locks::new(redis))
+}
+
+/// A password that is not encoded can end the host too early, and its rest be taken for something that errors show.
+#[cfg(feature = "redis")]
+fn check_where_the_password_ends(url: &str) -> Result<(), String> {
+    let rest = url.split_once("//").map_or(url, |(_, rest)| rest);
+    match rest.find(['/', '?', '#']) {
+        Some(end) if rest[end..].contains('@') => {
+            Err("an `@` stands behind the host; percent-encode `@`, `/`, `?` and `#` in user and password"
+                .into())
+        }
+        _ => Ok(()),
+    }
 }

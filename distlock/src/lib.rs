@@ -52,6 +52,9 @@ mod error;
 
 #[doc(inline)]
 pub use lock_core::*;
+#[cfg(feature = "redis")]
+#[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
+pub use lock_redis as redis;
 
 pub use self::{connect::connect, error::ConnectError};
 

@@ -1,33 +1,48 @@
 //! [`Silent`] and [`HintsOnly`]: the two ways in which a waiter learns of its turn, each alone.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::stream;
 use lock_core::{
     Alarms, Backend, BackendError, BootTime, Creates, Departure, Diagnosis, Entry, EntryId, Guarantees,
-    Lease, LockName, Operator, QueueRow, Renewal, Standing, Step, WaitMode,
+    Keeper, Lease, LockName, Operator, QueueRow, Renewal, Standing, Step, WaitMode,
 };
 
 /// A backend whose hints never come: the stream ends at once, and waiters look again on a timer.
 #[derive(Clone, Debug)]
-pub struct Silent(Arc<dyn Backend>);
+pub struct Silent {
+    inner: Arc<dyn Backend>,
+    /// What tells the time, and how often to look: see [`Silent::looking_every`].
+    often: Option<(Keeper, Duration)>,
+}
 
 /// A backend that never says when to look again: waiters depend on hints, but for the look that keeps their own lease
 /// alive at a third of the ttl.
 #[derive(Clone, Debug)]
-pub struct HintsOnly(Arc<dyn Backend>);
+pub struct HintsOnly {
+    inner: Arc<dyn Backend>,
+}
 
 impl Silent {
-    /// The same backend without its hints.
+    /// The same backend without its hints. It says when to look again as it did before.
     #[must_use]
     pub fn new(inner: Arc<dyn Backend>) -> Self {
-        Self(inner)
+        Self { inner, often: None }
     }
 
-    fn change(mut standing: Standing) -> Standing {
-        if let Standing::Waiting { hints, .. } = &mut standing {
+    /// The same backend without its hints, which says to look again after this time at the latest.
+    #[must_use]
+    pub fn looking_every(pause: Duration, keeper: Keeper, inner: Arc<dyn Backend>) -> Self {
+        Self { inner, often: Some((keeper, pause)) }
+    }
+
+    fn change(this: &Self, mut standing: Standing) -> Standing {
+        if let Standing::Waiting { hints, look_again, .. } = &mut standing {
             *hints = Box::pin(stream::empty());
+            if let Some((keeper, pause)) = &this.often {
+                *look_again = (keeper.now() + *pause).min(*look_again);
+            }
         }
         standing
     }
@@ -37,10 +52,10 @@ impl HintsOnly {
     /// The same backend without its times to look again.
     #[must_use]
     pub fn new(inner: Arc<dyn Backend>) -> Self {
-        Self(inner)
+        Self { inner }
     }
 
-    fn change(mut standing: Standing) -> Standing {
+    fn change(_: &Self, mut standing: Standing) -> Standing {
         if let Standing::Waiting { look_again, .. } = &mut standing {
             *look_again = BootTime::FAR_FUTURE;
         }
@@ -59,42 +74,42 @@ macro_rules! pass_on {
                 step: Step,
                 wait: WaitMode,
             ) -> Result<Standing, BackendError> {
-                self.0.enter(entry, step, wait).await.map(Self::change)
+                self.inner.enter(entry, step, wait).await.map(|standing| Self::change(self, standing))
             }
 
             async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
-                self.0.renew(leases).await
+                self.inner.renew(leases).await
             }
 
             async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
-                self.0.leave(entry, creates).await
+                self.inner.leave(entry, creates).await
             }
 
             fn alarms(&self) -> Alarms {
-                self.0.alarms()
+                self.inner.alarms()
             }
 
             fn guarantees(&self) -> &Guarantees {
-                self.0.guarantees()
+                self.inner.guarantees()
             }
         }
 
         #[async_trait]
         impl Operator for $wrapper {
             async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
-                self.0.queue(name).await
+                self.inner.queue(name).await
             }
 
             async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-                self.0.list(prefix).await
+                self.inner.list(prefix).await
             }
 
             async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
-                self.0.evict(name, entry).await
+                self.inner.evict(name, entry).await
             }
 
             async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
-                self.0.diagnose().await
+                self.inner.diagnose().await
             }
         }
     };

@@ -36,7 +36,8 @@ pub trait ServerControl: fmt::Debug + Send + Sync {
     /// Whether the data of [`put_foreign`](Self::put_foreign) is there, untouched.
     async fn has_foreign(&self, name: &LockName) -> Result<bool, Unsupported>;
 
-    /// Makes the next token of a name one above `last`, as if that many had been minted.
+    /// Makes the next token of a name one above `last`, as if that many had been minted. A store that cannot count so
+    /// far goes to the last that it has.
     async fn raise_tokens(&self, name: &LockName, last: FencingToken) -> Control;
 
     /// Breaks the connections by which all clients get their hints. The clients may open them again.

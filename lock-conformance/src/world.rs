@@ -6,6 +6,9 @@ use lock_core::{AcquireOptions, Backend, Keeper};
 
 use crate::{Case, Client, Harness, HintsOnly, Mode, Process, ServerControl, Silent};
 
+/// How often a waiter looks while no hint comes. Only in a mode that depends on it: short, for the sake of time.
+const LOOKS: Duration = Duration::from_millis(15);
+
 /// What a case is given: a store that is empty, and means to make clients of it.
 #[derive(Clone, Debug)]
 pub struct World {
@@ -65,7 +68,7 @@ impl World {
         let backend = self.harness.connect(&keeper).await;
         let backend: Arc<dyn Backend> = match self.mode {
             Mode::Both => backend,
-            Mode::WithoutHints => Arc::new(Silent::new(backend)),
+            Mode::WithoutHints => Arc::new(Silent::looking_every(LOOKS, keeper.clone(), backend)),
             Mode::WithoutPolling => Arc::new(HintsOnly::new(backend)),
         };
         Client::new(wrap(backend), keeper, self.options())

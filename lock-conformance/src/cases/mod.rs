@@ -1,11 +1,13 @@
 //! The cases, group by group. A group owns the list of its cases.
 
+mod altered;
 mod cancellation;
 mod exclusion;
 mod expiry;
 mod fairness;
 mod fencing;
 mod inputs;
+mod lease;
 mod liveness;
 mod lost_signal;
 mod process;
@@ -16,6 +18,7 @@ mod rules_b;
 mod rwlock;
 mod semaphore;
 mod steps;
+mod wall_clock;
 
 use crate::Case;
 
@@ -76,5 +79,27 @@ macro_rules! each_group {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! core_cases {
-    ($($to:tt)*) => {};
+    ($($to:tt)*) => {
+        $crate::__cases! { [$($to)*] exclusion {
+            two_tasks_of_one_client_are_never_inside_together []
+            two_clients_of_one_process_are_never_inside_together []
+            a_hundred_contenders_lose_no_count []
+            a_second_acquisition_through_the_same_lock_waits_for_the_first []
+        } }
+        $crate::__cases! { [$($to)*] liveness {
+            a_waiter_that_goes_away_in_the_middle_of_the_queue_is_passed_over []
+        } }
+        $crate::__cases! { [$($to)*] fairness {
+            waiters_are_granted_in_the_order_in_which_they_came []
+            a_lock_that_is_waited_for_is_not_taken_by_who_comes_later []
+            a_small_portion_does_not_pass_a_large_one_that_waits []
+        } }
+        $crate::__cases! { [$($to)*] rwlock {
+            a_stream_of_readers_does_not_starve_a_writer []
+        } }
+        $crate::__cases! { [$($to)*] semaphore {
+            all_permits_can_be_held_and_never_more []
+            a_portion_is_granted_whole_or_not_at_all []
+        } }
+    };
 }

@@ -1,0 +1,85 @@
+//! [`Admin`]: what an operator does to a server, over connections of his own.
+
+use std::time::Duration;
+
+use lock_core::{FencingToken, LockName};
+use redis::Value;
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Somebody with `redis-cli`.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    server: redis::Client,
+    prefix: String,
+    client_name: String,
+}
+
+impl Admin {
+    /// Somebody at the server with this URL, who looks at the locks under a prefix and the clients of a name.
+    ///
+    /// # Panics
+    /// If the URL is bad.
+    pub fn new(url: &str, prefix: &str, client_name: &str) -> Self {
+        let server = redis::Client::open(url).expect("the URL of a test server is good");
+        Self { server, prefix: prefix.to_owned(), client_name: client_name.to_owned() }
+    }
+
+    /// Sends one command and gives its answer.
+    ///
+    /// # Panics
+    /// If the server does not carry it out.
+    pub fn command(&self, command: &redis::Cmd) -> Value {
+        self.try_command(command).unwrap_or_else(|error| panic!("the server did not do it: {error}"))
+    }
+
+    /// Sends one command and gives its answer, if there is one.
+    pub fn try_command(&self, command: &redis::Cmd) -> redis::RedisResult<Value> {
+        let mut connection = self.server.get_connection_with_timeout(PATIENCE)?;
+        connection.set_read_timeout(Some(PATIENCE))?;
+        command.query(&mut connection)
+    }
+
+    /// `DEL` of the key of a lock.
+    pub fn delete(&self, name: &LockName) {
+        self.command(redis::cmd("DEL").arg(self.key(name)));
+    }
+
+    /// Puts a list under the key of a lock: no lock is one.
+    pub fn put_foreign(&self, name: &LockName) {
+        self.command(redis::cmd("RPUSH").arg(self.key(name)).arg("not").arg("a lock"));
+    }
+
+    /// Whether the list is still there, as it was put.
+    pub fn has_foreign(&self, name: &LockName) -> bool {
+        let list = self.command(redis::cmd("LRANGE").arg(self.key(name)).arg(0).arg(-1));
+        let bulk = |text: &str| Value::BulkString(text.into());
+        list == Value::Array(vec![bulk("not"), bulk("a lock")])
+    }
+
+    /// Sets the counter of a name: see `docs/adr` for the stored format. Only for names without braces.
+    pub fn raise_tokens(&self, name: &LockName, last: FencingToken) {
+        assert!(!name.as_str().contains(['{', '}']), "the companions of such a name have another tag");
+        let key = [self.prefix.as_bytes(), &[0xFF], b"1t{", &self.key(name), b"}"].concat();
+        // The counters of Redis have a sign.
+        let last = last.get().min(i64::MAX.unsigned_abs());
+        self.command(redis::cmd("SET").arg(key).arg(last.to_string()));
+    }
+
+    /// Breaks the subscriptions of all clients with our client name.
+    pub fn cut_notifications(&self) {
+        let list = self.command(redis::cmd("CLIENT").arg("LIST").arg("TYPE").arg("pubsub"));
+        let list: String = redis::from_redis_value(list).expect("a list of clients is a text");
+        let name = format!(" name={}", self.client_name);
+        for line in list.lines().filter(|line| line.contains(&name)) {
+            let id = line.split_once("id=").and_then(|(_, rest)| rest.split(' ').next());
+            let id = id.expect("every client has an id");
+            // It may have gone by itself.
+            let _ = self.try_command(redis::cmd("CLIENT").arg("KILL").arg("ID").arg(id));
+        }
+    }
+
+    fn key(&self, name: &LockName) -> Vec<u8> {
+        [self.prefix.as_bytes(), name.as_str().as_bytes()].concat()
+    }
+}

@@ -1,0 +1,72 @@
+//! [`ServerByUrl`]: a server that somebody else runs, perhaps for others too.
+
+use async_trait::async_trait;
+use lock_conformance::{Control, Data, ServerControl, Unsupported};
+use lock_core::{FencingToken, LockName};
+
+use super::Admin;
+
+/// Why such a server is not ended, paused or emptied.
+pub const NOT_OURS: &str = "the server is known by its URL only, and perhaps serves others";
+
+/// A server that is only known by its URL: what concerns one name can be done to it, and nothing else.
+#[derive(Debug)]
+pub struct ServerByUrl(Admin);
+
+impl ServerByUrl {
+    /// The server that this operator works on.
+    pub fn new(admin: Admin) -> Self {
+        Self(admin)
+    }
+}
+
+#[async_trait]
+impl ServerControl for ServerByUrl {
+    async fn kill(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn stop(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn start(&self, _data: Data) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn pause(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn resume(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn delete(&self, name: &LockName) -> Control {
+        self.0.delete(name);
+        Ok(())
+    }
+
+    async fn flush(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn put_foreign(&self, name: &LockName) -> Control {
+        self.0.put_foreign(name);
+        Ok(())
+    }
+
+    async fn has_foreign(&self, name: &LockName) -> Result<bool, Unsupported> {
+        Ok(self.0.has_foreign(name))
+    }
+
+    async fn raise_tokens(&self, name: &LockName, last: FencingToken) -> Control {
+        self.0.raise_tokens(name, last);
+        Ok(())
+    }
+
+    async fn cut_notifications(&self) -> Control {
+        self.0.cut_notifications();
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! Real servers for tests: a process of one's own, or one that is only known by its URL.
+
+mod admin;
+mod by_url;
+mod own;
+mod process;
+
+use std::env;
+
+use lock_conformance::ServerControl;
+
+pub use self::{
+    admin::Admin,
+    by_url::{NOT_OURS, ServerByUrl},
+    own::OwnServer,
+};
+
+/// Names a server to use instead of one of our own, as a service container is. It may hold other data: every case keeps
+/// to a prefix of its own.
+pub const URL_VARIABLE: &str = "DISTLOCK_TEST_REDIS_URL";
+
+/// The server that [`URL_VARIABLE`] names.
+pub fn url() -> Option<String> {
+    env::var(URL_VARIABLE).ok().filter(|url| !url.is_empty())
+}
+
+/// A server for one case, and the URL that clients reach it by.
+///
+/// # Panics
+/// If there is none: a case must not pass without its server.
+pub async fn for_one_case() -> (String, Box<dyn ServerControl>) {
+    let Some(base) = url() else {
+        let server = OwnServer::start().await;
+        let url = format!("redis://127.0.0.1:{}/0", server.port());
+        let admin = Admin::new(&url, PREFIX, CLIENT_NAME);
+        return (with_parameters(&url, PREFIX, CLIENT_NAME), Box::new(server.with_admin(admin)));
+    };
+    let run = unique();
+    let (prefix, client_name) = (format!("{run}:"), format!("{CLIENT_NAME}-{run}"));
+    let admin = Admin::new(&base, &prefix, &client_name);
+    (with_parameters(&base, &prefix, &client_name), Box::new(ServerByUrl::new(admin)))
+}
+
+const PREFIX: &str = "case:";
+const CLIENT_NAME: &str = "distlock-test";
+
+fn with_parameters(url: &str, prefix: &str, client_name: &str) -> String {
+    assert!(!url.contains('?'), "{URL_VARIABLE} takes a URL without parameters; the tests add their own");
+    format!("{url}?prefix={prefix}&client_name={client_name}")
+}
+
+/// Digits that nobody else uses.
+pub fn unique() -> String {
+    use lock_core::{Entropy, SystemEntropy};
+    format!("{:016x}", SystemEntropy.bits() as u64)
+}

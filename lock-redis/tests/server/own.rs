@@ -1,0 +1,149 @@
+//! [`OwnServer`]: a server that can be treated badly, because it is ours alone.
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use lock_conformance::{Control, Data, ServerControl, Unsupported};
+use lock_core::{FencingToken, LockName};
+
+use super::{
+    Admin,
+    process::{Process, free_port, log},
+};
+
+/// A server process on a port of its own, with a directory of its own. Dropping it ends both.
+#[derive(Debug)]
+pub struct OwnServer {
+    port: u16,
+    directory: PathBuf,
+    process: Mutex<Option<Process>>,
+    admin: Admin,
+}
+
+impl OwnServer {
+    /// Starts a server, and returns when it answers.
+    pub async fn start() -> Self {
+        let port = free_port();
+        let directory = std::env::temp_dir().join(format!("distlock-redis-{port}-{}", super::unique()));
+        fs::create_dir(&directory).expect("a directory for the server can be made");
+        let admin = Admin::new(&format!("redis://127.0.0.1:{port}/0"), "", "");
+        let server = Self { port, directory, process: Mutex::default(), admin };
+        server.launch().await;
+        server
+    }
+
+    /// The same server, with an operator who looks under a prefix.
+    pub fn with_admin(mut self, admin: Admin) -> Self {
+        self.admin = admin;
+        self
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    async fn launch(&self) {
+        let process = Process::start(self.port, &self.directory);
+        let pid = process.pid();
+        *self.process() = Some(process);
+        let end = Instant::now() + Duration::from_secs(20);
+        // Our own server, and not somebody else's on the same port; and it has read its data.
+        let ours = format!("process_id:{pid}\r\n");
+        loop {
+            let info = self.admin.try_command(redis::cmd("INFO").arg("server"));
+            let info: Option<String> = info.ok().and_then(|info| redis::from_redis_value(info).ok());
+            if info.is_some_and(|info| info.contains(&ours))
+                && self.admin.try_command(&redis::cmd("DBSIZE")).is_ok()
+            {
+                return;
+            }
+            assert!(Instant::now() < end, "the server did not start:\n{}", log(&self.directory));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn signal(&self, signal: &str) {
+        self.process().as_ref().expect("the server runs").signal(signal);
+    }
+}
+
+impl Drop for OwnServer {
+    fn drop(&mut self) {
+        drop(self.process().take());
+        // What is left in a temporary directory harms nobody.
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[async_trait]
+impl ServerControl for OwnServer {
+    async fn kill(&self) -> Control {
+        drop(self.process().take());
+        Ok(())
+    }
+
+    async fn stop(&self) -> Control {
+        // It closes the connection instead of answering.
+        let _ = self.admin.try_command(&redis::cmd("SHUTDOWN"));
+        drop(self.process().take());
+        Ok(())
+    }
+
+    async fn start(&self, data: Data) -> Control {
+        if data == Data::Lost {
+            fs::remove_dir_all(&self.directory).expect("the data of our own server can be removed");
+            fs::create_dir(&self.directory).expect("a directory for the server can be made");
+        }
+        self.launch().await;
+        Ok(())
+    }
+
+    async fn pause(&self) -> Control {
+        self.signal("STOP");
+        Ok(())
+    }
+
+    async fn resume(&self) -> Control {
+        self.signal("CONT");
+        Ok(())
+    }
+
+    async fn delete(&self, name: &LockName) -> Control {
+        self.admin.delete(name);
+        Ok(())
+    }
+
+    async fn flush(&self) -> Control {
+        self.admin.command(&redis::cmd("FLUSHALL"));
+        Ok(())
+    }
+
+    async fn put_foreign(&self, name: &LockName) -> Control {
+        self.admin.put_foreign(name);
+        Ok(())
+    }
+
+    async fn has_foreign(&self, name: &LockName) -> Result<bool, Unsupported> {
+        Ok(self.admin.has_foreign(name))
+    }
+
+    async fn raise_tokens(&self, name: &LockName, last: FencingToken) -> Control {
+        self.admin.raise_tokens(name, last);
+        Ok(())
+    }
+
+    async fn cut_notifications(&self) -> Control {
+        self.admin.cut_notifications();
+        Ok(())
+    }
+}

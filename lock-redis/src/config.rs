@@ -1,0 +1,192 @@
+//! [`RedisConfig`]: where the server is, who we are there, and how long we wait for it.
+
+mod error;
+mod password;
+pub(crate) mod tls;
+mod url;
+
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+
+use serde::Deserialize;
+
+pub use self::{error::ConfigError, password::Password};
+
+/// How to reach a Redis or Valkey server.
+///
+/// From a URL, whose parts are percent-encoded where they contain what has a meaning in URLs:
+///
+/// ```text
+/// redis://[user[:password]@]host[:port][/database][?parameter=value[&…]]
+/// ```
+///
+/// `rediss://` is the same with TLS. `redis://:password@host` authenticates the default user. The parameters are
+/// `prefix`, `client_name`, `command_timeout`, `connect_timeout`, `heartbeat`, `ca`, `cert` and `key`: the fields of this
+/// struct of the same names.
+///
+/// ```
+/// # use std::time::Duration;
+/// use lock_redis::RedisConfig;
+///
+/// let config: RedisConfig = "redis://app:secret@cache.internal:6380/2?prefix=locks:&command_timeout=500ms".parse()?;
+/// assert_eq!(config.host, "cache.internal");
+/// assert_eq!(config.command_timeout, Duration::from_millis(500));
+/// assert!(!format!("{config} {config:?}").contains("secret"));
+///
+/// // The same from a file: what is left out has its default, what is unknown is an error.
+/// let same: RedisConfig = serde_json::from_str(
+///     r#"{ "host": "cache.internal", "port": 6380, "user": "app", "password": "secret", "database": 2,
+///          "prefix": "locks:", "command_timeout": "500ms" }"#,
+/// )?;
+/// assert_eq!(config, same);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The password is in no `Debug`, `Display`, error or trace.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct RedisConfig {
+    /// A name or an address. Default `localhost`.
+    pub host: String,
+    /// Default 6379.
+    pub port: u16,
+    /// Whether to use TLS. Default: no.
+    pub tls: bool,
+    /// A PEM file with the only certificates to trust. Default: those that the system trusts. Only with TLS; read once,
+    /// when the backend is made.
+    pub ca: Option<PathBuf>,
+    /// A PEM file with the certificate (and its chain) to show to the server. Default: none. Only with `key`; read once.
+    pub cert: Option<PathBuf>,
+    /// A PEM file with the private key of `cert`, not encrypted. Default: none. Only with `cert`; read once.
+    pub key: Option<PathBuf>,
+    /// The ACL user. Default: the server's default user. Only with `password`.
+    pub user: Option<String>,
+    /// The password. Default: none.
+    pub password: Option<Password>,
+    /// The number of the database. Default 0.
+    pub database: u32,
+    /// What all keys start with. Default: nothing. A `{` in it needs a `}` after it, for a hash tag must not reach into
+    /// the name of a lock.
+    pub prefix: String,
+    /// What `CLIENT LIST` shows for our connections. Default `distlock`. Visible ASCII without spaces, at most 128 bytes.
+    pub client_name: String,
+    /// How long to wait for the answer to a command. Default 2 s; 10 ms to 1 h.
+    #[serde(with = "humantime_serde")]
+    pub command_timeout: Duration,
+    /// How long opening a connection may take, from the name's resolution to the answer to `AUTH`. Default 2 s; 10 ms to
+    /// 1 h. A command that needs a new connection can take this and `command_timeout`.
+    #[serde(with = "humantime_serde")]
+    pub connect_timeout: Duration,
+    /// How often the notification connection is tried with a `PING`, and how long its answer may take. Default 1 s; 10 ms
+    /// to 1 h. A connection that died without a word is noticed within twice this time.
+    #[serde(with = "humantime_serde")]
+    pub heartbeat: Duration,
+}
+
+const LEAST_TIMEOUT: Duration = Duration::from_millis(10);
+const MOST_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+const MAX_CLIENT_NAME: usize = 128;
+
+impl Default for RedisConfig {
+    fn default() -> Self {
+        Self {
+            host: "localhost".into(),
+            port: 6379,
+            tls: false,
+            ca: None,
+            cert: None,
+            key: None,
+            user: None,
+            password: None,
+            database: 0,
+            prefix: String::new(),
+            client_name: "distlock".into(),
+            command_timeout: Duration::from_secs(2),
+            connect_timeout: Duration::from_secs(2),
+            heartbeat: Duration::from_secs(1),
+        }
+    }
+}
+
+impl RedisConfig {
+    /// Reads a URL, as `parse` does.
+    ///
+    /// # Errors
+    /// [`ConfigError`] says which part is wrong, and what to write instead.
+    pub fn from_url(url: &str) -> Result<Self, ConfigError> {
+        let config = url::read(url)?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Checks every field, but opens no file. A backend does it first when it is made.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the first field that is wrong.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.host.is_empty() {
+            return Err(ConfigError::Host);
+        }
+        if self.port == 0 {
+            return Err(ConfigError::Port);
+        }
+        if self.user.is_some() && self.password.is_none() {
+            return Err(ConfigError::UserWithoutPassword);
+        }
+        for (option, path) in [("ca", &self.ca), ("cert", &self.cert), ("key", &self.key)] {
+            if path.is_some() && !self.tls {
+                return Err(ConfigError::OnlyWithTls { option });
+            }
+        }
+        match (&self.cert, &self.key) {
+            (Some(_), None) => return Err(ConfigError::OnlyTogether { given: "cert", missing: "key" }),
+            (None, Some(_)) => return Err(ConfigError::OnlyTogether { given: "key", missing: "cert" }),
+            _ => {}
+        }
+        if self.prefix.rfind('{').is_some_and(|open| !self.prefix[open..].contains('}')) {
+            return Err(ConfigError::Prefix { prefix: self.prefix.clone() });
+        }
+        let name = self.client_name.as_bytes();
+        if name.is_empty() || name.len() > MAX_CLIENT_NAME || !name.iter().all(u8::is_ascii_graphic) {
+            return Err(ConfigError::ClientName { name: self.client_name.clone() });
+        }
+        within("command_timeout", self.command_timeout)?;
+        within("connect_timeout", self.connect_timeout)?;
+        within("heartbeat", self.heartbeat)
+    }
+
+    /// `host:port`, for people.
+    pub(crate) fn address(&self) -> String {
+        let Self { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+fn within(option: &'static str, given: Duration) -> Result<(), ConfigError> {
+    if (LEAST_TIMEOUT..=MOST_TIMEOUT).contains(&given) {
+        return Ok(());
+    }
+    Err(ConfigError::Duration { option, given, least: LEAST_TIMEOUT, most: MOST_TIMEOUT })
+}
+
+impl FromStr for RedisConfig {
+    type Err = ConfigError;
+
+    fn from_str(url: &str) -> Result<Self, ConfigError> {
+        Self::from_url(url)
+    }
+}
+
+/// The server as a URL, without the password and without parameters.
+impl fmt::Display for RedisConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.tls { "rediss://" } else { "redis://" })?;
+        if let Some(user) = &self.user {
+            write!(f, "{user}@")?;
+        }
+        write!(f, "{}/{}", self.address(), self.database)
+    }
+}
+
+#[cfg(test)]
+mod tests;

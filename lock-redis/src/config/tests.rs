@@ -1,0 +1,185 @@
+use std::{fs, path::PathBuf};
+
+use super::*;
+
+fn refused(url: &str) -> ConfigError {
+    RedisConfig::from_url(url).expect_err(url)
+}
+
+fn from_json(json: &str) -> Result<RedisConfig, String> {
+    serde_json::from_str(json).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_url_without_anything_has_the_documented_defaults() {
+    let config = RedisConfig::from_url("redis://localhost").unwrap();
+    assert_eq!(config, RedisConfig::default());
+    assert_eq!((config.port, config.database, config.client_name.as_str()), (6379, 0, "distlock"));
+    assert_eq!(config.command_timeout, Duration::from_secs(2));
+    assert_eq!(config.connect_timeout, Duration::from_secs(2));
+    assert_eq!(config.heartbeat, Duration::from_secs(1));
+    assert_eq!(RedisConfig::from_url("redis://localhost/").unwrap(), config);
+}
+
+#[test]
+fn every_part_of_a_url_is_read() {
+    let url = "rediss://u%40x:p%3Aw%23@[::1]:7000/15?prefix=a%7Bb%7D%2F+&client_name=web-1&command_timeout=1s%20500ms\
+               &connect_timeout=250ms&heartbeat=5s&ca=/etc/ca.pem&cert=c.pem&key=k.pem";
+    let config = RedisConfig::from_url(url).unwrap();
+    let expected = RedisConfig {
+        host: "::1".into(),
+        port: 7000,
+        tls: true,
+        ca: Some("/etc/ca.pem".into()),
+        cert: Some("c.pem".into()),
+        key: Some("k.pem".into()),
+        user: Some("u@x".into()),
+        password: Some("p:w#".into()),
+        database: 15,
+        prefix: "a{b}/+".into(),
+        client_name: "web-1".into(),
+        command_timeout: Duration::from_millis(1500),
+        connect_timeout: Duration::from_millis(250),
+        heartbeat: Duration::from_secs(5),
+    };
+    assert_eq!(config, expected);
+    assert_eq!(config.to_string(), "rediss://u@x@[::1]:7000/15");
+}
+
+#[test]
+fn a_password_alone_is_the_default_users() {
+    let config = RedisConfig::from_url("redis://:secret@host").unwrap();
+    assert_eq!((config.user, config.password), (None, Some("secret".into())));
+}
+
+#[test]
+fn every_wrong_url_says_what_is_wrong() {
+    use ConfigError as E;
+    let text = ToString::to_string;
+    assert!(matches!(refused(""), E::Url { .. }));
+    assert!(matches!(refused("localhost"), E::Url { .. }));
+    assert!(matches!(refused("redis://host:99999"), E::Url { .. }));
+    assert_eq!(refused("localhost:6379"), E::Scheme { scheme: "localhost".into() });
+    assert_eq!(refused("http://host"), E::Scheme { scheme: "http".into() });
+    assert_eq!(refused("redis:"), E::Host);
+    assert_eq!(refused("redis:///0"), E::Host);
+    assert_eq!(refused("redis://host:0"), E::Port);
+    assert_eq!(refused("redis://host/x"), E::Database { given: text("x") });
+    assert_eq!(refused("redis://host/-1"), E::Database { given: text("-1") });
+    assert_eq!(refused("redis://host/1/2"), E::Database { given: text("1/2") });
+    assert_eq!(refused("redis://host/99999999999"), E::Database { given: text("99999999999") });
+    assert_eq!(refused("redis://:%ff@host"), E::Encoding { part: "password" });
+    assert_eq!(refused("redis://%ff:x@host"), E::Encoding { part: "user" });
+    assert_eq!(refused("redis://host#x"), E::Fragment);
+    assert_eq!(refused("redis://user@host"), E::UserWithoutPassword);
+    assert_eq!(refused("redis://host?db=3"), E::UnknownParameter { parameter: text("db") });
+    assert_eq!(refused("redis://host?prefix=a&prefix=b"), E::RepeatedParameter { parameter: text("prefix") });
+    let unreadable = E::UnreadableDuration { option: "command_timeout", given: text("soon") };
+    assert_eq!(refused("redis://host?command_timeout=soon"), unreadable);
+    assert!(matches!(refused("redis://host?connect_timeout=2"), E::UnreadableDuration { .. }));
+    for option in ["command_timeout", "connect_timeout", "heartbeat"] {
+        for given in ["9ms", "0s", "2h"] {
+            let error = refused(&format!("redis://host?{option}={given}"));
+            assert!(matches!(error, E::Duration { option: named, .. } if named == option), "{error}");
+        }
+    }
+    assert_eq!(refused("redis://host?prefix=a%7Bb"), E::Prefix { prefix: text("a{b") });
+    assert_eq!(refused("redis://host?prefix=%7Ba%7D%7B"), E::Prefix { prefix: text("{a}{") });
+    assert!(matches!(refused("redis://host?client_name="), E::ClientName { .. }));
+    assert!(matches!(refused("redis://host?client_name=a%20b"), E::ClientName { .. }));
+    assert!(matches!(
+        refused(&format!("redis://host?client_name={}", "x".repeat(129))),
+        E::ClientName { .. }
+    ));
+    assert_eq!(refused("redis://host?ca=x"), E::OnlyWithTls { option: "ca" });
+    assert_eq!(refused("rediss://host?cert=x"), E::OnlyTogether { given: "cert", missing: "key" });
+    assert_eq!(refused("rediss://host?key=x"), E::OnlyTogether { given: "key", missing: "cert" });
+}
+
+#[test]
+fn every_error_says_what_to_do() {
+    assert_eq!(
+        refused("redis://host?db=3").to_string(),
+        "there is no parameter `db`; there are prefix, client_name, command_timeout, connect_timeout, heartbeat, ca, \
+         cert, key"
+    );
+    assert_eq!(
+        refused("redis://host?heartbeat=1ms").to_string(),
+        "`heartbeat` cannot be 1ms; use 10ms to 3600s"
+    );
+    assert_eq!(
+        refused("http://host").to_string(),
+        "`http://` is not for redis; use `redis://`, or `rediss://` for tls"
+    );
+}
+
+#[test]
+fn prefixes_whose_braces_are_closed_are_taken() {
+    for prefix in ["", "app:", "{app}", "}", "}{x}", "{}", "a{b}c}"] {
+        let config = RedisConfig { prefix: prefix.into(), ..RedisConfig::default() };
+        assert_eq!(config.validate(), Ok(()), "{prefix}");
+    }
+}
+
+#[test]
+fn a_file_is_read_like_a_url_and_unknown_or_wrong_fields_are_errors() {
+    let config = from_json(r#"{ "host": "h", "tls": true, "heartbeat": "2s", "ca": "x.pem" }"#).unwrap();
+    assert_eq!(config, RedisConfig::from_url("rediss://h?heartbeat=2s&ca=x.pem").unwrap());
+    assert_eq!(from_json("{}").unwrap(), RedisConfig::default());
+    assert!(from_json(r#"{ "hots": "h" }"#).unwrap_err().contains("unknown field `hots`"));
+    for wrong in [r#"{ "port": 70000 }"#, r#"{ "command_timeout": 2 }"#, r#"{ "database": -1 }"#] {
+        assert!(from_json(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn the_password_is_shown_by_nothing() {
+    let url = "redis://user:SECRET@host?prefix=x";
+    let config = RedisConfig::from_url(url).unwrap();
+    for shown in [format!("{config:?}"), format!("{config:#?}"), config.to_string()] {
+        assert!(!shown.contains("SECRET"), "{shown}");
+    }
+    for wrong in [
+        "redis://user:SECRET@host:x",
+        "redis://user:SECRET@",
+        "redis://user:SECRET@host/x",
+        "redis://user:SECRET@host?nope=1",
+        "redis://user:SECRET#more@host",
+        "http://user:SECRET@host",
+        "user:SECRET@host",
+        "redis://user:SECRET%ff@host",
+        "redis://user:SECRET@host?client_name=a%20b",
+    ] {
+        let error = refused(wrong);
+        assert!(!format!("{error} {error:?}").contains("SECRET"), "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn certificates_that_cannot_be_used_name_their_option_and_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| -> PathBuf {
+        let path = dir.path().join(name);
+        fs::write(&path, content).unwrap();
+        path
+    };
+    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let cert = file("cert.pem", &signed.cert.pem());
+    let (empty, missing) = (file("empty.pem", "nothing"), dir.path().join("missing.pem"));
+    let tls = RedisConfig { tls: true, ca: Some(cert.clone()), ..RedisConfig::default() };
+    assert!(tls::Tls::load(&tls).unwrap().is_some());
+
+    for bad in [&empty, &missing] {
+        let config = RedisConfig { ca: Some(bad.clone()), ..tls.clone() };
+        let error = tls::Tls::load(&config).unwrap_err();
+        assert!(matches!(&error, ConfigError::File { option: "ca", path, .. } if path == bad), "{error}");
+        let config = RedisConfig { cert: Some(cert.clone()), key: Some(bad.clone()), ..tls.clone() };
+        let error = tls::Tls::load(&config).unwrap_err();
+        assert!(matches!(&error, ConfigError::File { option: "key", path, .. } if path == bad), "{error}");
+    }
+    let other = file("other.pem", &rcgen::KeyPair::generate().unwrap().serialize_pem());
+    let config = RedisConfig { cert: Some(cert), key: Some(other), ..tls.clone() };
+    assert!(matches!(tls::Tls::load(&config).unwrap_err(), ConfigError::File { option: "cert", .. }));
+    let config = RedisConfig { host: "a b".into(), ..tls };
+    assert_eq!(tls::Tls::load(&config).unwrap_err(), ConfigError::TlsHost { host: "a b".into() });
+}

@@ -1,0 +1,116 @@
+//! What is said first on every connection: who we are, and which database we want.
+//!
+//! It is said here and not by the driver, because it has to be the same for command and notification connections, has to
+//! give typed errors, and must not repeat a password. All answers are lines; one round trip in all.
+
+use std::io;
+
+use lock_core::BackendErrorKind as Kind;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::endpoint::Endpoint;
+use crate::error::{Failure, kind_of_code};
+
+/// An answer that is longer is none.
+const MAX_ANSWERS: usize = 16 * 1024;
+
+struct Greeting {
+    what: &'static str,
+    command: redis::Cmd,
+    /// Whether we cannot go on without it.
+    needed: bool,
+}
+
+pub(super) async fn greet(
+    socket: &mut (impl AsyncRead + AsyncWrite + Unpin + Send),
+    endpoint: &Endpoint,
+) -> Result<(), Failure> {
+    let greetings = greetings(endpoint);
+    let packed: Vec<u8> =
+        greetings.iter().flat_map(|greeting| greeting.command.get_packed_command()).collect();
+    let failed = |error| Failure::io(&format!("greeting {}", endpoint.address), error);
+    socket.write_all(&packed).await.map_err(failed)?;
+    socket.flush().await.map_err(failed)?;
+    let mut answers = Answers::default();
+    for greeting in greetings {
+        let line = answers.next(socket).await.map_err(failed)?;
+        judge(&greeting, &line, endpoint)?;
+    }
+    Ok(())
+}
+
+fn greetings(endpoint: &Endpoint) -> Vec<Greeting> {
+    let config = &endpoint.config;
+    let greeting = |what, needed, words: &[&str]| {
+        let mut command = redis::Cmd::new();
+        for word in words {
+            command.arg(word);
+        }
+        Greeting { what, command, needed }
+    };
+    let mut greetings = Vec::new();
+    if let Some(password) = &config.password {
+        let mut words = vec!["AUTH"];
+        words.extend(config.user.as_deref());
+        words.push(password.expose());
+        greetings.push(greeting("authentication", true, &words));
+    }
+    if config.database != 0 {
+        greetings.push(greeting(
+            "the choice of the database",
+            true,
+            &["SELECT", &config.database.to_string()],
+        ));
+    }
+    // For people who look at CLIENT LIST: no reason to fail where it is not permitted. Always there, so that every
+    // connection was answered once before it is used.
+    greetings.push(greeting("the client name", false, &["CLIENT", "SETNAME", &config.client_name]));
+    greetings
+}
+
+fn judge(greeting: &Greeting, line: &str, endpoint: &Endpoint) -> Result<(), Failure> {
+    let address = &endpoint.address;
+    let Some(refusal) = line.strip_prefix('-') else {
+        if line.starts_with('+') {
+            return Ok(());
+        }
+        return Err(Failure::new(Kind::Protocol, format!("{address} does not speak the redis protocol")));
+    };
+    let (code, text) = refusal.split_once(' ').unwrap_or((refusal, ""));
+    // A server that wants no clients, or none without a password, says so to whatever comes first.
+    let kind = kind_of_code(code, text);
+    if !greeting.needed && kind != Kind::Unavailable && matches!(code, "ERR" | "NOPERM") {
+        tracing::debug!(server = %address, "redis refused {}: {code} {text}", greeting.what);
+        return Ok(());
+    }
+    let text = match &endpoint.config.password {
+        // A server without AUTH repeats what it was told.
+        Some(password) if !password.expose().is_empty() => text.replace(password.expose(), "***"),
+        _ => text.to_owned(),
+    };
+    Err(Failure::new(kind, format!("{address} refused {}: {code} {text}", greeting.what)))
+}
+
+/// The answers as lines. Nothing follows the last one: a server does not speak unasked, but for a refusal and its end.
+#[derive(Default)]
+struct Answers {
+    read: Vec<u8>,
+}
+
+impl Answers {
+    async fn next(&mut self, socket: &mut (impl AsyncRead + Unpin + Send)) -> io::Result<String> {
+        loop {
+            if let Some(end) = self.read.windows(2).position(|pair| pair == b"\r\n") {
+                let line = String::from_utf8_lossy(&self.read[..end]).into_owned();
+                self.read.drain(..end + 2);
+                return Ok(line);
+            }
+            if self.read.len() > MAX_ANSWERS {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer has no end"));
+            }
+            if socket.read_buf(&mut self.read).await? == 0 {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"));
+            }
+        }
+    }
+}

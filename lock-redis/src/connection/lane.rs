@@ -1,0 +1,161 @@
+//! [`Lane`]: one connection for commands, driven by the runtime that it was opened on.
+
+use std::{
+    fmt,
+    future::Future,
+    sync::{
+        Arc, LazyLock, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use futures_util::future::{AbortHandle, Abortable};
+use lock_core::{BackendErrorKind as Kind, BootTime, Keeper};
+use redis::{AsyncConnectionConfig, RedisConnectionInfo, aio::MultiplexedConnection};
+use tokio::{runtime::Id, sync::SetOnce};
+
+use super::{by, endpoint::Endpoint, terminal::Terminal};
+use crate::error::Failure;
+
+/// One pipelined connection: being opened, open, or over. Over is over: the next command gets another lane.
+///
+/// One task opens it and then drives it. The task ends when the connection does, with its runtime, or when nobody has
+/// the lane any more.
+pub(super) struct Lane {
+    /// Whose it is: a runtime's, or the keeper's.
+    pub(super) home: Option<Id>,
+    link: SetOnce<Result<MultiplexedConnection, Failure>>,
+    /// When it has to be open.
+    open_by: BootTime,
+    over: AtomicBool,
+    task: AbortHandle,
+}
+
+impl Lane {
+    /// A lane, and the task that has to be spawned at its home.
+    pub(super) fn new(
+        home: Option<Id>,
+        terminal: &Arc<Terminal>,
+    ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
+        let (task, registration) = AbortHandle::new_pair();
+        let (endpoint, keeper) = (Arc::clone(&terminal.endpoint), terminal.keeper.clone());
+        let open_by = keeper.now() + endpoint.config.connect_timeout;
+        let lane = Arc::new(Self { home, link: SetOnce::new(), open_by, over: AtomicBool::new(false), task });
+        let ending = Ending { lane: Arc::downgrade(&lane), terminal: Arc::downgrade(terminal) };
+        let driven = Abortable::new(run(ending, endpoint, keeper, open_by), registration);
+        // Aborted or not: the ending tells.
+        let drive = async move { driven.await.unwrap_or_default() };
+        (lane, drive)
+    }
+
+    /// Whether no command should be given to it any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// The connection, as soon as it is open.
+    pub(super) async fn connection(
+        &self,
+        endpoint: &Endpoint,
+        keeper: &Keeper,
+    ) -> Result<MultiplexedConnection, Failure> {
+        if let Some(link) = self.link.get() {
+            return link.clone();
+        }
+        // The task has the same limit, but the runtime that has to run it may be blocked.
+        match by(keeper, self.open_by, self.link.wait()).await {
+            Some(link) => link.clone(),
+            None => Err(too_slow(endpoint)),
+        }
+    }
+}
+
+/// Opens the connection, and drives it until it ends.
+async fn run(ending: Ending, endpoint: Arc<Endpoint>, keeper: Keeper, open_by: BootTime) {
+    let opened = by(&keeper, open_by, open(&endpoint)).await.unwrap_or_else(|| Err(too_slow(&endpoint)));
+    // A keeper that only a task of its own still has would never end.
+    drop(keeper);
+    match opened {
+        Ok((connection, driver)) => {
+            tracing::debug!(server = %endpoint.address, "redis connection opened");
+            ending.publish(Ok(connection));
+            driver.await;
+            tracing::debug!(server = %endpoint.address, "redis connection ended");
+        }
+        Err(failure) => {
+            tracing::debug!(server = %endpoint.address, "redis connection not opened: {}", failure.message());
+            ending.publish(Err(failure));
+        }
+    }
+}
+
+/// What a driver would say first, which is nothing: all is said.
+pub(crate) static SAID: LazyLock<RedisConnectionInfo> =
+    LazyLock::new(|| RedisConnectionInfo::default().set_skip_set_lib_name());
+
+async fn open(
+    endpoint: &Endpoint,
+) -> Result<(MultiplexedConnection, impl Future<Output = ()> + Send + 'static + use<>), Failure> {
+    let socket = endpoint.open().await?;
+    // Its own timers would need a runtime that has them.
+    let config = AsyncConnectionConfig::new().set_response_timeout(None);
+    let ready = MultiplexedConnection::new_with_config(&SAID, socket, config).await;
+    ready.map_err(|error| {
+        Failure::new(Kind::Protocol, format!("the connection to {} failed: {error}", endpoint.address))
+    })
+}
+
+fn too_slow(endpoint: &Endpoint) -> Failure {
+    Failure::timed_out(&endpoint.address, "opening a connection", endpoint.config.connect_timeout)
+}
+
+/// Says that the lane is over, however its task ends: aborted, with its runtime, in a panic.
+struct Ending {
+    lane: Weak<Lane>,
+    terminal: Weak<Terminal>,
+}
+
+impl Ending {
+    fn publish(&self, link: Result<MultiplexedConnection, Failure>) {
+        if let Some(lane) = self.lane.upgrade() {
+            if link.is_err() {
+                // First, so that whoever is woken by the failure does not find the lane again.
+                lane.over.store(true, Ordering::Release);
+            }
+            // The only other one to set it is the end of this task.
+            let _ = lane.link.set(link);
+        }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let Some(lane) = self.lane.upgrade() else { return };
+        lane.over.store(true, Ordering::Release);
+        if let Some(terminal) = self.terminal.upgrade() {
+            // Tokio panics where a runtime was built without its I/O driver, and has no other way to tell.
+            let without_io = thread::panicking() && !lane.link.initialized();
+            terminal.remove(&lane, without_io);
+        }
+        let failure = if thread::panicking() {
+            Failure::new(Kind::Panicked, "opening a connection panicked")
+        } else {
+            Failure::new(Kind::Unreachable, "the runtime that opened the connection was shut down")
+        };
+        // Nobody waits for it if it is set.
+        let _ = lane.link.set(Err(failure));
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane").field("home", &self.home).field("over", &self.over).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,157 @@
+//! [`Wire`]: commands to the server and their answers.
+
+mod endpoint;
+mod handshake;
+mod lane;
+mod socket;
+mod terminal;
+
+use std::{future::Future, pin::pin, sync::Arc, task::Poll};
+
+use futures_util::future::poll_fn;
+use lock_core::{BackendError, BackendErrorKind as Kind, BootTime, Keeper};
+use redis::{Cmd, ServerErrorKind, Value, aio::MultiplexedConnection};
+
+pub(crate) use self::endpoint::Endpoint;
+pub(crate) use self::lane::SAID;
+use self::{lane::Lane, terminal::Terminal};
+use crate::{
+    error::{self, STORE},
+    scripts::Script,
+};
+
+/// Sends commands, on the caller's own runtime where it has one. Cheap to clone; the last one to go closes all
+/// connections.
+///
+/// * Opening is lazy, single-flight, and bounded by `connect_timeout`. A command whose connection could not be opened is
+///   [unsent](BackendError::is_unsent).
+/// * An answer is bounded by `command_timeout`, on the keeper's timers: it needs no timers of the caller's runtime.
+/// * Nothing is sent twice. A connection that broke, or did not answer in time, gets no more commands; the next command
+///   opens another.
+#[derive(Clone, Debug)]
+pub(crate) struct Wire(Arc<Terminal>);
+
+impl Wire {
+    /// No connection is opened yet.
+    pub(crate) fn new(endpoint: Arc<Endpoint>, keeper: Keeper) -> Self {
+        Self(Arc::new(Terminal::new(endpoint, keeper)))
+    }
+
+    /// Runs a script, by its digest; a server that does not know it gets its source in the same call.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The script may have been run.
+    pub(crate) async fn call(
+        &self,
+        script: &Script,
+        keys: &[Vec<u8>],
+        args: &[Vec<u8>],
+    ) -> Result<Value, BackendError> {
+        let mut line = self.connect().await?;
+        let answer = line.exchange(&evaluate("EVALSHA", script.sha(), keys, args)).await?;
+        match &answer {
+            Value::ServerError(refusal) if refusal.kind() == Some(ServerErrorKind::NoScript) => {
+                let answer = line.exchange(&evaluate("EVAL", script.source(), keys, args)).await?;
+                line.judge(answer)
+            }
+            _ => line.judge(answer),
+        }
+    }
+
+    /// Sends a command.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The command may have been carried out.
+    pub(crate) async fn command(&self, command: &Cmd) -> Result<Value, BackendError> {
+        let mut line = self.connect().await?;
+        let answer = line.exchange(command).await?;
+        line.judge(answer)
+    }
+
+    async fn connect(&self) -> Result<Line<'_>, BackendError> {
+        let Terminal { endpoint, keeper, .. } = &*self.0;
+        loop {
+            let lane = self.0.lane();
+            match lane.connection(endpoint, keeper).await {
+                Ok(connection) => {
+                    let until = keeper.now() + endpoint.config.command_timeout;
+                    return Ok(Line { terminal: &self.0, lane, connection, until });
+                }
+                // The caller's runtime has no I/O; the keeper's has.
+                Err(failure) if *failure.kind() == Kind::Panicked && lane.home.is_some() => {}
+                Err(failure) => {
+                    self.0.retire(&lane);
+                    return Err(failure.to_unsent());
+                }
+            }
+        }
+    }
+}
+
+/// A connection for the time of one call.
+struct Line<'a> {
+    terminal: &'a Terminal,
+    lane: Arc<Lane>,
+    connection: MultiplexedConnection,
+    /// When the call has to be answered.
+    until: BootTime,
+}
+
+impl Line<'_> {
+    async fn exchange(&mut self, command: &Cmd) -> Result<Value, BackendError> {
+        let Terminal { endpoint, keeper, .. } = self.terminal;
+        match by(keeper, self.until, self.connection.send_packed_command(command)).await {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(failure)) => {
+                self.terminal.retire(&self.lane);
+                Err(error::broken(&endpoint.address, failure))
+            }
+            None => {
+                self.terminal.retire(&self.lane);
+                let (address, limit) = (&endpoint.address, endpoint.config.command_timeout);
+                Err(BackendError::new(
+                    STORE,
+                    Kind::TimedOut,
+                    format!("{address} did not answer within {limit:?}"),
+                ))
+            }
+        }
+    }
+
+    fn judge(&self, answer: Value) -> Result<Value, BackendError> {
+        let Value::ServerError(refusal) = answer else { return Ok(answer) };
+        // A new connection may reach another server under the same name, or one that knows us.
+        if matches!(refusal.code(), "NOAUTH" | "READONLY") {
+            self.terminal.retire(&self.lane);
+        }
+        Err(error::refused(&self.terminal.endpoint.address, &refusal))
+    }
+}
+
+fn evaluate(verb: &str, script: &str, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Cmd {
+    let size = keys.iter().chain(args).map(Vec::len).sum::<usize>() + verb.len() + script.len() + 8;
+    let mut command = Cmd::with_capacity(3 + keys.len() + args.len(), size);
+    command.arg(verb).arg(script).arg(keys.len());
+    for one in keys.iter().chain(args) {
+        command.arg(one.as_slice());
+    }
+    command
+}
+
+/// The result of a future, or `None` if it is not there by `until` on the keeper's clock. Needs no runtime.
+pub(crate) async fn by<T>(
+    keeper: &Keeper,
+    until: BootTime,
+    future: impl Future<Output = T> + Send,
+) -> Option<T> {
+    let mut future = pin!(future);
+    let mut timer = pin!(keeper.sleep_until(until));
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => timer.as_mut().poll(cx).map(|()| None),
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests;

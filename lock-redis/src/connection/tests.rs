@@ -1,0 +1,120 @@
+//! Against real servers.
+
+mod failures;
+mod lanes;
+mod secrets;
+mod tls;
+
+use std::time::{Duration, Instant};
+
+use futures_executor::block_on;
+use futures_util::FutureExt;
+use lock_core::{BackendError, BackendErrorKind as Kind};
+use redis::Value;
+
+use super::Wire;
+use crate::testing::{Server, eventually, runtime, wire, words};
+
+/// One command, from a thread without a runtime.
+fn ask(wire: &Wire, command: &str) -> Result<Value, BackendError> {
+    block_on(wire.command(&words(command)))
+}
+
+/// The error of a command, which came within a time.
+fn refused_within(limit: Duration, wire: &Wire, command: &str) -> BackendError {
+    let started = Instant::now();
+    let error = ask(wire, command).unwrap_err();
+    let took = started.elapsed();
+    assert!(took < limit, "{error} after {took:?}");
+    error
+}
+
+#[test]
+fn a_script_is_run_by_its_digest_and_by_its_source_where_the_server_forgot_it() {
+    let server = Server::start();
+    let wire = wire(&server.url());
+    let script = crate::scripts::Script::new("do return {KEYS[1], ARGV[1], ARGV[2]} end\n", "");
+    let run = || block_on(wire.call(&script, &[b"k\xff".to_vec()], &[b"a".to_vec(), b"".to_vec()])).unwrap();
+    let expected =
+        Value::Array([&b"k\xff"[..], b"a", b""].map(|part| Value::BulkString(part.to_vec())).into());
+    assert_eq!(run(), expected);
+    assert_eq!(run(), expected);
+    server.run("SCRIPT FLUSH");
+    assert_eq!(run(), expected);
+    let Value::BulkString(stats) = server.run("INFO commandstats") else { panic!() };
+    let stats = String::from_utf8(stats).unwrap();
+    let calls = |verb: &str| stats.lines().any(|line| line.starts_with(verb));
+    assert!(calls("cmdstat_eval:calls=2,") && calls("cmdstat_evalsha:calls=3,"), "{stats}");
+}
+
+#[test]
+fn the_database_the_prefix_and_the_client_name_are_the_configured_ones() {
+    let server = Server::start();
+    let wire = wire(&format!("{}/3?client_name=web-1", server.url()));
+    ask(&wire, "SET here 1").unwrap();
+    let clients = server.clients();
+    assert!(
+        clients.iter().any(|line| line.contains(" name=web-1 ") && line.contains(" db=3 ")),
+        "{clients:?}"
+    );
+    assert_eq!(server.run("DBSIZE"), Value::Int(0));
+}
+
+#[test]
+fn an_acl_user_does_what_it_may_and_no_more() {
+    let server = Server::start();
+    server.run("ACL SETUSER app on >pw ~lock:* &* -@all +set");
+    let wire = wire(&format!("redis://app:pw@127.0.0.1:{}", server.port));
+    ask(&wire, "SET lock:1 x").unwrap();
+    for denied in ["GET lock:1", "SET other x"] {
+        let error = ask(&wire, denied).unwrap_err();
+        assert_eq!((error.kind(), error.is_unsent()), (&Kind::Denied, false), "{error}");
+    }
+}
+
+#[test]
+fn nothing_is_left_when_the_last_clone_is_dropped() {
+    let server = Server::start();
+    let before = server.clients().len();
+    let runtime = runtime();
+    let wire = wire(&server.url());
+    ask(&wire, "PING").unwrap();
+    runtime.block_on(wire.command(&words("PING"))).unwrap();
+    assert_eq!(server.clients().len(), before + 2);
+    let clone = wire.clone();
+    drop(wire);
+    ask(&clone, "PING").unwrap();
+    drop(clone);
+    // The runtime has to be driven to drop its task.
+    runtime.block_on(async { eventually_async(|| server.clients().len() == before).await });
+    assert_eq!(runtime.metrics().num_alive_tasks(), 0);
+}
+
+async fn eventually_async(mut check: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !check() {
+        assert!(started.elapsed() < Duration::from_secs(5), "not within 5 s");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[test]
+fn a_command_that_is_given_up_does_not_harm_the_others() {
+    let server = Server::start();
+    let runtime = runtime();
+    let wire = wire(&server.url());
+    runtime.block_on(async {
+        for i in 0..200 {
+            let (given_up, kept) = (words(&format!("ECHO no-{i}")), words(&format!("ECHO yes-{i}")));
+            let mut lost = Box::pin(wire.command(&given_up));
+            assert!((&mut lost).now_or_never().is_none());
+            let kept = wire.command(&kept);
+            if i % 2 == 0 {
+                tokio::task::yield_now().await;
+            }
+            drop(lost);
+            assert_eq!(kept.await.unwrap(), Value::BulkString(format!("yes-{i}").into_bytes()));
+        }
+    });
+    assert_eq!(server.clients().len(), 1);
+}

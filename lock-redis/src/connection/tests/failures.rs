@@ -1,0 +1,206 @@
+use std::net::TcpListener;
+
+use super::*;
+use crate::testing::{Proxy, free_port};
+
+const LIMITS: &str = "connect_timeout=300ms&command_timeout=300ms";
+/// Twice 300 ms, and what a loaded machine adds.
+const IN_TIME: Duration = Duration::from_millis(1500);
+
+fn limited(port: u16) -> Wire {
+    wire(&format!("redis://127.0.0.1:{port}?{LIMITS}"))
+}
+
+#[test]
+fn a_wrong_password_is_denied_and_nothing_was_sent() {
+    let server = Server::start_with(&["--requirepass", "right"]);
+    for auth in [":wrong@", "nobody:right@", ""] {
+        let wire = wire(&format!("redis://{auth}127.0.0.1:{}", server.port));
+        let error = refused_within(IN_TIME, &wire, "PING");
+        assert_eq!((error.kind(), error.is_unsent()), (&Kind::Denied, true), "{auth}: {error}");
+        assert!(error.to_string().contains(&format!("127.0.0.1:{}", server.port)), "{error}");
+    }
+    let wire = wire(&format!("redis://:right@127.0.0.1:{}", server.port));
+    ask(&wire, "PING").unwrap();
+}
+
+#[test]
+fn a_password_where_none_is_set_is_denied() {
+    let server = Server::start();
+    let error = refused_within(IN_TIME, &wire(&format!("redis://:pw@127.0.0.1:{}", server.port)), "PING");
+    assert_eq!((error.kind(), error.is_unsent()), (&Kind::Denied, true), "{error}");
+}
+
+#[test]
+fn a_database_that_is_not_there_is_unsupported() {
+    let server = Server::start();
+    let error = refused_within(IN_TIME, &wire(&format!("{}/99", server.url())), "PING");
+    assert_eq!((error.kind(), error.is_unsent()), (&Kind::Unsupported, true), "{error}");
+}
+
+#[test]
+fn a_refused_port_and_a_name_that_is_not_there_are_unreachable() {
+    for url in [format!("redis://127.0.0.1:{}", free_port()), "redis://no.such.host.invalid".to_owned()] {
+        let error = refused_within(Duration::from_secs(3), &wire(&url), "PING");
+        assert!(
+            matches!(error.kind(), Kind::Unreachable | Kind::TimedOut) && error.is_unsent(),
+            "{url}: {error:?}"
+        );
+    }
+    let error = refused_within(IN_TIME, &limited(free_port()), "PING");
+    assert_eq!(error.kind(), &Kind::Unreachable, "{error}");
+}
+
+#[test]
+fn a_listener_that_never_answers_times_out_unsent() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let wire = limited(listener.local_addr().unwrap().port());
+    for _ in 0..2 {
+        let error = refused_within(IN_TIME, &wire, "PING");
+        assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, true), "{error}");
+    }
+}
+
+#[test]
+fn what_is_no_redis_is_a_protocol_error() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        std::io::Write::write_all(&mut socket, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+    });
+    let error = refused_within(IN_TIME, &limited(port), "PING");
+    assert_eq!((error.kind(), error.is_unsent()), (&Kind::Protocol, true), "{error}");
+}
+
+#[test]
+fn a_stopped_server_times_out_and_is_used_again_when_it_goes_on() {
+    let server = Server::start();
+    let wire = limited(server.port);
+    ask(&wire, "PING").unwrap();
+    server.signal("-STOP");
+    let error = refused_within(IN_TIME, &wire, "SET k 1");
+    assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, false), "{error}");
+    // The kernel still takes connections.
+    let error = refused_within(IN_TIME, &wire, "SET k 1");
+    assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, true), "{error}");
+    server.signal("-CONT");
+    ask(&wire, "PING").unwrap();
+    server.await_clients(1);
+}
+
+#[test]
+fn a_black_hole_costs_one_time_limit_and_the_next_command_gets_a_new_connection() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port);
+    let wire = limited(proxy.port);
+    ask(&wire, "PING").unwrap();
+    proxy.swallow();
+    let error = refused_within(IN_TIME, &wire, "SET k 1");
+    assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, false), "{error}");
+    ask(&wire, "PING").unwrap();
+}
+
+#[test]
+fn after_a_restart_the_first_command_is_served() {
+    let mut server = Server::start();
+    let wire = limited(server.port);
+    ask(&wire, "PING").unwrap();
+    let lane = wire.0.lane();
+    server.restart();
+    // The connection is seen to be gone while it is idle, so that no command is lost on it.
+    eventually(Duration::from_secs(2), || lane.is_over());
+    ask(&wire, "PING").unwrap();
+    server.kill();
+    let error = refused_within(IN_TIME, &wire, "PING");
+    assert_eq!(error.kind(), &Kind::Unreachable, "{error}");
+}
+
+#[test]
+fn a_server_that_dies_under_a_command_is_unreachable_and_the_command_is_in_doubt() {
+    let mut server = Server::start();
+    let wire = wire(&server.url());
+    ask(&wire, "PING").unwrap();
+    let waiting = std::thread::spawn(move || ask(&wire, "BLPOP list 0"));
+    eventually(Duration::from_secs(2), || server.clients().iter().any(|line| line.contains("cmd=blpop")));
+    server.kill();
+    let error = waiting.join().unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.is_unsent()), (&Kind::Unreachable, false), "{error}");
+}
+
+#[test]
+fn a_server_that_is_loading_is_unavailable() {
+    let server = Server::start_with(&["--enable-debug-command", "yes", "--save", "3600 1"]);
+    server.run("DEBUG POPULATE 20000 key 10");
+    // Each key takes so long to load that there is time to ask.
+    server.run("CONFIG SET key-load-delay 200");
+    server.run("CONFIG SET loading-process-events-interval-bytes 1024");
+    let mut admin = server.admin();
+    let reload = std::thread::spawn(move || words("DEBUG RELOAD").query::<Value>(&mut admin));
+    let wire = wire(&server.url());
+    let mut seen = None;
+    eventually(Duration::from_secs(10), || {
+        seen = ask(&wire, "SET k 1").err();
+        seen.is_some()
+    });
+    let error = seen.unwrap();
+    assert_eq!(error.kind(), &Kind::Unavailable, "{error}");
+    assert!(error.to_string().contains("LOADING"), "{error}");
+    drop(server);
+    drop(reload.join());
+}
+
+#[test]
+fn a_replica_takes_no_writes_and_the_connection_is_made_anew() {
+    let server = Server::start();
+    let wire = wire(&server.url());
+    ask(&wire, "PING").unwrap();
+    server.run(&format!("REPLICAOF 127.0.0.1 {}", free_port()));
+    let error = ask(&wire, "SET k 1").unwrap_err();
+    assert_eq!((error.kind(), error.is_unsent()), (&Kind::ReadOnly, false), "{error}");
+    server.run("REPLICAOF NO ONE");
+    ask(&wire, "SET k 1").unwrap();
+}
+
+#[test]
+fn memory_that_is_full_and_types_that_are_wrong_have_their_kinds() {
+    let server = Server::start();
+    let wire = wire(&server.url());
+    ask(&wire, "LPUSH list x").unwrap();
+    assert_eq!(ask(&wire, "GET list").unwrap_err().kind(), &Kind::ForeignData);
+    assert_eq!(ask(&wire, "NOSUCHCOMMAND").unwrap_err().kind(), &Kind::Unsupported);
+    server.run("CONFIG SET maxmemory 1");
+    assert_eq!(ask(&wire, "SET k 1").unwrap_err().kind(), &Kind::OutOfMemory);
+    let script = crate::scripts::Script::new("do return redis.call('SET', KEYS[1], 'x') end\n", "");
+    let error = block_on(wire.call(&script, &[b"k".to_vec()], &[])).unwrap_err();
+    assert_eq!(error.kind(), &Kind::OutOfMemory, "{error}");
+}
+
+#[test]
+fn a_server_with_too_many_clients_is_unavailable_and_nothing_was_sent() {
+    let server = Server::start_with(&["--maxclients", "1"]);
+    let _taken = server.admin();
+    let error = refused_within(IN_TIME, &limited(server.port), "PING");
+    assert_eq!((error.kind(), error.is_unsent()), (&Kind::Unavailable, true), "{error}");
+}
+
+#[test]
+fn a_server_that_is_busy_with_a_script_is_unavailable() {
+    let server = Server::start_with(&["--busy-reply-threshold", "50"]);
+    let wire = limited(server.port);
+    ask(&wire, "PING").unwrap();
+    let mut admin = server.admin();
+    let busy = std::thread::spawn(move || {
+        redis::cmd("EVAL").arg("while true do end").arg(0).query::<Value>(&mut admin)
+    });
+    let mut seen = None;
+    eventually(Duration::from_secs(5), || {
+        seen = ask(&wire, "SET k 1").err();
+        seen.is_some()
+    });
+    assert_eq!(seen.unwrap().kind(), &Kind::Unavailable);
+    server.run("SCRIPT KILL");
+    assert!(busy.join().unwrap().is_err());
+    ask(&wire, "SET k 1").unwrap();
+}

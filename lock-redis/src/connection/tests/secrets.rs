@@ -1,0 +1,85 @@
+use std::{
+    error::Error as StdError,
+    io,
+    sync::{Arc, Mutex, OnceLock},
+};
+
+use super::*;
+use crate::notifications::Notifications;
+
+const SECRET: &str = "S3CR3T-of-this-test";
+
+/// All that is traced in this process from now on, by whatever thread.
+fn traced() -> Arc<Mutex<Vec<u8>>> {
+    static TRACED: OnceLock<Arc<Mutex<Vec<u8>>>> = OnceLock::new();
+    Arc::clone(TRACED.get_or_init(|| {
+        let traced = Arc::new(Mutex::new(Vec::new()));
+        let writer = Writer(Arc::clone(&traced));
+        tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_writer(move || writer.clone())
+            .init();
+        traced
+    }))
+}
+
+#[derive(Clone)]
+struct Writer(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn whole(error: &BackendError) -> String {
+    let mut text = format!("{error} {error:?} {error:#?}");
+    let mut source = error.source();
+    while let Some(error) = source {
+        text += &format!(" {error} {error:?}");
+        source = error.source();
+    }
+    text
+}
+
+#[test]
+fn a_password_is_in_no_error_no_debug_and_no_trace() {
+    let traced = traced();
+    let mut server = Server::start_with(&["--requirepass", SECRET]);
+    let old = Server::start_with(&["--rename-command", "AUTH", ""]);
+    let url =
+        |port| format!("redis://:{SECRET}@127.0.0.1:{port}?connect_timeout=200ms&command_timeout=200ms");
+    let mut seen = String::new();
+
+    let right = wire(&url(server.port));
+    ask(&right, "PING").unwrap();
+    let notifications =
+        Notifications::new(crate::testing::endpoint(&url(server.port)), lock_core::Keeper::start().unwrap());
+    block_on(notifications.live());
+    seen += &format!("{right:?} {notifications:?}");
+    seen += &whole(&ask(&right, "NOSUCHCOMMAND").unwrap_err());
+    server.signal("-STOP");
+    seen += &whole(&ask(&right, "PING").unwrap_err());
+    server.signal("-CONT");
+    server.kill();
+    seen += &whole(&ask(&right, "PING").unwrap_err());
+
+    let wrong = Server::start_with(&["--requirepass", "another"]);
+    seen += &whole(&ask(&wire(&url(wrong.port)), "PING").unwrap_err());
+    // It would repeat what it was told.
+    let error = ask(&wire(&url(old.port)), "PING").unwrap_err();
+    assert!(error.to_string().contains("***"), "{error}");
+    seen += &whole(&error);
+
+    eventually(Duration::from_secs(5), || {
+        let text = String::from_utf8(traced.lock().unwrap().clone()).unwrap();
+        text.contains("notifications are down") && text.contains("connection opened")
+    });
+    seen += &String::from_utf8(traced.lock().unwrap().clone()).unwrap();
+    assert!(!seen.contains(SECRET), "{seen}");
+}

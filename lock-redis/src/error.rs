@@ -1,0 +1,164 @@
+//! What went wrong between us and the server, as a [`BackendError`].
+
+use std::{error::Error as StdError, io, sync::Arc, time::Duration};
+
+use lock_core::{BackendError, BackendErrorKind as Kind};
+use redis::{ErrorKind, RedisError, ServerError};
+use tokio_rustls::rustls;
+
+/// What [`BackendError`]s of this store call it.
+pub(crate) const STORE: &str = "redis";
+
+/// A connection that could not be opened. Everybody who waited for it gets a copy.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    kind: Kind,
+    message: String,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), source: None }
+    }
+
+    /// The network or TLS failed, at `doing` (`connecting to host:port`).
+    pub(crate) fn io(doing: &str, error: io::Error) -> Self {
+        let kind = kind_of_io(&error);
+        Self { kind, message: format!("{doing}: {error}"), source: Some(Arc::new(error)) }
+    }
+
+    /// `doing` at `address` took too long.
+    pub(crate) fn timed_out(address: &str, doing: &str, limit: Duration) -> Self {
+        Self::new(Kind::TimedOut, format!("{doing} at {address} was not done within {limit:?}"))
+    }
+
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// For a command that waited for this connection, and so never left.
+    pub(crate) fn to_unsent(&self) -> BackendError {
+        let error = BackendError::new(STORE, self.kind.clone(), self.message.clone()).unsent();
+        match &self.source {
+            Some(source) => error.with_source(Arc::clone(source)),
+            None => error,
+        }
+    }
+}
+
+/// The server refused a command.
+pub(crate) fn refused(address: &str, error: &ServerError) -> BackendError {
+    let (code, text) = (error.code(), error.details().unwrap_or_default());
+    BackendError::new(STORE, kind_of_code(code, text), format!("{address} says: {code} {text}"))
+}
+
+/// A command got no answer because the connection failed.
+pub(crate) fn broken(address: &str, error: RedisError) -> BackendError {
+    let message = format!("the connection to {address} failed: {error}");
+    BackendError::new(STORE, kind_of_failure(&error), message).with_source(error)
+}
+
+/// What an error of the driver means.
+pub(crate) fn kind_of_failure(error: &RedisError) -> Kind {
+    match (error.kind(), error.code()) {
+        (ErrorKind::Io, _) => Kind::Unreachable,
+        (_, Some(code)) => kind_of_code(code, error.detail().unwrap_or_default()),
+        _ => Kind::Protocol,
+    }
+}
+
+/// What an error line of the server means: its first word, and the rest of it.
+pub(crate) fn kind_of_code(code: &str, text: &str) -> Kind {
+    match code {
+        "LOADING" | "BUSY" | "UNKILLABLE" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "NOREPLICAS" => {
+            Kind::Unavailable
+        }
+        "OOM" => Kind::OutOfMemory,
+        "READONLY" | "MISCONF" => Kind::ReadOnly,
+        "NOPERM" | "NOAUTH" | "WRONGPASS" | "DENIED" => Kind::Denied,
+        "WRONGTYPE" => Kind::ForeignData,
+        // A node of a cluster: standing alone is what this crate knows.
+        "MOVED" | "ASK" | "CROSSSLOT" => Kind::Unsupported,
+        "ERR" => kind_of_text(text),
+        _ => Kind::Protocol,
+    }
+}
+
+/// Old servers give the plain code to too much.
+fn kind_of_text(text: &str) -> Kind {
+    let lower = text.to_ascii_lowercase();
+    let says = |words: &str| lower.contains(words);
+    if says("unknown command") || says("unknown subcommand") || says("db index is out of range") {
+        return Kind::Unsupported;
+    }
+    if says("max number of clients") {
+        return Kind::Unavailable;
+    }
+    if says("invalid password") || says("without any password configured") {
+        return Kind::Denied;
+    }
+    // Before 7.0, an error inside a script is wrapped: `Error running script (call to f_…): @user_script:1: -OOM …`.
+    let inner =
+        text.split_once("@user_script").and_then(|(_, rest)| rest.split_once(" -")).map(|(_, rest)| rest);
+    match inner.and_then(|inner| inner.split_once(' ')) {
+        Some((code, text)) if code != "ERR" => kind_of_code(code, text),
+        _ => Kind::Protocol,
+    }
+}
+
+fn kind_of_io(error: &io::Error) -> Kind {
+    use rustls::Error as Tls;
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<Tls>()) {
+        // Either side does not trust the other: somebody has to mend it.
+        Some(
+            Tls::InvalidCertificate(_)
+            | Tls::InvalidCertRevocationList(_)
+            | Tls::NoCertificatesPresented
+            | Tls::AlertReceived(_),
+        ) => Kind::Denied,
+        Some(_) => Kind::Protocol,
+        None if error.kind() == io::ErrorKind::TimedOut => Kind::TimedOut,
+        None => Kind::Unreachable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_of_the_server_has_a_kind() {
+        for (line, kind) in [
+            ("LOADING Redis is loading the dataset in memory", Kind::Unavailable),
+            ("BUSY Redis is busy running a script.", Kind::Unavailable),
+            ("MASTERDOWN Link with MASTER is down", Kind::Unavailable),
+            ("CLUSTERDOWN The cluster is down", Kind::Unavailable),
+            ("ERR max number of clients reached", Kind::Unavailable),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Kind::OutOfMemory),
+            ("READONLY You can't write against a read only replica.", Kind::ReadOnly),
+            ("MISCONF Redis is configured to save RDB snapshots", Kind::ReadOnly),
+            ("NOPERM this user has no permissions", Kind::Denied),
+            ("NOAUTH Authentication required.", Kind::Denied),
+            ("WRONGPASS invalid username-password pair", Kind::Denied),
+            ("ERR unknown command 'EVALSHA'", Kind::Unsupported),
+            ("ERR DB index is out of range", Kind::Unsupported),
+            ("MOVED 1 127.0.0.1:7000", Kind::Unsupported),
+            ("WRONGTYPE Operation against a key", Kind::ForeignData),
+            (
+                "ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed",
+                Kind::OutOfMemory,
+            ),
+            ("ERR Error running script (call to f_1): @user_script:1: -ERR whatever", Kind::Protocol),
+            ("ERR something else", Kind::Protocol),
+            ("WHAT is this", Kind::Protocol),
+        ] {
+            let (code, text) = line.split_once(' ').unwrap();
+            assert_eq!(kind_of_code(code, text), kind, "{line}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! [`Subscription`]: a connection that is subscribed, in its two halves.
+
+use futures_util::StreamExt;
+use redis::{
+    RedisError,
+    aio::{PubSub, PubSubSink, PubSubStream},
+};
+
+use crate::{
+    connection::{Endpoint, SAID},
+    error::{self, Failure},
+};
+
+pub(super) struct Subscription {
+    pub(super) pulse: Pulse,
+    pub(super) messages: Messages,
+}
+
+/// The half that asks.
+pub(super) struct Pulse(PubSubSink);
+
+/// The half that hears. The connection closes when it is dropped.
+pub(super) struct Messages(PubSubStream);
+
+impl Subscription {
+    /// Opens a connection on the current runtime and subscribes it. The caller bounds the time.
+    pub(super) async fn open(endpoint: &Endpoint, channels: &[&[u8]]) -> Result<Self, Failure> {
+        let socket = endpoint.open().await?;
+        let failed = |error| failed(endpoint, "subscribing at", &error);
+        let (mut sink, messages) = PubSub::new(&SAID, socket).await.map_err(failed)?.split();
+        sink.subscribe(channels).await.map_err(failed)?;
+        Ok(Self { pulse: Pulse(sink), messages: Messages(messages) })
+    }
+}
+
+impl Pulse {
+    /// One `PING`. The caller bounds the time (R3).
+    pub(super) async fn beat(&mut self, endpoint: &Endpoint) -> Result<(), Failure> {
+        let answer: Result<redis::Value, _> = self.0.ping().await;
+        answer.map(drop).map_err(|error| failed(endpoint, "a heartbeat to", &error))
+    }
+}
+
+impl Messages {
+    /// The next message: its channel, and what it says.
+    pub(super) async fn next(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
+        let message = self.0.next().await?;
+        // The channel is bytes that are no text, which its other getters do not give.
+        let channel: Vec<u8> = message.get_channel().ok()?;
+        Some((channel, message.get_payload_bytes().to_vec()))
+    }
+}
+
+fn failed(endpoint: &Endpoint, doing: &str, failure: &RedisError) -> Failure {
+    let kind = error::kind_of_failure(failure);
+    Failure::new(kind, format!("{doing} {} failed: {failure}", endpoint.address))
+}

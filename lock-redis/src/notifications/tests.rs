@@ -1,0 +1,172 @@
+//! Against real servers.
+
+use std::time::Instant;
+
+use futures_executor::block_on;
+use futures_util::{FutureExt, StreamExt};
+use lock_core::{FencingToken, Hints};
+
+use super::*;
+use crate::testing::{Proxy, Server, endpoint, eventually};
+
+/// Two heartbeats, the longest pause before a new try, and what a loaded machine adds.
+const NOTICED: Duration = Duration::from_secs(2 + 2 + 1);
+
+fn notifications(url: &str) -> Notifications {
+    Notifications::new(endpoint(url), Keeper::start().unwrap())
+}
+
+fn publish(server: &Server, channel: &[u8], message: &str) -> u32 {
+    redis::cmd("PUBLISH").arg(channel).arg(message).query(&mut server.admin()).unwrap()
+}
+
+fn next(hints: &mut Hints, within: Duration) -> Option<Hint> {
+    let mut hint = None;
+    eventually(within, || {
+        hint = hints.next().now_or_never().flatten();
+        hint.is_some()
+    });
+    hint
+}
+
+/// Waits for a hint to look again and for a subscription that works.
+fn told_to_look_again(server: &Server, notifications: &Notifications, hints: &mut Hints, within: Duration) {
+    let started = Instant::now();
+    assert_eq!(next(hints, within), Some(Hint::Changed));
+    let took = started.elapsed();
+    assert!(took < within, "{took:?}");
+    assert_eq!(publish(server, notifications.channel(), "C"), 1);
+    assert_eq!(next(hints, Duration::from_secs(1)), Some(Hint::Changed));
+}
+
+#[test]
+fn a_hint_reaches_the_entry_it_is_for_and_an_eviction_reaches_every_process() {
+    let server = Server::start();
+    let (one, two) = (notifications(&server.url()), notifications(&server.url()));
+    let (id, other) = (EntryId::new(7), EntryId::new(8));
+    block_on(one.live());
+    block_on(two.live());
+    let (mut mine, mut others) = (one.hints().listen(id), one.hints().listen(other));
+    let mut theirs = two.hints().listen(id);
+    let alarms = [one.alarms(), two.alarms()];
+
+    assert_ne!(one.channel(), two.channel());
+    assert_eq!(publish(&server, one.channel(), &format!("A {id} 42")), 1);
+    let admitted = Hint::Admitted { token: FencingToken::new(42) };
+    assert_eq!(next(&mut mine, Duration::from_secs(2)), Some(admitted));
+    publish(&server, one.channel(), "C");
+    for hints in [&mut mine, &mut others] {
+        assert_eq!(next(hints, Duration::from_secs(2)), Some(Hint::Changed));
+    }
+    assert_eq!(publish(&server, one.eviction_channel(), &id.to_string()), 2);
+    for mut alarms in alarms {
+        assert_eq!(block_on(alarms.next()), Some(id));
+    }
+    assert_eq!(theirs.next().now_or_never(), None);
+}
+
+#[test]
+fn nothing_is_opened_before_it_is_needed_and_nothing_is_left_after() {
+    let server = Server::start();
+    let notifications = notifications(&format!("{}?client_name=me&prefix=p:", server.url()));
+    assert!(notifications.channel().starts_with(b"p:\xff1h:"));
+    assert_eq!(notifications.channel().len(), b"p:\xff1h:".len() + 32);
+    assert_eq!(server.clients().len(), 0);
+    block_on(notifications.live());
+    block_on(notifications.live());
+    drop(notifications.alarms());
+    let clients = server.clients();
+    assert!(clients.len() == 1 && clients[0].contains(" name=me "), "{clients:?}");
+    drop(notifications);
+    server.await_clients(0);
+}
+
+#[test]
+fn a_killed_subscription_comes_back_and_all_waiters_look_again() {
+    let server = Server::start();
+    let notifications = notifications(&server.url());
+    block_on(notifications.live());
+    let mut hints = notifications.hints().listen(EntryId::new(1));
+    for _ in 0..3 {
+        server.run("CLIENT KILL TYPE pubsub");
+        told_to_look_again(&server, &notifications, &mut hints, Duration::from_secs(2));
+    }
+}
+
+#[test]
+fn a_half_open_connection_is_noticed_and_all_waiters_look_again() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port);
+    let notifications = notifications(&format!("redis://127.0.0.1:{}", proxy.port));
+    block_on(notifications.live());
+    let mut hints = notifications.hints().listen(EntryId::new(1));
+    // A whole heartbeat goes through first.
+    std::thread::sleep(Duration::from_millis(1100));
+    proxy.swallow();
+    let started = Instant::now();
+    assert_eq!(next(&mut hints, NOTICED), Some(Hint::Changed));
+    assert!(started.elapsed() < NOTICED, "{:?}", started.elapsed());
+    eventually(Duration::from_secs(2), || publish(&server, notifications.channel(), "C") >= 1);
+    assert_eq!(next(&mut hints, Duration::from_secs(1)), Some(Hint::Changed));
+}
+
+#[test]
+fn a_stopped_server_is_noticed_within_two_heartbeats_and_taken_back_when_it_goes_on() {
+    let server = Server::start();
+    let notifications = notifications(&format!("{}?heartbeat=100ms&connect_timeout=200ms", server.url()));
+    block_on(notifications.live());
+    let mut hints = notifications.hints().listen(EntryId::new(1));
+    server.signal("-STOP");
+    eventually(Duration::from_millis(1200), || *notifications.news.phase.borrow() == Phase::Down);
+    server.signal("-CONT");
+    told_to_look_again(&server, &notifications, &mut hints, Duration::from_secs(4));
+}
+
+#[test]
+fn a_restarted_server_is_taken_back() {
+    let mut server = Server::start();
+    let notifications = notifications(&server.url());
+    block_on(notifications.live());
+    let mut hints = notifications.hints().listen(EntryId::new(1));
+    server.restart();
+    told_to_look_again(&server, &notifications, &mut hints, Duration::from_secs(4));
+}
+
+#[test]
+fn without_a_server_or_permission_the_waiter_goes_on_at_once() {
+    let server = Server::start();
+    server.run("ACL SETUSER app on >pw ~* resetchannels +@all");
+    for url in [
+        format!("redis://127.0.0.1:{}", crate::testing::free_port()),
+        format!("redis://app:pw@127.0.0.1:{}", server.port),
+    ] {
+        let notifications = notifications(&url);
+        let started = Instant::now();
+        block_on(notifications.live());
+        block_on(notifications.live());
+        assert!(started.elapsed() < Duration::from_secs(1), "{url}: {:?}", started.elapsed());
+        assert_eq!(*notifications.news.phase.borrow(), Phase::Down);
+    }
+}
+
+#[test]
+fn a_black_hole_holds_a_waiter_up_for_one_time_limit_and_no_longer() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let notifications =
+        notifications(&format!("redis://127.0.0.1:{port}?command_timeout=200ms&connect_timeout=10s"));
+    let started = Instant::now();
+    block_on(notifications.live());
+    let took = started.elapsed();
+    assert!(took >= Duration::from_millis(200) && took < Duration::from_millis(1200), "{took:?}");
+}
+
+#[test]
+fn pauses_grow_to_two_seconds_and_leave_a_half_to_chance() {
+    for (failures, full) in [(1, 50), (2, 100), (5, 800), (6, 1600), (7, 2000), (1000, 2000)] {
+        for _ in 0..20 {
+            let pause = pause(failures).as_millis();
+            assert!((full / 2..=full).contains(&pause), "{failures}: {pause}");
+        }
+    }
+}

@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use lock_core::{AcquireOptions, DistributedLock, Error, Outage, Release};
+use lock_core::{AcquireOptions, DistributedLock, Error, Hint, Outage, Release};
 use support::{Client, Fault, Sim, Verb, assert_at, lease, ms, s, sleep};
 
 fn ttl(ttl: Duration) -> AcquireOptions {
@@ -243,4 +243,61 @@ async fn waiting_ends_when_the_locks_are_closed() {
     assert!(matches!(waiting.await.unwrap(), Err(Error::Closed { .. })));
     sleep(ms(1)).await;
     assert_eq!(sim.rows("a").await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hint_for_another_life_of_the_entry_is_only_a_reason_to_look() {
+    // PR03
+    let sim = Sim::new();
+    let (holder, waiter) = (sim.client(), sim.client());
+    let guard = hold(&holder, &ttl(s(60))).await;
+    let waiting = wait(&waiter, ttl(s(60))).await;
+    let asked = waiter.wire.sent(Verb::Enter).len();
+    waiter.wire.inject(Hint::Admitted { token: guard.token() });
+    sleep(ms(1)).await;
+    assert!(!waiting.is_finished(), "it was granted what another life of the entry had");
+    assert_eq!(waiter.wire.sent(Verb::Enter).len(), asked + 1);
+    guard.release().await.unwrap();
+    assert!(waiting.await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_arrives_after_its_leave_finds_the_door_closed() {
+    // PR08
+    let sim = Sim::new();
+    let client = sim.client();
+    client.wire.always(Verb::Enter, Some(Fault::ArrivesLate(s(5))));
+    let error = client.locks.mutex("a").unwrap().acquire_with(&ttl(s(30))).await.unwrap_err();
+    assert!(matches!(error, Error::Backend { .. }), "{error:?}");
+    sleep(s(6)).await;
+    assert!(sim.rows("a").await.is_empty(), "a lock was left behind that nobody knows of");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_arrives_twice_leaves_nothing_behind_a_release() {
+    // PR08: the doubt about the first create goes with the guard that the second one gave.
+    let sim = Sim::new();
+    let client = sim.client();
+    client.wire.once(Verb::Enter, Fault::ArrivesLate(s(5)));
+    let guard = hold(&client, &ttl(s(30))).await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    sleep(s(6)).await;
+    assert!(sim.rows("a").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_is_lost_is_taken_anew_under_another_id_behind_the_others() {
+    let sim = Sim::new();
+    let (holder, waiter, other) = (sim.client(), sim.client(), sim.client());
+    let _guard = hold(&holder, &ttl(s(60))).await;
+    let _waiting = wait(&waiter, ttl(s(9))).await;
+    let _other = wait(&other, ttl(s(60))).await;
+    let rows = sim.rows("a").await;
+    let (evicted, second) = (rows[1].entry.unwrap(), rows[2].entry);
+    waiter.locks.operator().evict(&lock_core::LockName::new("a").unwrap(), evicted).await.unwrap();
+    sleep(s(4)).await;
+    let rows = sim.rows("a").await;
+    assert_eq!(rows.len(), 3);
+    assert_eq!(rows[1].entry, second);
+    assert_ne!(rows[2].entry, Some(evicted));
 }

@@ -119,7 +119,7 @@ impl Backend for Memory {
                     if wait == WaitMode::Try && !queue.has_room(entry.claim) {
                         return Ok(Look::Busy);
                     }
-                    queue.push(entry.clone(), state.mint()?);
+                    queue.push(entry.clone(), state.mint()?, now);
                 }
                 _ => {}
             }

@@ -55,19 +55,16 @@ impl Queue {
         admission::fits(ahead, claim)
     }
 
-    pub(super) fn push(&mut self, entry: Entry, token: FencingToken) {
+    pub(super) fn push(&mut self, entry: Entry, token: FencingToken, now: BootTime) {
         self.tokens.insert(entry.id, token);
-        // Refreshed before anybody looks at it.
-        let expires = BootTime::FAR_FUTURE;
+        let expires = now + entry.ttl;
         self.rows.insert(token, Row { entry, expires, admitted: false });
     }
 
-    /// Extends a lease; never shortens it.
+    /// Extends a lease. The ttl is fixed for the life of an entry, and time goes on, so this never shortens it.
     pub(super) fn refresh(&mut self, id: EntryId, now: BootTime) {
         if let Some(row) = self.tokens.get(&id).and_then(|token| self.rows.get_mut(token)) {
-            let fresh = now + row.entry.ttl;
-            let unset = row.expires == BootTime::FAR_FUTURE;
-            row.expires = if unset { fresh } else { row.expires.max(fresh) };
+            row.expires = now + row.entry.ttl;
         }
     }
 

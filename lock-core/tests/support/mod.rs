@@ -11,9 +11,10 @@ use std::{
 };
 
 use async_trait::async_trait;
+use futures_channel::mpsc::{UnboundedSender, unbounded};
 use lock_core::{
     Alarms, Backend, BackendError, BackendErrorKind, BootTime, Clock, Creates, Departure, Diagnosis, Entropy,
-    Entry, EntryId, Guarantees, Keeper, Lease, LockName, Locks, Memory, Operator, QueueRow, Renewal,
+    Entry, EntryId, Guarantees, Hint, Keeper, Lease, LockName, Locks, Memory, Operator, QueueRow, Renewal,
     Standing, Step, WaitMode,
 };
 use tokio::time::Instant;
@@ -57,6 +58,8 @@ pub(crate) enum Fault {
     Late(Duration),
     /// It is carried out, and the answer is lost.
     ReplyLost,
+    /// The client is told at once that it broke, and it arrives after the given time.
+    ArrivesLate(Duration),
     /// The store cannot be reached: it never left the client.
     Refused,
     /// It is never answered.
@@ -72,6 +75,8 @@ pub(crate) struct Wire {
     always: Mutex<BTreeMap<Verb, Fault>>,
     log: Mutex<Vec<(Verb, BootTime, usize)>>,
     silent: Mutex<bool>,
+    /// Where made-up hints go in.
+    injected: Mutex<Option<UnboundedSender<Hint>>>,
 }
 
 impl Wire {
@@ -93,6 +98,11 @@ impl Wire {
         *self.silent.lock().unwrap() = true;
     }
 
+    /// Gives a made-up hint to the entry that began to wait last.
+    pub(crate) fn inject(&self, hint: Hint) {
+        self.injected.lock().unwrap().as_ref().unwrap().unbounded_send(hint).unwrap();
+    }
+
     /// When requests of this kind were sent.
     pub(crate) fn sent(&self, verb: Verb) -> Vec<BootTime> {
         self.log.lock().unwrap().iter().filter(|(v, ..)| *v == verb).map(|(_, at, _)| *at).collect()
@@ -103,11 +113,11 @@ impl Wire {
         self.log.lock().unwrap().iter().filter(|(v, ..)| *v == verb).map(|(_, _, n)| n).sum()
     }
 
-    async fn pass<T>(
+    async fn pass<T: Send + 'static>(
         &self,
         verb: Verb,
         entries: usize,
-        request: impl Future<Output = T> + Send,
+        request: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, BackendError> {
         self.log.lock().unwrap().push((verb, self.clock.now(), entries));
         let once = self.faults.lock().unwrap().get_mut(&verb).and_then(VecDeque::pop_front);
@@ -128,6 +138,13 @@ impl Wire {
                 request.await;
                 Err(error(BackendErrorKind::Unreachable))
             }
+            Some(Fault::ArrivesLate(after)) => {
+                tokio::spawn(async move {
+                    tokio::time::sleep(after).await;
+                    request.await
+                });
+                Err(error(BackendErrorKind::Unreachable))
+            }
             Some(Fault::Refused) => Err(error(BackendErrorKind::Unreachable).unsent()),
             Some(Fault::Hangs) => std::future::pending().await,
         }
@@ -137,24 +154,33 @@ impl Wire {
 #[async_trait]
 impl Backend for Wire {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
-        let mut standing = self.pass(Verb::Enter, 1, self.memory.enter(entry, step, wait)).await??;
-        if let Standing::Waiting { hints, .. } = &mut standing
-            && *self.silent.lock().unwrap()
-        {
-            *hints = Box::pin(futures_util::stream::empty());
+        let (memory, late) = (self.memory.clone(), entry.clone());
+        let request = async move { memory.enter(&late, step, wait).await };
+        let mut standing = self.pass(Verb::Enter, 1, request).await??;
+        if let Standing::Waiting { hints, .. } = &mut standing {
+            let (sender, injected) = unbounded();
+            *self.injected.lock().unwrap() = Some(sender);
+            let silent = *self.silent.lock().unwrap();
+            let real = std::mem::replace(hints, Box::pin(futures_util::stream::empty()));
+            if !silent {
+                *hints = Box::pin(futures_util::stream::select(real, injected));
+            }
         }
         Ok(standing)
     }
 
     async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
-        self.pass(Verb::Renew, leases.len(), self.memory.renew(leases)).await.unwrap_or_else(|_| {
+        let (memory, late) = (self.memory.clone(), leases.to_vec());
+        let request = async move { memory.renew(&late).await };
+        self.pass(Verb::Renew, leases.len(), request).await.unwrap_or_else(|_| {
             let error = || BackendError::new("wire", BackendErrorKind::TimedOut, "told to fail");
             leases.iter().map(|_| Err(error())).collect()
         })
     }
 
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
-        self.pass(Verb::Leave, 1, self.memory.leave(entry, creates)).await?
+        let (memory, late) = (self.memory.clone(), entry.clone());
+        self.pass(Verb::Leave, 1, async move { memory.leave(&late, creates).await }).await?
     }
 
     fn alarms(&self) -> Alarms {
@@ -216,6 +242,7 @@ impl Sim {
             always: Mutex::default(),
             log: Mutex::default(),
             silent: Mutex::default(),
+            injected: Mutex::default(),
         });
         let first_id = (self.clients.fetch_add(1, Ordering::Relaxed) + 1) << 32;
         let entropy = Arc::new(Counting(AtomicU64::new(first_id)));

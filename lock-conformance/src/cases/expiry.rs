@@ -1,7 +1,31 @@
 //! When a lease ends, and when not.
 
-#[allow(unused_imports)]
-use crate::{Case, World};
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use futures_util::future::poll_fn;
+use lock_core::{
+    AcquireOptions, Claim, DistributedLock, Entry, Error, InputError, Lease, MAX_TTL, MIN_TTL, Renewal,
+    Standing, Step, WaitMode,
+};
+
+use super::{
+    altered::{Alter, altered},
+    lease::{assert_covered, deadline_at_least, deadline_at_most, ms, now, queued_behind, row, snatch},
+    steps::{faulty, refused, take_free},
+    wall_clock,
+};
+use crate::{
+    Case, Fault, SLACK, Verb, World,
+    audit::{assert_queue_empties, await_queue, soon, within},
+};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -9,8 +33,280 @@ use crate::{Case, World};
 macro_rules! expiry_cases {
     ($($to:tt)*) => {
         $crate::__cases! { [$($to)*] expiry {
+            the_lock_of_a_dead_client_is_free_when_its_ttl_has_ended_and_not_before ["E01"]
+            a_lock_is_refused_to_others_until_its_deadline_has_passed ["E02"]
+            what_remains_only_shrinks_and_is_never_more_than_the_store_keeps ["E03"]
+            an_answer_that_comes_late_moves_no_deadline ["E04"]
+            an_answer_that_is_read_late_moves_no_deadline ["E04"]
+            a_ttl_out_of_range_is_refused_and_nothing_is_sent ["E05"]
+            a_lease_that_reaches_less_far_than_asked_is_renewed_in_time_and_in_measure ["E06"]
+            a_ttl_that_the_store_makes_longer_is_shown_and_not_relied_on ["E06"]
+            the_longest_of_all_durations_work ["E07"]
+            a_jump_of_the_wall_clock_moves_no_deadline ["E10"]
         } }
     };
 }
 
 pub(super) const CASES: &[Case] = expiry_cases!(list);
+
+/// The waiter stands in the queue when the holder dies, so it is the first who can learn that the name is free.
+pub(super) async fn the_lock_of_a_dead_client_is_free_when_its_ttl_has_ended_and_not_before(world: World) {
+    let (dying, other) = (world.client().await, world.client().await);
+    let name = world.name("job");
+    let guard = dying.mutex(&name).acquire_with(&dying.options().ttl(ms(600))).await.unwrap();
+    let waiter = tokio::spawn({
+        let lock = other.mutex(&name);
+        async move { lock.acquire().await }
+    });
+    queued_behind(&other, &guard.hold()).await;
+    dying.crash().await;
+
+    let next =
+        within("the end of a dead client's lease", guard.ttl() + SLACK, waiter).await.unwrap().unwrap();
+    assert!(!guard.is_held(), "granted {:?} before the dead client's deadline", guard.remaining());
+    assert!(next.token() > guard.token());
+}
+
+/// The holder lives, and does not renew: the lease ends at its ttl all the same, and not before.
+pub(super) async fn a_lock_is_refused_to_others_until_its_deadline_has_passed(world: World) {
+    let (holder, other) = (world.client().await, world.client().await);
+    let name = world.name("job");
+    let options = holder.options().renew(false);
+    for ttl in [MIN_TTL, ms(150), ms(450)] {
+        let guard = holder.mutex(&name).acquire_with(&options.clone().ttl(ttl)).await.unwrap();
+        let next = snatch(&other, &name, guard.ttl() + SLACK).await;
+        assert!(!guard.is_held(), "granted {:?} before the holder's deadline", guard.remaining());
+        next.release().await.unwrap();
+    }
+}
+
+/// Looks from both sides all the time, until the end.
+pub(super) async fn what_remains_only_shrinks_and_is_never_more_than_the_store_keeps(world: World) {
+    let client = world.client().await;
+    let name = world.name("job");
+    let options = client.options().ttl(ms(500)).renew(false);
+    let guard = client.mutex(&name).acquire_with(&options).await.unwrap();
+    let (mut last, mut looks) = (guard.ttl(), 0);
+    loop {
+        let remaining = guard.remaining();
+        assert!(remaining <= last, "{remaining:?} remained after {last:?}");
+        last = remaining;
+        let row = row(&client, guard.name(), guard.entry_id()).await;
+        // After the store looked: so it may not be more than the store saw.
+        let remaining = guard.remaining();
+        if remaining.is_zero() {
+            break;
+        }
+        let left = row.expect("the entry is there while the lock is held").lease_left.unwrap();
+        assert!(remaining <= left, "{remaining:?} were counted on when the store had {left:?} left");
+        looks += 1;
+        tokio::time::sleep(ms(5)).await;
+    }
+    assert!(looks > 5, "only {looks} looks in half a second");
+    assert!(!guard.is_held());
+    assert_eq!(guard.remaining(), Duration::ZERO);
+}
+
+/// Both the grant and a renewal are on their way back for a third of the ttl.
+pub(super) async fn an_answer_that_comes_late_moves_no_deadline(world: World) {
+    let (client, faults) = faulty(&world).await;
+    let name = world.name("job");
+    let options = client.options().ttl(ms(1200)).renew(false);
+    faults.next(Verb::Enter, Fault::DelayReply(ms(400)));
+    let guard = client.mutex(&name).acquire_with(&options).await.unwrap();
+    assert!(guard.remaining() <= ms(1200 - 400));
+    assert_covered(&client, &guard.hold(), "after a late grant").await;
+
+    faults.next(Verb::Renew, Fault::DelayReply(ms(400)));
+    let remaining = guard.extend().await.unwrap();
+    assert!(remaining <= ms(1200 - 400));
+    assert_covered(&client, &guard.hold(), "after a late renewal").await;
+}
+
+/// The answers are there at once, and the task that asked gets no processor to read them with.
+pub(super) async fn an_answer_that_is_read_late_moves_no_deadline(world: World) {
+    let client = world.client().await;
+    let lock = client.mutex(&world.name("job"));
+    // Connections are open from here on, so that the next request leaves at the first poll.
+    lock.acquire().await.unwrap().release().await.unwrap();
+
+    let options = client.options().ttl(ms(1500)).renew(false);
+    let guard = slowly(ms(250), lock.acquire_with(&options)).await.unwrap();
+    assert_covered(&client, &guard.hold(), "after a grant that was read late").await;
+    slowly(ms(250), guard.extend()).await.unwrap();
+    assert_covered(&client, &guard.hold(), "after a renewal that was read late").await;
+}
+
+/// Polls a future at once, and then again only when a time has passed, as on a runtime that is busy with other things.
+async fn slowly<T>(every: Duration, future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
+            return output;
+        }
+        tokio::time::sleep(every).await;
+    }
+}
+
+/// Just below, just above, and the ends of what a duration can be.
+pub(super) async fn a_ttl_out_of_range_is_refused_and_nothing_is_sent(world: World) {
+    let (client, faults) = faulty(&world).await;
+    let name = world.name("job");
+    let lock = client.mutex(&name);
+    let nanosecond = Duration::from_nanos(1);
+    for ttl in
+        [Duration::ZERO, nanosecond, MIN_TTL.saturating_sub(nanosecond), MAX_TTL + nanosecond, Duration::MAX]
+    {
+        let options = client.options().ttl(ttl);
+        for error in
+            [refused(lock.acquire_with(&options).await), refused(lock.try_acquire_with(&options).await)]
+        {
+            let Error::Input(InputError::Duration { option: "ttl", given, least: MIN_TTL, most: MAX_TTL }) =
+                error
+            else {
+                panic!("a ttl of {ttl:?} gave {error:?}")
+            };
+            assert_eq!(given, ttl);
+        }
+    }
+    assert_eq!(faults.calls(Verb::Enter), 0, "the store was asked");
+    assert_queue_empties(&client, &name).await;
+    for ttl in [MIN_TTL, MAX_TTL] {
+        let granted = lock.acquire_with(&client.options().ttl(ttl)).await.unwrap();
+        granted.release().await.unwrap();
+    }
+}
+
+/// A store whose proofs reach only half as far as the ttl: those of sessions that are proved late, for one.
+#[derive(Debug, Default)]
+struct HalfAsFar {
+    renewals: AtomicUsize,
+}
+
+impl Alter for HalfAsFar {
+    fn standing(&self, entry: &Entry, mut standing: Standing) -> Standing {
+        if let Standing::Admitted { valid_until, .. } = &mut standing {
+            *valid_until = *valid_until - entry.ttl / 2;
+        }
+        standing
+    }
+
+    fn renewal(&self, lease: &Lease, renewal: Renewal) -> Renewal {
+        self.renewals.fetch_add(1, Ordering::Relaxed);
+        match renewal {
+            Renewal::Renewed { valid_until } => {
+                Renewal::Renewed { valid_until: valid_until - lease.entry.ttl / 2 }
+            }
+            Renewal::Lost => Renewal::Lost,
+        }
+    }
+}
+
+/// In measure: about three renewals for each stretch that a proof reaches, and not as many as the store can answer.
+pub(super) async fn a_lease_that_reaches_less_far_than_asked_is_renewed_in_time_and_in_measure(world: World) {
+    let half = Arc::new(HalfAsFar::default());
+    let client = altered(&world, Arc::clone(&half)).await;
+    let ttl = Duration::from_secs(2);
+    let guard = client.mutex(&world.name("job")).acquire_with(&client.options().ttl(ttl)).await.unwrap();
+    let end = now() + ttl * 3 / 2;
+    while now() < end {
+        let remaining = guard.remaining();
+        assert!(remaining <= ttl / 2, "{remaining:?} were counted on when the proof reached {:?}", ttl / 2);
+        assert!(guard.is_held(), "lost: {:?}", guard.state());
+        tokio::time::sleep(ms(20)).await;
+    }
+    let renewals = half.renewals.load(Ordering::Relaxed);
+    // Three stretches of half a ttl passed.
+    assert!((3..=30).contains(&renewals), "{renewals} renewals, where about 9 are due");
+}
+
+/// Says that every ttl was made three times as long.
+#[derive(Debug)]
+struct Longer;
+
+impl Alter for Longer {
+    fn standing(&self, _entry: &Entry, mut standing: Standing) -> Standing {
+        if let Standing::Admitted { ttl, .. } | Standing::Waiting { ttl, .. } = &mut standing {
+            *ttl *= 3;
+        }
+        standing
+    }
+}
+
+/// Also checks that the store's own answers are of that kind, with a ttl that no store has among its steps.
+pub(super) async fn a_ttl_that_the_store_makes_longer_is_shown_and_not_relied_on(world: World) {
+    let plain = world.client().await;
+    let name = world.name("job");
+    let asked = ms(1234);
+    let entry = plain.entry(&name, Claim::mutex(), asked);
+    match plain.backend.enter(&entry, Step::Create, WaitMode::Try).await.unwrap() {
+        Standing::Admitted { ttl, valid_until, .. } => {
+            assert!(ttl >= asked, "a ttl of {asked:?} was granted as {ttl:?}");
+            assert!(valid_until < now() + asked, "more than what was asked for is counted on");
+        }
+        other => panic!("the name is free, and the answer is {other:?}"),
+    }
+
+    let longer = altered(&world, Arc::new(Longer)).await;
+    let lock = longer.mutex(&world.name("longer"));
+    let guard = lock.acquire_with(&longer.options().ttl(asked).renew(false)).await.unwrap();
+    assert!(guard.ttl() >= asked * 3, "the ttl is shown as {:?}", guard.ttl());
+    assert!(guard.remaining() < asked);
+    let deadline = deadline_at_least(&guard.hold());
+    soon("the loss of a lock whose ttl was made longer", guard.lost()).await;
+    assert!(now() >= deadline, "it was lost before its deadline");
+}
+
+/// Deadlines and timers that far away must neither overflow nor fire, and a waiter with them is still granted at once.
+pub(super) async fn the_longest_of_all_durations_work(world: World) {
+    let (client, other) = (world.client().await, world.client().await);
+    let name = world.name("job");
+    let longest = AcquireOptions::new().ttl(MAX_TTL).wait(Duration::MAX).max_hold(Duration::MAX);
+    let guard = client.mutex(&name).acquire_with(&longest).await.unwrap();
+    assert!(guard.remaining() > MAX_TTL / 100 * 98 && guard.remaining() < MAX_TTL, "{:?}", guard.remaining());
+    let before = deadline_at_least(&guard.hold());
+    guard.extend().await.unwrap();
+    assert!(deadline_at_most(&guard.hold()) >= before);
+    assert_covered(&client, &guard.hold(), "at the longest ttl").await;
+
+    let waiter = tokio::spawn({
+        let (lock, longest) = (other.mutex(&name), longest.clone());
+        async move { lock.acquire_with(&longest).await }
+    });
+    await_queue(&client, &name, 2).await;
+    tokio::time::sleep(ms(50)).await;
+    assert!(guard.is_held() && !waiter.is_finished());
+    guard.release().await.unwrap();
+    let next = soon("the grant after a release", waiter).await.unwrap().unwrap();
+    next.release().await.unwrap();
+    take_free(&other.mutex(&name)).await.release().await.unwrap();
+}
+
+/// Runs itself once more in a process whose wall clock jumps by hours all the time, while the boot clock goes on.
+pub(super) async fn a_jump_of_the_wall_clock_moves_no_deadline(world: World) {
+    if !wall_clock::jumps_here() {
+        return wall_clock::run_where_it_jumps("expiry::a_jump_of_the_wall_clock_moves_no_deadline").await;
+    }
+    wall_clock::assert_jumping().await;
+    let (client, other) = (world.client().await, world.client().await);
+    let name = world.name("kept");
+    let guard = client.mutex(&name).acquire_with(&client.options().ttl(ms(600))).await.unwrap();
+    let end = now() + ms(1500);
+    while now() < end {
+        assert!(guard.is_held(), "a renewed lock was lost: {:?}", guard.state());
+        assert!(guard.remaining() < ms(600));
+        assert!(other.mutex(&name).try_acquire().await.unwrap().is_none(), "granted while it is held");
+    }
+    let started = now();
+    let error = refused(other.mutex(&name).acquire_with(&other.options().wait(ms(400))).await);
+    assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
+    let waited = now().since(started);
+    assert!(waited >= ms(400) && waited < ms(400) + SLACK, "a wait of 400 ms took {waited:?}");
+    guard.release().await.unwrap();
+
+    let name = world.name("let go");
+    let guard = client.mutex(&name).acquire_with(&client.options().ttl(ms(600)).renew(false)).await.unwrap();
+    let next = snatch(&other, &name, guard.ttl() + SLACK).await;
+    assert!(!guard.is_held(), "granted {:?} before the holder's deadline", guard.remaining());
+    next.release().await.unwrap();
+}

@@ -1,7 +1,30 @@
-//! What keeps a lease alive, and what does not.
+//! Keeping a lease alive: for as long as the lock is wanted, and not a moment longer.
 
-#[allow(unused_imports)]
-use crate::{Case, World};
+mod bounds;
+mod many;
+mod owner;
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use lock_core::{BackendErrorKind, DistributedLock, Error, Guard, HoldState, LostReason};
+
+use self::{
+    bounds::{a_lock_can_be_extended_by_hand_and_ends_when_it_is_not, max_hold_ends_a_lock_that_is_renewed},
+    many::{a_lease_that_cannot_be_renewed_costs_no_other, a_thousand_locks_are_renewed_in_few_requests},
+    owner::{
+        a_lease_is_proved_by_its_own_entry_and_not_by_others_of_its_client, a_renewal_creates_nothing,
+        a_renewal_extends_nobody_elses_lease, nothing_is_renewed_after_a_release,
+    },
+};
+use super::{
+    lease::{deadline_at_least, ms, now},
+    steps::{faulty, is_busy, on_a_thread},
+};
+use crate::{
+    Case, Client, Fault, Gate, SLACK, Verb, World,
+    audit::{assert_free, eventually, soon, within},
+};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -9,8 +32,152 @@ use crate::{Case, World};
 macro_rules! renewal_cases {
     ($($to:tt)*) => {
         $crate::__cases! { [$($to)*] renewal {
+            a_renewed_lock_is_held_ten_times_its_ttl ["R01"]
+            a_renewal_that_fails_now_and_then_costs_nothing ["R02"]
+            a_lock_that_cannot_be_renewed_is_lost_at_its_deadline ["R03"]
+            a_renewal_answered_after_the_deadline_revives_nothing ["R04"]
+            a_renewal_creates_nothing ["R05"]
+            a_renewal_extends_nobody_elses_lease ["R06"]
+            nothing_is_renewed_after_a_release ["R07"]
+            renewals_go_on_while_the_runtime_is_blocked ["R08"]
+            max_hold_ends_a_lock_that_is_renewed ["R09"]
+            a_lock_can_be_extended_by_hand_and_ends_when_it_is_not ["R10"]
+            a_thousand_locks_are_renewed_in_few_requests ["R11"]
+            a_lease_that_cannot_be_renewed_costs_no_other ["R12"]
+            a_lease_is_proved_by_its_own_entry_and_not_by_others_of_its_client ["R13"]
         } }
     };
 }
 
 pub(super) const CASES: &[Case] = renewal_cases!(list);
+
+/// Somebody else tries for it all the time.
+pub(super) async fn a_renewed_lock_is_held_ten_times_its_ttl(world: World) {
+    let (holder, other) = (world.client().await, world.client().await);
+    let name = world.name("job");
+    let guard = holder.mutex(&name).acquire_with(&holder.options().ttl(ms(400))).await.unwrap();
+    assert_refused_for(&other, &guard, guard.ttl() * 10).await;
+    assert!(guard.lost().now_or_never().is_none());
+    guard.release().await.unwrap();
+    assert_free(&other, &name).await;
+}
+
+/// Checks for a time that a lock is held, and that others are refused.
+async fn assert_refused_for(other: &Client, guard: &Guard, time: Duration) {
+    let lock = other.mutex(guard.name().as_str());
+    let end = now() + time;
+    while now() < end {
+        assert!(guard.is_held(), "lost: {:?}", guard.state());
+        assert!(is_busy(&lock).await, "granted to others while it is held");
+        tokio::time::sleep(ms(20)).await;
+    }
+}
+
+/// Every way to fail comes by, with a success after each.
+pub(super) async fn a_renewal_that_fails_now_and_then_costs_nothing(world: World) {
+    let (holder, faults) = faulty(&world).await;
+    let other = world.client().await;
+    let failures = [
+        Fault::Fail(BackendErrorKind::Unavailable),
+        Fault::FailUnsent(BackendErrorKind::Unreachable),
+        Fault::LoseRequest,
+        Fault::LoseReply,
+        Fault::Panic,
+        Fault::DelayReply(ms(500)),
+    ];
+    let orders = failures.len() * 2;
+    for failure in failures {
+        faults.next(Verb::Renew, failure);
+        faults.pass(Verb::Renew);
+    }
+    let name = world.name("job");
+    let guard = holder.mutex(&name).acquire().await.unwrap();
+    while faults.calls(Verb::Renew) <= orders {
+        assert_refused_for(&other, &guard, ms(50)).await;
+    }
+    assert_refused_for(&other, &guard, guard.ttl()).await;
+    assert_eq!(guard.state(), HoldState::Held);
+    assert!(guard.lost().now_or_never().is_none());
+}
+
+/// Not later, whatever the renewals do, and not earlier: one of them may still succeed.
+pub(super) async fn a_lock_that_cannot_be_renewed_is_lost_at_its_deadline(world: World) {
+    let (holder, faults) = faulty(&world).await;
+    let other = world.client().await;
+    let name = world.name("job");
+    for failure in [Fault::Fail(BackendErrorKind::Unreachable), Fault::LoseRequest] {
+        faults.always(Verb::Renew, failure);
+        let guard = holder.mutex(&name).acquire_with(&holder.options().ttl(ms(600))).await.unwrap();
+        let deadline = deadline_at_least(&guard.hold());
+        eventually("a lock whose renewal failed is suspect", guard.ttl(), || async {
+            guard.state() == HoldState::Suspect
+        })
+        .await;
+        assert!(guard.is_held(), "a suspect lock is held until its deadline");
+        let reason = within("the loss", guard.ttl() + SLACK, guard.lost()).await;
+        assert_eq!(reason, LostReason::Expired);
+        assert!(now() >= deadline, "lost {:?} before its deadline", deadline.since(now()));
+        assert!(!guard.is_held());
+        // The departure of the lost entry, or the end of its lease, makes room.
+        let next = within("the next grant", guard.ttl() + SLACK, other.mutex(&name).acquire()).await;
+        next.unwrap().release().await.unwrap();
+    }
+}
+
+/// The renewals are carried out long before, so that the proof in their answers would still be good.
+pub(super) async fn a_renewal_answered_after_the_deadline_revives_nothing(world: World) {
+    let (holder, faults) = faulty(&world).await;
+    let other = world.client().await;
+    let name = world.name("job");
+    let gate = Gate::new();
+    faults.always(Verb::Renew, Fault::HoldReply(gate.clone()));
+    let guard = holder.mutex(&name).acquire_with(&holder.options().ttl(ms(800))).await.unwrap();
+    let ttl = guard.ttl();
+    tokio::time::sleep(ms(400)).await;
+    let extending = async {
+        let answer = guard.extend().await;
+        assert!(matches!(answer, Err(Error::Lost { reason: LostReason::Expired, .. })), "{answer:?}");
+    };
+    let losing = async {
+        assert_eq!(within("the loss", ttl + SLACK, guard.lost()).await, LostReason::Expired);
+        gate.open();
+    };
+    soon("a renewal that was let go", futures_util::future::join(extending, losing)).await;
+
+    faults.heal(Verb::Renew);
+    let next = within("the next grant", ttl + SLACK, other.mutex(&name).acquire()).await.unwrap();
+    assert_refused_for(&holder, &next, ttl).await;
+    assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
+    assert_eq!(guard.remaining(), Duration::ZERO);
+}
+
+/// The only thread of the runtime that took the lock does something else for three times the ttl.
+pub(super) async fn renewals_go_on_while_the_runtime_is_blocked(world: World) {
+    let (holder, other) = (world.client().await, world.client().await);
+    let name = world.name("job");
+    let (lock, options) = (holder.mutex(&name), holder.options().ttl(ms(600)));
+    let (granted, grant) = tokio::sync::oneshot::channel();
+    let blocked = on_a_thread(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let guard = lock.acquire_with(&options).await.unwrap();
+            granted.send(guard.hold()).unwrap();
+            std::thread::sleep(guard.ttl() * 3);
+            assert!(guard.is_held(), "lost while the runtime was blocked: {:?}", guard.state());
+            assert!(guard.lost().now_or_never().is_none());
+            guard.release().await.unwrap();
+        });
+    });
+    let watched = async {
+        let hold = grant.await.unwrap();
+        let lock = other.mutex(&name);
+        while hold.is_held() {
+            let busy = is_busy(&lock).await;
+            assert!(busy || !hold.is_held(), "granted to others while it is held");
+            tokio::time::sleep(ms(20)).await;
+        }
+        hold.state()
+    };
+    let ((), state) = futures_util::future::join(blocked, watched).await;
+    assert_eq!(state, HoldState::Released);
+}

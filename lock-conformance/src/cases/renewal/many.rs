@@ -1,0 +1,69 @@
+//! Many leases of one client.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use lock_core::{DistributedLock, EntryId, Guard, HoldState, Lease, LostReason};
+
+use crate::{
+    SLACK, Verb, World,
+    audit::within,
+    cases::{
+        altered::{Alter, altered},
+        lease::{lock_name, ms},
+        steps::faulty,
+    },
+};
+
+/// At one request for each they would be about 4 500.
+const FEW: usize = 150;
+
+/// All are held for one and a half times their ttl, in which each is renewed at least four times.
+pub(crate) async fn a_thousand_locks_are_renewed_in_few_requests(world: World) {
+    let (client, counted) = faulty(&world).await;
+    let options = client.options().ttl(Duration::from_secs(2));
+    let acquired = (0..1000).map(|i| {
+        let lock = client.mutex(&world.name(&format!("job {i}"))).with_options(options.clone());
+        async move { lock.acquire().await }
+    });
+    let guards: Vec<Guard> = join_all(acquired).await.into_iter().collect::<Result<_, _>>().unwrap();
+    let before = counted.calls(Verb::Renew);
+    tokio::time::sleep(ms(3000)).await;
+    let requests = counted.calls(Verb::Renew) - before;
+    let lost = guards.iter().filter(|guard| guard.state() != HoldState::Held).count();
+    assert_eq!(lost, 0, "of 1000 locks");
+    assert!(requests <= FEW, "{requests} requests to renew 1000 locks four times");
+    drop(guards);
+    client.locks.close(SLACK).await.unwrap();
+}
+
+/// A store that refuses to renew one entry.
+#[derive(Debug, Default)]
+struct RefusesOne(std::sync::OnceLock<EntryId>);
+
+impl Alter for RefusesOne {
+    fn refuses(&self, lease: &Lease) -> bool {
+        self.0.get() == Some(&lease.entry.id)
+    }
+}
+
+/// Of a handful of locks one cannot be renewed and one is taken away; the others live on.
+pub(crate) async fn a_lease_that_cannot_be_renewed_costs_no_other(world: World) {
+    let store = Arc::new(RefusesOne::default());
+    let client = altered(&world, Arc::clone(&store)).await;
+    let mut guards = Vec::new();
+    for i in 0..9 {
+        guards.push(client.mutex(&world.name(&format!("job {i}"))).acquire().await.unwrap());
+    }
+    let (refused, evicted) = (guards.swap_remove(4), guards.swap_remove(2));
+    store.0.set(refused.entry_id()).unwrap();
+    let name = lock_name(evicted.name().as_str());
+    world.server().delete(&name).await.unwrap();
+    let ttl = refused.ttl();
+    assert_eq!(within("the loss of the refused", ttl + SLACK, refused.lost()).await, LostReason::Expired);
+    assert_eq!(within("the loss of the deleted", ttl + SLACK, evicted.lost()).await, LostReason::Gone);
+    tokio::time::sleep(ttl).await;
+    for guard in &guards {
+        assert_eq!(guard.state(), HoldState::Held, "`{}` paid for another", guard.name());
+    }
+}

@@ -1,0 +1,115 @@
+//! A renewal extends what its owner has, and nothing else.
+
+use std::sync::Arc;
+
+use lock_core::{
+    Claim, Creates, Departure, DistributedLock, Entry, Error, FencingToken, Lease, LostReason, Renewal, Step,
+};
+
+use crate::{
+    Client, Fault, Gate, SLACK, Verb, World,
+    audit::{assert_free, assert_queue_empties, soon, within},
+    cases::{
+        lease::{GRAIN, admitted, lease_end, lock_name, ms, until},
+        steps::{LONG, faulty, is_busy, take},
+    },
+};
+
+/// The one answer to the renewal of one lease.
+async fn renew(client: &Client, entry: &Entry, token: FencingToken) -> Renewal {
+    let lease = Lease { entry: Arc::new(entry.clone()), token };
+    let mut answers = soon("an answer to renew", client.backend.renew(&[lease])).await;
+    assert_eq!(answers.len(), 1, "one answer for each lease");
+    answers.remove(0).unwrap()
+}
+
+/// Neither for an entry that never was, nor for one that left, expired, or was deleted.
+pub(crate) async fn a_renewal_creates_nothing(world: World) {
+    let client = world.client().await;
+    let name = world.name("job");
+    let never = client.entry(&name, Claim::mutex(), LONG);
+    assert_eq!(renew(&client, &never, FencingToken::new(1)).await, Renewal::Lost);
+    assert_queue_empties(&client, &name).await;
+
+    let left = client.entry(&name, Claim::mutex(), LONG);
+    let (token, _) = admitted(&client, &left, Step::Create).await;
+    assert_eq!(client.backend.leave(&left, Creates::Answered).await.unwrap(), Departure::Left);
+    assert_eq!(renew(&client, &left, token).await, Renewal::Lost);
+    assert_queue_empties(&client, &name).await;
+
+    let guard = take(&client.mutex(&name).with_options(client.options().ttl(LONG))).await;
+    world.server().delete(guard.name()).await.unwrap();
+    let late = guard.extend().await;
+    assert!(matches!(late, Err(Error::Lost { reason: LostReason::Gone, .. })), "{late:?}");
+    assert_queue_empties(&client, &name).await;
+
+    // Of a client that is dead, so that nothing else keeps the lease alive.
+    let dead = world.client().await;
+    let expired = dead.entry(&name, Claim::mutex(), ms(200));
+    let (token, _) = admitted(&dead, &expired, Step::Create).await;
+    dead.keeper.stop();
+    until(lease_end(&client, &expired.name, expired.id).await).await;
+    assert_queue_empties(&client, &name).await;
+    assert_eq!(renew(&dead, &expired, token).await, Renewal::Lost);
+    assert_free(&client, &name).await;
+}
+
+/// Neither with one's own entry and token, nor with those of the other one mixed in.
+pub(crate) async fn a_renewal_extends_nobody_elses_lease(world: World) {
+    let (former, holder) = (world.client().await, world.client().await);
+    let name = world.name("job");
+    let gone = former.entry(&name, Claim::mutex(), LONG);
+    let (old, _) = admitted(&former, &gone, Step::Create).await;
+    former.backend.evict(&gone.name, gone.id).await.unwrap();
+
+    let mine = holder.entry(&name, Claim::mutex(), LONG);
+    let (new, _) = admitted(&holder, &mine, Step::Create).await;
+    let before = lease_end(&holder, &mine.name, mine.id).await;
+    tokio::time::sleep(GRAIN * 3 / 2).await;
+    for (entry, token) in [(&gone, old), (&gone, new), (&mine, old)] {
+        assert_eq!(renew(&former, entry, token).await, Renewal::Lost, "{entry:?} with {token}");
+    }
+    let after = lease_end(&holder, &mine.name, mine.id).await;
+    assert!(after <= before + GRAIN, "another's renewals moved the end by {:?}", after.since(before));
+    assert!(matches!(renew(&holder, &mine, new).await, Renewal::Renewed { .. }));
+}
+
+/// A renewal is on its way when the lock is released, and arrives after it.
+pub(crate) async fn nothing_is_renewed_after_a_release(world: World) {
+    let (client, faults) = faulty(&world).await;
+    let other = world.client().await;
+    let name = world.name("job");
+    let gate = Gate::new();
+    faults.next(Verb::Renew, Fault::InFlight(gate.clone()));
+    let guard = client.mutex(&name).acquire_with(&client.options().ttl(ms(600))).await.unwrap();
+    soon("a renewal on its way", gate.reached()).await;
+    guard.release().await.unwrap();
+    let calls = faults.calls(Verb::Renew);
+    let next = other.mutex(&name).acquire_with(&other.options().ttl(LONG).renew(false)).await.unwrap();
+    let before = lease_end(&other, next.name(), next.entry_id()).await;
+    tokio::time::sleep(GRAIN * 3 / 2).await;
+    gate.open();
+    // The renewal has the same way to go as this one.
+    tokio::time::sleep(ms(100)).await;
+    let after = lease_end(&other, next.name(), next.entry_id()).await;
+    assert!(after <= before + GRAIN, "a late renewal moved the next lease by {:?}", after.since(before));
+    next.release().await.unwrap();
+    assert_queue_empties(&other, &name).await;
+    assert_eq!(faults.calls(Verb::Renew), calls, "renewed after the release");
+    assert_free(&other, &name).await;
+}
+
+/// Where clients have sessions, one of them keeps all their entries alive: but not the one that somebody deletes.
+pub(crate) async fn a_lease_is_proved_by_its_own_entry_and_not_by_others_of_its_client(world: World) {
+    let (client, other) = (world.client().await, world.client().await);
+    let (deleted, kept) = (world.name("deleted"), world.name("kept"));
+    let options = client.options().ttl(ms(2000));
+    let guard = client.mutex(&deleted).acquire_with(&options).await.unwrap();
+    let alive = client.mutex(&kept).acquire_with(&options).await.unwrap();
+    world.server().delete(&lock_name(&deleted)).await.unwrap();
+    let reason = within("the loss of a lock that was deleted", guard.ttl() + SLACK, guard.lost()).await;
+    assert_eq!(reason, LostReason::Gone, "it was noticed only when nothing was heard any more");
+    assert!(guard.extend().await.is_err());
+    assert!(alive.is_held() && is_busy(&other.mutex(&kept)).await);
+    assert_free(&other, &deleted).await;
+}

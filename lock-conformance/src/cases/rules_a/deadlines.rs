@@ -1,0 +1,165 @@
+//! Deadlines: where they come from, and what they are worth.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use lock_core::{
+    BackendErrorKind, BootTime, Claim, Clock, Creates, DistributedLock, Entry, Keeper, Lease, LostReason,
+    Renewal, Standing, Step, SystemClock, WaitMode,
+};
+
+use crate::{
+    Fault, Faulty, SLACK, Verb, World,
+    audit::{assert_free, eventually, soon, within},
+    cases::{
+        lease::{GRAIN, admitted, admitted_after, assert_covered, lease_end, ms, now, until, waiting},
+        steps::{LONG, faulty, mutex, take_free},
+    },
+};
+
+/// The client's keeper ends, and with it whatever keeps a session alive; a look afterwards is still answered. What that
+/// answer promises has to be kept: where a look does not extend the lease, it may promise nothing new.
+pub(crate) async fn a_promise_is_counted_from_the_last_proof_and_kept_when_proofs_end(world: World) {
+    let (client, other) = (world.client().await, world.client().await);
+    let name = world.name("job");
+    let entry = client.entry(&name, Claim::mutex(), ms(1000));
+    let (token, first) = admitted(&client, &entry, Step::Create).await;
+    client.keeper.stop();
+    until(first - ms(500)).await;
+    let look = client.backend.enter(&entry, Step::Again(token), WaitMode::Queue);
+    let promised = match soon("the answer to a second look", look).await {
+        Ok(Standing::Admitted { token: same, valid_until, .. }) => {
+            assert_eq!(same, token);
+            valid_until.max(first)
+        }
+        Ok(other) if now() < first => panic!("{other:?} in the middle of the first lease"),
+        // Without its keeper a client may be of no use. What it was promised before stands.
+        Ok(_) | Err(_) => first,
+    };
+    assert!(promised >= first);
+    let next = other.entry(&name, Claim::mutex(), LONG);
+    admitted_after(&other, &next, promised.since(now())).await;
+    assert!(now() >= promised, "granted {:?} before the end of what was promised", promised.since(now()));
+}
+
+/// A waiter's second look is lost on its way. It is handed the lock with what is left from the first.
+pub(crate) async fn a_deadline_comes_from_an_answered_look_and_not_from_one_that_was_lost(world: World) {
+    let holder = world.client().await;
+    let (client, faults) = faulty(&world).await;
+    let name = world.name("job");
+    let guard = take_free(&mutex(&holder, &name)).await;
+    faults.pass(Verb::Enter);
+    faults.always(Verb::Enter, Fault::LoseRequest);
+    let options = client.options().ttl(ms(1800)).renew(false);
+    let options = options.back_off(ms(300), ms(300));
+    let waiter = tokio::spawn({
+        let lock = client.mutex(&name).with_options(options);
+        async move { lock.acquire().await }
+    });
+    eventually("a second look", SLACK, || async { faults.calls(Verb::Enter) > 1 }).await;
+    guard.release().await.unwrap();
+    // Long enough for a hint, which is all that comes through; a store without such hints is asked again.
+    tokio::time::sleep(ms(150)).await;
+    faults.heal(Verb::Enter);
+    let granted = soon("the grant", waiter).await.unwrap().unwrap();
+    assert_covered(&holder, &granted.hold(), "granted after a look that was lost").await;
+    granted.release().await.unwrap();
+}
+
+/// Not the lease, and not the promise: with the same entry and a tenth of its ttl, in both verbs that refresh it.
+pub(crate) async fn a_shorter_renewal_cuts_nothing(world: World) {
+    let (client, other) = (world.client().await, world.client().await);
+    let name = world.name("job");
+    let entry = client.entry(&name, Claim::mutex(), ms(2500));
+    let (token, valid_until) = admitted(&client, &entry, Step::Create).await;
+    let end = lease_end(&other, &entry.name, entry.id).await;
+    let short = Entry::new(entry.name.clone(), entry.id, entry.claim, ms(150));
+
+    let lease = Lease { entry: Arc::new(short.clone()), token };
+    let answer = client.backend.renew(&[lease]).await.remove(0).unwrap();
+    assert!(matches!(answer, Renewal::Renewed { .. }), "{answer:?}");
+    let after = lease_end(&other, &entry.name, entry.id).await;
+    assert!(after + GRAIN >= end, "a shorter renewal cut {:?}", end.since(after));
+
+    admitted(&client, &short, Step::Again(token)).await;
+    let after = lease_end(&other, &entry.name, entry.id).await;
+    assert!(after + GRAIN >= end, "a shorter look cut {:?}", end.since(after));
+
+    // Whatever the store says of it: the name is not free before.
+    client.keeper.stop();
+    let next = other.entry(&name, Claim::mutex(), LONG);
+    admitted_after(&other, &next, valid_until.since(now())).await;
+    assert!(now() >= valid_until, "granted {:?} before the deadline", valid_until.since(now()));
+}
+
+/// A waiter is made the holder and says no more. Its lease is the rest of the one that it waited with, and that to the
+/// last millisecond.
+pub(crate) async fn a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_promised(world: World) {
+    let (holder, heir, other) = (world.client().await, world.client().await, world.client().await);
+    let name = world.name("job");
+    let held = holder.entry(&name, Claim::mutex(), LONG);
+    admitted(&holder, &held, Step::Create).await;
+    let waits = heir.entry(&name, Claim::mutex(), ms(900));
+    let (token, promised) = waiting(&heir, &waits, Step::Create).await;
+    heir.keeper.stop();
+    until(promised - ms(600)).await;
+    holder.backend.leave(&held, Creates::Answered).await.unwrap();
+    let next = other.entry(&name, Claim::mutex(), LONG);
+    let later = admitted_after(&other, &next, promised.since(now())).await;
+    assert!(now() >= promised, "granted {:?} before the heir's deadline", promised.since(now()));
+    assert!(later > token);
+}
+
+/// The boot clock of a machine that can be put to sleep.
+#[derive(Debug, Default)]
+struct Sleeper {
+    slept_secs: AtomicU64,
+}
+
+impl Clock for Sleeper {
+    fn now(&self) -> BootTime {
+        SystemClock.now() + Duration::from_secs(self.slept_secs.load(Ordering::SeqCst))
+    }
+}
+
+/// Timers stand still while a machine sleeps. Nobody polls: who listens is woken.
+pub(crate) async fn a_machine_that_slept_past_a_deadline_learns_of_the_loss_within_a_second(world: World) {
+    let other = world.client().await;
+    let name = world.name("job");
+    for renew in [false, true] {
+        let clock = Arc::new(Sleeper::default());
+        let keeper = Keeper::on_current_runtime(Arc::clone(&clock) as Arc<dyn Clock>);
+        let mut faults = None;
+        let client = world
+            .client_on(keeper, |backend| {
+                let wrapper = Faulty::new(backend);
+                faults = Some(wrapper.clone());
+                Arc::new(wrapper)
+            })
+            .await;
+        let options = client.options().ttl(LONG).renew(renew);
+        let guard = client.mutex(&name).acquire_with(&options).await.unwrap();
+        faults.unwrap().always(Verb::Renew, Fault::Fail(BackendErrorKind::Unreachable));
+        let listener = tokio::spawn(guard.lost());
+        // The listener sleeps, and the keeper's timer is set far ahead.
+        tokio::time::sleep(ms(50)).await;
+        assert!(guard.is_held() && !listener.is_finished());
+
+        clock.slept_secs.store(60 * 60, Ordering::SeqCst);
+        assert!(!guard.is_held(), "held an hour after its deadline");
+        assert_eq!(
+            guard.lost().now_or_never(),
+            Some(LostReason::Expired),
+            "the signal does not look at the clock"
+        );
+        let reason = within("the signal after a sleep", ms(1000) + SLACK, listener).await;
+        assert_eq!(reason.unwrap(), LostReason::Expired);
+        assert_free(&other, &name).await;
+    }
+}

@@ -10,7 +10,6 @@ lock_conformance::suite!(MemoryHarness);
 
 const NO_PROCESSES: &str = "the store lives in the memory of one process";
 const NO_SERVER: &str = "there is no server that could end or lose data while its clients go on";
-const NO_SESSIONS: &str = "there are no sessions: each entry has a lease of its own";
 
 /// A store in this process. A kill is a client whose keeper stops without clean-up, a delete is an eviction of all.
 #[derive(Debug)]
@@ -28,7 +27,6 @@ impl Harness for MemoryHarness {
             Declared { id: "X12", reason: "there is no way to put anything but locks into it" },
             Declared { id: "L06", reason: NO_SERVER },
             Declared { id: "F05", reason: NO_SERVER },
-            Declared { id: "R13", reason: NO_SESSIONS },
         ]
     }
 

@@ -74,13 +74,17 @@ pub(super) async fn a_stream_of_readers_does_not_starve_a_writer(world: World) {
             reading = next;
             tokio::task::yield_now().await;
         }
-        let later = tokio::spawn(async move { lock.acquire().await.unwrap() });
-        reading.release().await.unwrap();
-        later
+        (lock, reading)
     });
-    let written = take(&writer(&writing, &name)).await;
-    let later = soon("the end of the stream", stream).await.unwrap();
-    queue_of(2, &writer(&writing, &name)).await;
+    let write = writer(&writing, &name);
+    let turn = tokio::spawn(async move { write.acquire().await.unwrap() });
+    let (lock, reading) = soon("the end of the stream", stream).await.unwrap();
+    let later = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    let seen = writer(&writing, &name);
+    queue_of(3, &seen).await;
+    reading.release().await.unwrap();
+    let written = soon("the turn of the writer", turn).await.unwrap();
+    assert_eq!(queue_of(2, &seen).await[0].token, Some(written.token()));
     written.release().await.unwrap();
     drop(soon("the turn of the next reader", later).await.unwrap());
 }

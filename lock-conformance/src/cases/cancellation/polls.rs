@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, Guard, Release};
+use lock_core::{AcquireOptions, DistributedLock, Guard, Release};
 
 use crate::{
-    World,
-    cases::steps::{freed, mutex, permits, queue, reader, take_free, writer},
+    Client, Fault, Verb, World,
+    cases::steps::{faulty, freed, mutex, permits, queue, reader, take_free, writer},
     polls::polled,
 };
 
@@ -16,28 +16,39 @@ const MOST: usize = 100;
 /// At once, and when an answer may lie there that nobody has looked at.
 const DROPPED_AFTER: [Duration; 2] = [Duration::ZERO, Duration::from_millis(20)];
 
+/// A client that can be dropped in the middle of every request, however near the store is: what enters and what renews
+/// has arrived then, and what leaves has not.
+async fn slow(world: &World) -> Client {
+    const PAUSE: Duration = Duration::from_millis(4);
+    let (client, faulty) = faulty(world).await;
+    faulty.always(Verb::Enter, Fault::DelayReply(PAUSE));
+    faulty.always(Verb::Renew, Fault::DelayReply(PAUSE));
+    faulty.always(Verb::Leave, Fault::DelayRequest(PAUSE));
+    client
+}
+
 pub(in crate::cases) async fn a_try_can_be_dropped_at_every_point(world: World) {
-    let (client, name) = (world.client().await, world.name("free"));
+    let (client, name) = (slow(&world).await, world.name("free"));
     let lock = mutex(&client, &name);
     nothing_is_left_of(&lock, async || lock.try_acquire().await.unwrap().expect("the lock is free")).await;
 }
 
 pub(in crate::cases) async fn an_acquisition_can_be_dropped_at_every_point(world: World) {
-    let (client, name) = (world.client().await, world.name("free"));
+    let (client, name) = (slow(&world).await, world.name("free"));
     let lock = mutex(&client, &name);
     nothing_is_left_of(&lock, async || lock.acquire().await.unwrap()).await;
 }
 
 pub(in crate::cases) async fn a_queued_acquisition_can_be_dropped_at_every_point(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
+    let (holder, waiter) = (world.client().await, slow(&world).await);
     let name = world.name("taken");
     nothing_is_left_of_waiting(&mutex(&holder, &name), &mutex(&waiter, &name)).await;
 }
 
-/// The lock stays held, and its release works.
+/// The lock stays held, the keeper goes on renewing it, and its release works.
 pub(in crate::cases) async fn a_renewal_can_be_dropped_at_every_point(world: World) {
-    let (client, name) = (world.client().await, world.name("held"));
-    let lock = mutex(&client, &name);
+    let (client, name) = (slow(&world).await, world.name("held"));
+    let lock = client.mutex(&name).with_options(AcquireOptions::new().ttl(Duration::from_secs(1)));
     for pause in DROPPED_AFTER {
         let guard = take_free(&lock).await;
         for polls in 0.. {
@@ -49,13 +60,15 @@ pub(in crate::cases) async fn a_renewal_can_be_dropped_at_every_point(world: Wor
             assert!(guard.is_held(), "a renewal that was dropped cost the lock");
             assert_eq!(queue(&lock).await.len(), 1);
         }
+        tokio::time::sleep(guard.ttl() * 3 / 2).await;
+        assert!(guard.is_held(), "a renewal that was dropped ended those of the keeper");
         assert_eq!(guard.release().await.unwrap(), Release::Released);
         freed(&lock).await;
     }
 }
 
 pub(in crate::cases) async fn a_release_can_be_dropped_at_every_point(world: World) {
-    let (client, name) = (world.client().await, world.name("held"));
+    let (client, name) = (slow(&world).await, world.name("held"));
     let lock = mutex(&client, &name);
     for pause in DROPPED_AFTER {
         for polls in 0.. {
@@ -72,7 +85,7 @@ pub(in crate::cases) async fn a_release_can_be_dropped_at_every_point(world: Wor
 }
 
 pub(in crate::cases) async fn both_sides_of_a_rwlock_can_be_dropped_at_every_point(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
+    let (holder, waiter) = (world.client().await, slow(&world).await);
     let name = world.name("sides");
     for lock in [reader(&waiter, &name), writer(&waiter, &name)] {
         nothing_is_left_of(&lock, async || lock.acquire().await.unwrap()).await;
@@ -82,7 +95,7 @@ pub(in crate::cases) async fn both_sides_of_a_rwlock_can_be_dropped_at_every_poi
 }
 
 pub(in crate::cases) async fn portions_of_a_semaphore_can_be_dropped_at_every_point(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
+    let (holder, waiter) = (world.client().await, slow(&world).await);
     let name = world.name("portions");
     let two = permits(&waiter, &name, 2, 3);
     nothing_is_left_of(&two, async || two.acquire().await.unwrap()).await;

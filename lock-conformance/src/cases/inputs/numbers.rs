@@ -76,7 +76,7 @@ pub(in crate::cases) async fn durations_out_of_range_are_refused_and_the_limits_
     let bad = [
         ("ttl", AcquireOptions::new().ttl(nothing)),
         ("ttl", AcquireOptions::new().ttl(least)),
-        ("ttl", AcquireOptions::new().ttl(MIN_TTL - least)),
+        ("ttl", AcquireOptions::new().ttl(MIN_TTL.saturating_sub(least))),
         ("ttl", AcquireOptions::new().ttl(day + least)),
         ("ttl", AcquireOptions::new().ttl(Duration::MAX)),
         ("max_hold", long().max_hold(nothing)),

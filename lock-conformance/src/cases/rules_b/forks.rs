@@ -98,7 +98,10 @@ mod child {
         let end = Instant::now() + within;
         loop {
             match fork::waitpid_nohang(child).expect("a child of our own can be waited for") {
-                Some(status) if status & 0x7f == 0 => return format!("exit {}", status >> 8 & 0xff),
+                // As `wait` tells it: the signal in the lower seven bits, the code above them.
+                Some(status) if status.trailing_zeros() >= 7 => {
+                    return format!("exit {}", status >> 8 & 0xff);
+                }
                 Some(status) => return format!("signal {}", status & 0x7f),
                 None if Instant::now() > end => {
                     let kill = std::process::Command::new("kill").args(["-9", &child.to_string()]).status();

@@ -118,7 +118,7 @@ async fn stay_busy_with(client: &Client, name: &str, work: impl Future<Output = 
         // It waits for the server, or gives up on it.
         () = async {
             let _ = lock.acquire().await;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         } => {}
         () = work => {}
     }

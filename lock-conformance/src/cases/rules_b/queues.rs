@@ -20,22 +20,22 @@ use crate::{
 pub(in crate::cases) async fn a_free_name_with_a_queue_goes_to_its_head_and_to_nobody_else(world: World) {
     let (client, dying) = (world.client().await, world.client().await);
     let name = world.name("left");
-    let [holder, head, second] = std::array::from_fn(|_| client.entry(&name, Claim::mutex(), LONG));
+    let [holder, first, second] = std::array::from_fn(|_| client.entry(&name, Claim::mutex(), LONG));
     lease::admitted(&client, &holder, Step::Create).await;
-    let (token, _) = lease::waiting(&client, &head, Step::Create).await;
+    let (token, _) = lease::waiting(&client, &first, Step::Create).await;
     lease::waiting(&client, &second, Step::Create).await;
     assert_eq!(client.backend.leave(&holder, Creates::Answered).await.unwrap(), Departure::Left);
-    assert_goes_to(&client, &head, token, &second).await;
+    assert_goes_to(&client, &first, token, &second).await;
 
     let name = world.name("expired");
     let held = take_free(&mutex(&dying, &name).with_options(brief())).await;
-    let [head, second] = std::array::from_fn(|_| client.entry(&name, Claim::mutex(), LONG));
-    let (token, _) = lease::waiting(&client, &head, Step::Create).await;
+    let [first, second] = std::array::from_fn(|_| client.entry(&name, Claim::mutex(), LONG));
+    let (token, _) = lease::waiting(&client, &first, Step::Create).await;
     lease::waiting(&client, &second, Step::Create).await;
     let end = lease::deadline_at_least(&held.hold());
     dying.crash().await;
     lease::until(end).await;
-    assert_goes_to(&client, &head, token, &second).await;
+    assert_goes_to(&client, &first, token, &second).await;
 }
 
 /// Strangers come first, all the time, until the head looks and is the holder.
@@ -52,7 +52,7 @@ async fn assert_goes_to(client: &Client, head: &Entry, token: FencingToken, seco
         match client.backend.enter(head, Step::Again(token), WaitMode::Queue).await.unwrap() {
             Standing::Admitted { token: granted, .. } => return assert_eq!(granted, token),
             Standing::Waiting { .. } => {
-                assert!(lease::now() < give_up, "the head of the queue is not admitted")
+                assert!(lease::now() < give_up, "the head of the queue is not admitted");
             }
             other => panic!("the head of the queue lost its place: {other:?}"),
         }

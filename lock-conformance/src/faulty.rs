@@ -117,14 +117,14 @@ impl Faulty {
         change(&mut script.plans[verb as usize])
     }
 
-    /// Carries out a request as the fault says. `request` makes it, as often as it is sent.
+    /// Carries out a request as the fault says. `request` is the verb of the store behind.
     async fn carry_out<T: Send + 'static>(
         &self,
         verb: Verb,
         request: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, BackendError> {
         let error = |kind, what: &str| BackendError::new("faulty", kind, format!("{what} of {verb:?}"));
-        let timed_out = || error(BackendErrorKind::TimedOut, "no answer because");
+        let timed_out = || error(BackendErrorKind::TimedOut, "an ordered silence");
         match self.take(verb) {
             None => Ok(request.await),
             Some(Fault::LoseRequest) => Err(timed_out()),

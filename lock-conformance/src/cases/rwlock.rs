@@ -6,7 +6,7 @@ use lock_core::{DistributedLock, Error, Guard};
 
 use super::steps::{brief, is_busy, long, queue, queue_of, reader, refused, take, take_free, writer};
 use crate::{
-    Case, SLACK, World,
+    Case, SLACK, Side, World,
     audit::{soon, within},
 };
 
@@ -91,12 +91,13 @@ pub(super) async fn a_stream_of_readers_does_not_starve_a_writer(world: World) {
 
 /// The writer waits for the lease of the reader that died, and for nothing else.
 pub(super) async fn a_dead_reader_delays_a_writer_by_its_ttl_at_the_most(world: World) {
-    let (dying, writing) = (world.client().await, world.client().await);
-    let name = world.name("dead-reader");
-    let guard = take_free(&reader(&dying, &name).with_options(brief())).await;
-    dying.crash().await;
-    let granted = within("the grant", guard.ttl() + SLACK, writer(&writing, &name).acquire()).await.unwrap();
-    assert!(!guard.is_held(), "a writer came in while the reader could still rely on its lock");
+    let (mut dying, writing) = (world.process().await, world.client().await);
+    let name = world.name("dead reader");
+    dying.acquire(&name, Side::Read, &brief()).await;
+    let write = writer(&writing, &name);
+    assert!(is_busy(&write).await, "a writer came in beside a reader");
+    dying.kill().await;
+    let granted = within("the turn of the writer", brief().ttl + SLACK, write.acquire()).await.unwrap();
     granted.release().await.unwrap();
 }
 

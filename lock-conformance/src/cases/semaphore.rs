@@ -12,7 +12,7 @@ use lock_core::{Claim, Creates, Departure, DistributedLock, Error, Kind, Standin
 
 use super::steps::{LONG, brief, is_busy, permits, queue, queue_of, refused, take_free};
 use crate::{
-    Case, Client, SLACK, World,
+    Case, Client, SLACK, Side, World,
     audit::{soon, within},
 };
 
@@ -67,14 +67,14 @@ pub(super) async fn all_permits_can_be_held_and_never_more(world: World) {
 
 /// All of a portion, after its lease.
 pub(super) async fn the_permits_of_a_dead_holder_come_back(world: World) {
-    let (dying, living) = (world.client().await, world.client().await);
+    let (mut dying, living) = (world.process().await, world.client().await);
     let name = world.name("returned");
-    let guard = take_free(&permits(&dying, &name, 2, 3).with_options(brief())).await;
+    dying.acquire(&name, Side::Permits { permits: 2, limit: 3 }, &brief()).await;
     let kept = take_free(&permits(&living, &name, 1, 3)).await;
-    dying.crash().await;
     let two = permits(&living, &name, 2, 3);
-    let granted = within("the permits of the dead", guard.ttl() + SLACK, two.acquire()).await.unwrap();
-    assert!(!guard.is_held(), "permits were given out while their holder could still rely on them");
+    assert!(is_busy(&two).await, "permits that are held were given out");
+    dying.kill().await;
+    let granted = within("the permits of the dead", brief().ttl + SLACK, two.acquire()).await.unwrap();
     assert!(is_busy(&permits(&living, &name, 1, 3)).await, "more permits came back than were taken");
     assert!(granted.is_held() && kept.is_held());
 }

@@ -73,3 +73,25 @@ impl Drop for Inside {
         self.section.0.inside.fetch_sub(self.permits, Ordering::SeqCst);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "3 permits are held at once, and the limit is 2")]
+    fn one_permit_too_many_is_noticed() {
+        let section = Critical::new(2);
+        let _one = section.enter(1);
+        let _two = section.enter(2);
+    }
+
+    #[test]
+    fn whoever_left_takes_no_room() {
+        let section = Critical::new(2);
+        for _ in 0..3 {
+            drop(section.enter(2));
+        }
+        assert_eq!((section.most(), section.visits()), (2, 3));
+    }
+}

@@ -10,6 +10,9 @@
 //! backend can leave one out. What a store truly cannot meet is [declared](Harness::declared) with its reason, printed
 //! and counted.
 //!
+//! The harness of the memory backend, in `tests/memory.rs` of this crate, is a whole one to start from; that of Redis, in
+//! `lock-redis`, starts a server process for each case.
+//!
 //! A case only says how soon something must have happened (within [`SLACK`], generous, so that a busy machine fails
 //! nothing), and exactly what must never happen too early.
 //!

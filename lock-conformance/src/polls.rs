@@ -53,3 +53,34 @@ where
     }
     (most, None)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ready when it is polled for the third time.
+    async fn third() -> &'static str {
+        tokio::task::yield_now().await;
+        tokio::task::yield_now().await;
+        "ready"
+    }
+
+    #[tokio::test]
+    async fn a_future_is_dropped_after_exactly_so_many_polls() {
+        for polls in 0..3 {
+            assert_eq!(polled(polls, third()).await, None);
+        }
+        assert_eq!(polled(3, third()).await, Some("ready"));
+    }
+
+    #[tokio::test]
+    async fn every_drop_is_audited_and_the_last_attempt_is_not() {
+        let mut audited = Vec::new();
+        let end = at_every_poll(10, third, |polls| {
+            audited.push(polls);
+            std::future::ready(())
+        });
+        assert_eq!(end.await, (3, Some("ready")));
+        assert_eq!(audited, [0, 1, 2]);
+    }
+}

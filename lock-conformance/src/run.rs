@@ -134,3 +134,26 @@ fn runtime() -> tokio::runtime::Runtime {
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CASE: Case =
+        Case { group: "group", name: "a_name", ids: &["X01", "X02"], run: |_| unreachable!("it is not run") };
+    const ONE: Declared = Declared { id: "X01", reason: "a reason" };
+    const OTHER: Declared = Declared { id: "X02", reason: "a reason" };
+
+    #[test]
+    fn a_case_is_hidden_only_if_all_it_shows_is_declared() {
+        assert_eq!(declaration(&CASE, &[]), None);
+        assert_eq!(declaration(&CASE, &[Declared { id: "X03", reason: "a reason" }]), None);
+        assert_eq!(declaration(&CASE, &[ONE, OTHER]), Some(&ONE));
+    }
+
+    #[test]
+    #[should_panic(expected = "X02 is declared, which would hide X01")]
+    fn a_declaration_that_would_hide_another_label_is_refused() {
+        let _ = declaration(&CASE, &[OTHER]);
+    }
+}

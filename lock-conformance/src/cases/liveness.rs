@@ -101,7 +101,8 @@ fn acquire(name: &str, options: &AcquireOptions) -> Command {
 pub(super) async fn a_waiter_that_goes_away_in_the_middle_of_the_queue_is_passed_over(world: World) {
     let (one, two) = (world.client().await, world.client().await);
     let name = world.name("middle");
-    let options = world.options();
+    // A place that stays behind would not be gone before it is missed.
+    let options = world.options().ttl(Duration::from_secs(60));
     let holder = one.mutex(&name).acquire().await.unwrap();
     let head = waiting(&one, &name, &options, 2).await;
     let middle = waiting(&two, &name, &options, 3).await;

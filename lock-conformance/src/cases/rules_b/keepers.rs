@@ -128,7 +128,8 @@ async fn assert_stay_held(guards: &[Guard], time: Duration) {
     let end = tokio::time::Instant::now() + time;
     while tokio::time::Instant::now() < end {
         for guard in guards {
-            assert_eq!(guard.state(), HoldState::Held, "`{}` was delayed by another", guard.name());
+            // A busy machine may cost a try, which makes it suspect; what waits for the others is lost.
+            assert!(guard.is_held(), "`{}` was delayed by another: {:?}", guard.name(), guard.state());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -9,7 +9,7 @@ use crate::{BootTime, Claim, Holder, Kind, LockName, LostReason, NameError};
 #[non_exhaustive]
 pub enum Error {
     /// The `wait` of the options passed before the lock was granted.
-    #[error("lock `{name}` was not granted within {waited:?}{}; wait longer, or see who holds it", Ahead(*ahead, holder.as_ref()))]
+    #[error("lock `{name}` was not granted within {:?}{}; wait longer, or see who holds it", whole_millis(*waited), Ahead(*ahead, holder.as_ref()))]
     WaitTimeout {
         /// The lock.
         name: LockName,
@@ -115,6 +115,11 @@ impl From<NameError> for Error {
     fn from(error: NameError) -> Self {
         Self::Input(error.into())
     }
+}
+
+/// Nobody wants to read nanoseconds.
+fn whole_millis(duration: Duration) -> Duration {
+    Duration::from_millis(crate::telemetry::millis(duration))
 }
 
 struct Ahead<'a>(Option<u64>, Option<&'a Holder>);

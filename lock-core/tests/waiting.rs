@@ -103,7 +103,7 @@ async fn a_wait_ends_exactly_when_it_should_and_leaves_no_place_behind() {
         error.to_string(),
         format!(
             "lock `a` was not granted within {:?} (1 ahead), held by `the holder`; wait longer, or see who holds it",
-            sim.now().since(start)
+            ms(12_345)
         )
     );
     sleep(ms(1)).await;

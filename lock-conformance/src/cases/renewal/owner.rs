@@ -93,6 +93,11 @@ pub(crate) async fn nothing_is_renewed_after_a_release(world: World) {
     tokio::time::sleep(ms(100)).await;
     let after = lease_end(&other, next.name(), next.entry_id()).await;
     assert!(after <= before + GRAIN, "a late renewal moved the next lease by {:?}", after.since(before));
+    let rows = client.backend.queue(next.name()).await.unwrap();
+    assert!(
+        rows.len() == 1 && rows[0].entry == Some(next.entry_id()),
+        "a late renewal made an entry: {rows:?}"
+    );
     next.release().await.unwrap();
     assert_queue_empties(&other, &name).await;
     assert_eq!(faults.calls(Verb::Renew), calls, "renewed after the release");

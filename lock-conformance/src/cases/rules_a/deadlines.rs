@@ -10,8 +10,8 @@ use std::{
 
 use futures_util::FutureExt;
 use lock_core::{
-    BackendErrorKind, BootTime, Claim, Clock, Creates, DistributedLock, Entry, Keeper, Lease, LostReason,
-    Renewal, Standing, Step, SystemClock, WaitMode,
+    Backend, BackendErrorKind, BootTime, Claim, Clock, Creates, DistributedLock, Entry, Keeper, Lease,
+    LostReason, Renewal, Standing, Step, SystemClock, WaitMode,
 };
 
 use crate::{
@@ -128,38 +128,41 @@ impl Clock for Sleeper {
     }
 }
 
-/// Timers stand still while a machine sleeps. Nobody polls: who listens is woken.
+/// Timers stand still while a machine sleeps. Nobody asks for the one lock: who listens is woken. Whoever asks for the
+/// other is told at once.
 pub(crate) async fn a_machine_that_slept_past_a_deadline_learns_of_the_loss_within_a_second(world: World) {
     let other = world.client().await;
-    let name = world.name("job");
+    let (watched, asked) = (world.name("watched"), world.name("asked for"));
     for renew in [false, true] {
         let clock = Arc::new(Sleeper::default());
         let keeper = Keeper::on_current_runtime(Arc::clone(&clock) as Arc<dyn Clock>);
         let mut faults = None;
-        let client = world
-            .client_on(keeper, |backend| {
-                let wrapper = Faulty::new(backend);
-                faults = Some(wrapper.clone());
-                Arc::new(wrapper)
-            })
-            .await;
-        let options = client.options().ttl(LONG).renew(renew);
-        let guard = client.mutex(&name).acquire_with(&options).await.unwrap();
+        let wrap = |backend| -> Arc<dyn Backend> {
+            let wrapper = Faulty::new(backend);
+            faults = Some(wrapper.clone());
+            Arc::new(wrapper)
+        };
+        let client = world.client_on(keeper, wrap).await;
         faults.unwrap().always(Verb::Renew, Fault::Fail(BackendErrorKind::Unreachable));
+        let options = client.options().ttl(LONG).renew(renew);
+        let guard = client.mutex(&watched).acquire_with(&options).await.unwrap();
+        let hold = client.mutex(&asked).acquire_with(&options).await.unwrap();
         let listener = tokio::spawn(guard.lost());
-        // The listener sleeps, and the keeper's timer is set far ahead.
+        // By then the listener sleeps, and the keeper's timers are set far ahead.
         tokio::time::sleep(ms(50)).await;
-        assert!(guard.is_held() && !listener.is_finished());
+        assert!(hold.is_held() && !listener.is_finished());
 
         clock.slept_secs.store(60 * 60, Ordering::SeqCst);
-        assert!(!guard.is_held(), "held an hour after its deadline");
         assert_eq!(
-            guard.lost().now_or_never(),
+            hold.lost().now_or_never(),
             Some(LostReason::Expired),
-            "the signal does not look at the clock"
+            "the signal did not look at the clock"
         );
+        assert!(!hold.is_held(), "held an hour after its deadline");
         let reason = within("the signal after a sleep", ms(1000) + SLACK, listener).await;
         assert_eq!(reason.unwrap(), LostReason::Expired);
-        assert_free(&other, &name).await;
+        for name in [&watched, &asked] {
+            assert_free(&other, name).await;
+        }
     }
 }

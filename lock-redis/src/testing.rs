@@ -23,7 +23,7 @@ use crate::{
 
 /// A server that ends with its value.
 pub(crate) struct Server {
-    process: Child,
+    process: Process,
     dir: TempDir,
     pub(crate) port: u16,
     args: Vec<String>,
@@ -50,10 +50,6 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    pub(crate) fn dir(&self) -> &Path {
-        self.dir.path()
-    }
-
     /// A connection of its own, without any of our code.
     pub(crate) fn admin(&self) -> redis::Connection {
         redis::Client::open(self.url()).unwrap().get_connection().unwrap()
@@ -75,13 +71,12 @@ impl Server {
     }
 
     pub(crate) fn signal(&self, signal: &str) {
-        let status = Command::new("kill").args([signal, &self.process.id().to_string()]).status();
+        let status = Command::new("kill").args([signal, &self.process.0.id().to_string()]).status();
         assert!(status.unwrap().success());
     }
 
     pub(crate) fn kill(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        self.process.end();
     }
 
     pub(crate) fn restart(&mut self) {
@@ -90,11 +85,20 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+/// A process that ends with its value, also in a panic. A stopped one ends as well.
+struct Process(Child);
+
+impl Process {
+    fn end(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Process {
     fn drop(&mut self) {
-        // A stopped process dies as well.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.end();
     }
 }
 
@@ -107,17 +111,18 @@ pub(crate) fn words(command: &str) -> redis::Cmd {
     cmd
 }
 
-fn launch(port: u16, dir: &Path, args: &[String]) -> Option<Child> {
-    let mut process = Command::new("redis-server")
+fn launch(port: u16, dir: &Path, args: &[String]) -> Option<Process> {
+    let process = Command::new("redis-server")
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
         .arg(dir)
         .args(args)
         .stdout(Stdio::null())
         .spawn()
         .expect("redis-server is installed");
+    let mut process = Process(process);
     let started = Instant::now();
     while started.elapsed() < Duration::from_secs(10) {
-        if process.try_wait().unwrap().is_some() {
+        if process.0.try_wait().unwrap().is_some() {
             return None;
         }
         if answers(port) {

@@ -1,22 +1,32 @@
 //! Only one at a time, and nobody in between.
 
+mod contention;
+mod entries;
+
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use lock_core::{
-    BackendErrorKind, Claim, Creates, Departure, DistributedLock, Entry, Error, HoldState, LockName,
-    LostReason, Release, Standing, Step, WaitMode,
-};
+use lock_core::{BackendErrorKind, DistributedLock, Error, LockName, Release};
 use tokio::task::JoinSet;
 
+use self::{
+    contention::{
+        a_hundred_contenders_lose_no_count, two_clients_of_one_process_are_never_inside_together,
+        two_processes_never_count_at_the_same_time, two_tasks_of_one_client_are_never_inside_together,
+    },
+    entries::{
+        a_grant_that_comes_after_its_own_lease_is_not_taken,
+        a_release_that_comes_after_the_lease_leaves_the_next_holder_alone,
+        a_waiter_whose_lease_has_ended_is_not_admitted,
+        an_entry_that_died_comes_back_as_a_new_one_behind_the_others,
+        whoever_does_not_hold_the_lock_cannot_release_it,
+    },
+};
 use crate::{
-    Case, Client, Command, Critical, Fault, Faulty, Reply, Side, Verb, World,
-    audit::{assert_free, assert_queue_empties, await_queue, soon},
+    Case, Side, World,
+    audit::{await_queue, soon},
 };
 
 /// The cases of this group: `name ["ids"]` each.
@@ -47,103 +57,6 @@ macro_rules! exclusion_cases {
 }
 
 pub(super) const CASES: &[Case] = exclusion_cases!(list);
-
-pub(super) async fn two_tasks_of_one_client_are_never_inside_together(world: World) {
-    let client = world.client().await;
-    contend(&world, &[client.clone(), client], 25).await;
-}
-
-pub(super) async fn two_clients_of_one_process_are_never_inside_together(world: World) {
-    let clients = [world.client().await, world.client().await];
-    contend(&world, &clients, 25).await;
-}
-
-/// One task for each client goes in and out, and somebody is always about to go in.
-async fn contend(world: &World, clients: &[Client], rounds: u64) {
-    let (name, section) = (world.name("section"), Critical::new(1));
-    let mut tasks = JoinSet::new();
-    for client in clients {
-        let (lock, section) = (client.mutex(&name), section.clone());
-        tasks.spawn(async move {
-            for _ in 0..rounds {
-                let guard = lock.acquire().await.unwrap();
-                let inside = section.enter(1);
-                tokio::task::yield_now().await;
-                drop(inside);
-                assert_eq!(guard.release().await.unwrap(), Release::Released);
-            }
-        });
-    }
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap();
-    }
-    assert_eq!(section.visits(), rounds * clients.len() as u64);
-    assert_free(&clients[0], &name).await;
-}
-
-pub(super) async fn two_processes_never_count_at_the_same_time(world: World) {
-    const ROUNDS: u32 = 50;
-    let file = Scratch::new("0");
-    let options = world.options();
-    let (name, path) = (world.name("counter"), file.0.clone());
-    let count = Command::Count { name, options, file: path, rounds: ROUNDS };
-    let (mut one, mut two) = (world.process().await, world.process().await);
-    one.tell(&count);
-    two.tell(&count);
-    assert_eq!(one.reply().await, Reply::Counted);
-    assert_eq!(two.reply().await, Reply::Counted);
-    let counted = std::fs::read_to_string(&file.0).unwrap();
-    assert_eq!(counted, (2 * ROUNDS).to_string(), "counts were lost");
-}
-
-/// A file that goes away with the case.
-struct Scratch(std::path::PathBuf);
-
-impl Scratch {
-    fn new(text: &str) -> Self {
-        use lock_core::{Entropy, SystemEntropy};
-        let path = std::env::temp_dir().join(format!("distlock-count-{:032x}", SystemEntropy.bits()));
-        std::fs::write(&path, text).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-pub(super) async fn a_hundred_contenders_lose_no_count(world: World) {
-    let name = world.name("counter");
-    let (number, section) = (Arc::new(AtomicU64::new(0)), Critical::new(1));
-    let mut clients = Vec::new();
-    for _ in 0..4 {
-        clients.push(world.client().await);
-    }
-    let mut tasks = JoinSet::new();
-    for i in 0..100 {
-        let (lock, number, section) = (clients[i % 4].mutex(&name), Arc::clone(&number), section.clone());
-        tasks.spawn(async move {
-            let guard = lock.acquire().await.unwrap();
-            let inside = section.enter(1);
-            let read = number.load(Ordering::SeqCst);
-            tokio::task::yield_now().await;
-            number.store(read + 1, Ordering::SeqCst);
-            drop(inside);
-            // Half of them by drop, which the keeper carries out.
-            if i % 2 == 0 {
-                assert_eq!(guard.release().await.unwrap(), Release::Released);
-            }
-        });
-    }
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap();
-    }
-    assert_eq!(number.load(Ordering::SeqCst), 100);
-    assert_eq!(section.visits(), 100);
-    assert_free(&clients[0], &name).await;
-}
 
 pub(super) async fn a_try_is_refused_while_the_lock_is_held(world: World) {
     let (holder, other) = (world.client().await, world.client().await);
@@ -259,53 +172,6 @@ pub(super) async fn a_second_acquisition_through_the_same_lock_waits_for_the_fir
     assert!(second.token() > token);
 }
 
-pub(super) async fn whoever_does_not_hold_the_lock_cannot_release_it(world: World) {
-    let (holder, other) = (world.client().await, world.client().await);
-    let name = world.name("kept");
-    let guard = holder.mutex(&name).acquire().await.unwrap();
-    let ttl = Duration::from_secs(5);
-    // A stranger that never stood in the queue, and a waiter that goes away.
-    let stranger = other.entry(&name, Claim::mutex(), ttl);
-    for creates in [Creates::Answered, Creates::InDoubt] {
-        assert_eq!(other.backend.leave(&stranger, creates).await.unwrap(), Departure::Absent);
-    }
-    let waiter = other.entry(&name, Claim::mutex(), ttl);
-    let standing = other.backend.enter(&waiter, Step::Create, WaitMode::Queue).await.unwrap();
-    assert!(matches!(standing, Standing::Waiting { .. }), "{standing:?}");
-    assert_eq!(other.backend.leave(&waiter, Creates::Answered).await.unwrap(), Departure::Left);
-    assert_eq!(other.backend.leave(&waiter, Creates::Answered).await.unwrap(), Departure::Absent);
-
-    assert!(other.mutex(&name).try_acquire().await.unwrap().is_none());
-    let rows = other.mutex(&name).queue().await.unwrap();
-    assert_eq!(rows.len(), 1);
-    assert_eq!(rows[0].entry, Some(guard.entry_id()));
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
-}
-
-pub(super) async fn a_release_that_comes_after_the_lease_leaves_the_next_holder_alone(world: World) {
-    let (slow, next) = (world.client().await, world.client().await);
-    let name = world.name("passed-on");
-    let short = world.options().ttl(Duration::from_millis(200)).renew(false);
-    let late = slow.mutex(&name).acquire_with(&short).await.unwrap();
-    let guard = soon("the next holder", next.mutex(&name).acquire()).await.unwrap();
-    assert_eq!(late.state(), HoldState::Lost(LostReason::Expired));
-    assert!(late.token() < guard.token());
-    let (late_name, late_id) = (late.name().clone(), late.entry_id());
-    assert_eq!(late.release().await.unwrap(), Release::AlreadyLost);
-    // What a release that was under way for long would still send.
-    let entry = Entry::new(late_name, late_id, Claim::mutex(), Duration::from_millis(200));
-    for creates in [Creates::Answered, Creates::InDoubt] {
-        assert_eq!(slow.backend.leave(&entry, creates).await.unwrap(), Departure::Absent);
-    }
-
-    assert!(guard.is_held());
-    let rows = next.mutex(&name).queue().await.unwrap();
-    assert_eq!(rows.len(), 1, "{rows:?}");
-    assert_eq!(rows[0].entry, Some(guard.entry_id()));
-    assert!(guard.extend().await.is_ok());
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
-}
-
 pub(super) async fn a_lock_that_was_released_can_be_taken_at_once(world: World) {
     let clients = [world.client().await, world.client().await];
     let name = world.name("again");
@@ -336,80 +202,4 @@ pub(super) async fn data_of_others_gives_a_typed_error_and_stays_untouched(world
         }
     }
     assert!(world.server().has_foreign(&locked).await.unwrap(), "the data of others was touched");
-}
-
-pub(super) async fn a_grant_that_comes_after_its_own_lease_is_not_taken(world: World) {
-    let honest = world.client().await;
-    let mut faulty = None;
-    let slow = world.client_through(|backend| Arc::new(faulty.insert(Faulty::new(backend)).clone())).await;
-    let faulty = faulty.expect("it was just put there");
-    let name = world.name("late");
-    let options = world.options().ttl(Duration::from_millis(150));
-    let late = Fault::DelayReply(Duration::from_millis(200));
-
-    faulty.next(Verb::Enter, late.clone());
-    let guard = slow.mutex(&name).acquire_with(&options).await.unwrap();
-    assert!(guard.is_held(), "a guard was given out after its deadline");
-    assert!(faulty.calls(Verb::Enter) >= 2, "an answer that came too late was taken");
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
-
-    faulty.always(Verb::Enter, late);
-    let answer = soon("the end of hopeless tries", slow.mutex(&name).acquire_with(&options)).await;
-    assert!(matches!(&answer, Err(Error::TooSlow { .. })), "{answer:?}");
-    let answer = soon("the end of a hopeless try", slow.mutex(&name).try_acquire_with(&options)).await;
-    assert!(matches!(&answer, Err(Error::TooSlow { .. })), "{answer:?}");
-    assert_free(&honest, &name).await;
-}
-
-pub(super) async fn a_waiter_whose_lease_has_ended_is_not_admitted(world: World) {
-    let client = world.client().await;
-    let name = world.name("dead");
-    let holder = client.entry(&name, Claim::mutex(), Duration::from_secs(10));
-    let waiter = client.entry(&name, Claim::mutex(), Duration::from_millis(200));
-    let backend = &client.backend;
-    let held = backend.enter(&holder, Step::Create, WaitMode::Queue).await.unwrap();
-    assert!(matches!(held, Standing::Admitted { .. }), "{held:?}");
-    let Standing::Waiting { token, .. } =
-        backend.enter(&waiter, Step::Create, WaitMode::Queue).await.unwrap()
-    else {
-        panic!("a second one was admitted")
-    };
-    // Nobody enters for it again: its lease ends while the other one holds.
-    await_queue(&client, &name, 1).await;
-    assert_eq!(backend.leave(&holder, Creates::Answered).await.unwrap(), Departure::Left);
-    let again = backend.enter(&waiter, Step::Again(token), WaitMode::Queue).await.unwrap();
-    assert!(matches!(again, Standing::Gone), "{again:?}");
-    assert_queue_empties(&client, &name).await;
-}
-
-pub(super) async fn an_entry_that_died_comes_back_as_a_new_one_behind_the_others(world: World) {
-    let client = world.client().await;
-    let name = world.name("reborn");
-    let backend = &client.backend;
-    let dying = client.entry(&name, Claim::mutex(), Duration::from_millis(200));
-    let Standing::Admitted { token: old, .. } =
-        backend.enter(&dying, Step::Create, WaitMode::Queue).await.unwrap()
-    else {
-        panic!("a free name was refused")
-    };
-    assert_queue_empties(&client, &name).await;
-    let next = client.entry(&name, Claim::mutex(), Duration::from_secs(10));
-    let Standing::Admitted { token: taken, .. } =
-        backend.enter(&next, Step::Create, WaitMode::Queue).await.unwrap()
-    else {
-        panic!("a free name was refused")
-    };
-    // A creating request that is repeated, because its answer was lost with the session.
-    let Standing::Waiting { token: new, .. } =
-        backend.enter(&dying, Step::Create, WaitMode::Queue).await.unwrap()
-    else {
-        panic!("the dead one was admitted beside the living")
-    };
-    assert!(old < taken && taken < new, "{old} {taken} {new}");
-    let again = backend.enter(&dying, Step::Again(old), WaitMode::Queue).await.unwrap();
-    assert!(matches!(again, Standing::Gone), "its former life answered: {again:?}");
-    for entry in [&dying, &next] {
-        backend.leave(entry, Creates::Answered).await.unwrap();
-    }
-    assert_queue_empties(&client, &name).await;
 }

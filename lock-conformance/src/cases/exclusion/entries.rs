@@ -1,0 +1,138 @@
+//! Strangers, the late and the dead.
+
+use std::{sync::Arc, time::Duration};
+
+use lock_core::{
+    Claim, Creates, Departure, DistributedLock, Entry, Error, HoldState, LostReason, Release, Standing, Step,
+    WaitMode,
+};
+
+use crate::{
+    Fault, Faulty, Verb, World,
+    audit::{assert_free, assert_queue_empties, await_queue, soon},
+};
+
+pub(in crate::cases) async fn whoever_does_not_hold_the_lock_cannot_release_it(world: World) {
+    let (holder, other) = (world.client().await, world.client().await);
+    let name = world.name("kept");
+    let guard = holder.mutex(&name).acquire().await.unwrap();
+    let ttl = Duration::from_secs(5);
+    // A stranger that never stood in the queue, and a waiter that goes away.
+    let stranger = other.entry(&name, Claim::mutex(), ttl);
+    for creates in [Creates::Answered, Creates::InDoubt] {
+        assert_eq!(other.backend.leave(&stranger, creates).await.unwrap(), Departure::Absent);
+    }
+    let waiter = other.entry(&name, Claim::mutex(), ttl);
+    let standing = other.backend.enter(&waiter, Step::Create, WaitMode::Queue).await.unwrap();
+    assert!(matches!(standing, Standing::Waiting { .. }), "{standing:?}");
+    assert_eq!(other.backend.leave(&waiter, Creates::Answered).await.unwrap(), Departure::Left);
+    assert_eq!(other.backend.leave(&waiter, Creates::Answered).await.unwrap(), Departure::Absent);
+
+    assert!(other.mutex(&name).try_acquire().await.unwrap().is_none());
+    let rows = other.mutex(&name).queue().await.unwrap();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].entry, Some(guard.entry_id()));
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+pub(in crate::cases) async fn a_release_that_comes_after_the_lease_leaves_the_next_holder_alone(
+    world: World,
+) {
+    let (slow, next) = (world.client().await, world.client().await);
+    let name = world.name("passed-on");
+    let short = world.options().ttl(Duration::from_millis(200)).renew(false);
+    let late = slow.mutex(&name).acquire_with(&short).await.unwrap();
+    let guard = soon("the next holder", next.mutex(&name).acquire()).await.unwrap();
+    assert_eq!(late.state(), HoldState::Lost(LostReason::Expired));
+    assert!(late.token() < guard.token());
+    let (late_name, late_id) = (late.name().clone(), late.entry_id());
+    assert_eq!(late.release().await.unwrap(), Release::AlreadyLost);
+    // What a release that was under way for long would still send.
+    let entry = Entry::new(late_name, late_id, Claim::mutex(), Duration::from_millis(200));
+    for creates in [Creates::Answered, Creates::InDoubt] {
+        assert_eq!(slow.backend.leave(&entry, creates).await.unwrap(), Departure::Absent);
+    }
+
+    assert!(guard.is_held());
+    let rows = next.mutex(&name).queue().await.unwrap();
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_eq!(rows[0].entry, Some(guard.entry_id()));
+    assert!(guard.extend().await.is_ok());
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+pub(in crate::cases) async fn a_grant_that_comes_after_its_own_lease_is_not_taken(world: World) {
+    let honest = world.client().await;
+    let mut faulty = None;
+    let slow = world.client_through(|backend| Arc::new(faulty.insert(Faulty::new(backend)).clone())).await;
+    let faulty = faulty.expect("it was just put there");
+    let name = world.name("late");
+    let options = world.options().ttl(Duration::from_millis(150));
+    let late = Fault::DelayReply(Duration::from_millis(200));
+
+    faulty.next(Verb::Enter, late.clone());
+    let guard = slow.mutex(&name).acquire_with(&options).await.unwrap();
+    assert!(guard.is_held(), "a guard was given out after its deadline");
+    assert!(faulty.calls(Verb::Enter) >= 2, "an answer that came too late was taken");
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+
+    faulty.always(Verb::Enter, late);
+    let answer = soon("the end of hopeless tries", slow.mutex(&name).acquire_with(&options)).await;
+    assert!(matches!(&answer, Err(Error::TooSlow { .. })), "{answer:?}");
+    let answer = soon("the end of a hopeless try", slow.mutex(&name).try_acquire_with(&options)).await;
+    assert!(matches!(&answer, Err(Error::TooSlow { .. })), "{answer:?}");
+    assert_free(&honest, &name).await;
+}
+
+pub(in crate::cases) async fn a_waiter_whose_lease_has_ended_is_not_admitted(world: World) {
+    let client = world.client().await;
+    let name = world.name("dead");
+    let holder = client.entry(&name, Claim::mutex(), Duration::from_secs(10));
+    let waiter = client.entry(&name, Claim::mutex(), Duration::from_millis(200));
+    let backend = &client.backend;
+    let held = backend.enter(&holder, Step::Create, WaitMode::Queue).await.unwrap();
+    assert!(matches!(held, Standing::Admitted { .. }), "{held:?}");
+    let Standing::Waiting { token, .. } =
+        backend.enter(&waiter, Step::Create, WaitMode::Queue).await.unwrap()
+    else {
+        panic!("a second one was admitted")
+    };
+    // Nobody enters for it again: its lease ends while the other one holds.
+    await_queue(&client, &name, 1).await;
+    assert_eq!(backend.leave(&holder, Creates::Answered).await.unwrap(), Departure::Left);
+    let again = backend.enter(&waiter, Step::Again(token), WaitMode::Queue).await.unwrap();
+    assert!(matches!(again, Standing::Gone), "{again:?}");
+    assert_queue_empties(&client, &name).await;
+}
+
+pub(in crate::cases) async fn an_entry_that_died_comes_back_as_a_new_one_behind_the_others(world: World) {
+    let client = world.client().await;
+    let name = world.name("reborn");
+    let backend = &client.backend;
+    let dying = client.entry(&name, Claim::mutex(), Duration::from_millis(200));
+    let Standing::Admitted { token: old, .. } =
+        backend.enter(&dying, Step::Create, WaitMode::Queue).await.unwrap()
+    else {
+        panic!("a free name was refused")
+    };
+    assert_queue_empties(&client, &name).await;
+    let next = client.entry(&name, Claim::mutex(), Duration::from_secs(10));
+    let Standing::Admitted { token: taken, .. } =
+        backend.enter(&next, Step::Create, WaitMode::Queue).await.unwrap()
+    else {
+        panic!("a free name was refused")
+    };
+    // A creating request that is repeated, because its answer was lost with the session.
+    let Standing::Waiting { token: new, .. } =
+        backend.enter(&dying, Step::Create, WaitMode::Queue).await.unwrap()
+    else {
+        panic!("the dead one was admitted beside the living")
+    };
+    assert!(old < taken && taken < new, "{old} {taken} {new}");
+    let again = backend.enter(&dying, Step::Again(old), WaitMode::Queue).await.unwrap();
+    assert!(matches!(again, Standing::Gone), "its former life answered: {again:?}");
+    for entry in [&dying, &next] {
+        backend.leave(entry, Creates::Answered).await.unwrap();
+    }
+    assert_queue_empties(&client, &name).await;
+}

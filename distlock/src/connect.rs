@@ -95,24 +95,10 @@ fn memory(name: &str) -> Result<Locks, ConnectError> {
 #[cfg(feature = "redis")]
 async fn redis(scheme: &'static str, url: &str) -> Result<Locks, ConnectError> {
     let wrong = |problem: String| ConnectError::BadUrl { scheme, problem };
-    check_where_the_password_ends(url).map_err(wrong)?;
     let config = RedisConfig::from_url(url).map_err(|error| wrong(error.to_string()))?;
     let redis = Redis::connect(config, &Keeper::shared()).await.map_err(|error| match error {
         RedisError::Store(source) => ConnectError::Backend { source },
         error => wrong(error.to_string()),
     })?;
     Ok(Locks::new(redis))
-}
-
-/// A password that is not encoded can end the host too early, and its rest be taken for something that errors show.
-#[cfg(feature = "redis")]
-fn check_where_the_password_ends(url: &str) -> Result<(), String> {
-    let rest = url.split_once("//").map_or(url, |(_, rest)| rest);
-    match rest.find(['/', '?', '#']) {
-        Some(end) if rest[end..].contains('@') => {
-            Err("an `@` stands behind the host; percent-encode `@`, `/`, `?` and `#` in user and password"
-                .into())
-        }
-        _ => Ok(()),
-    }
 }

@@ -36,6 +36,9 @@ pub enum ConfigError {
         /// Which part.
         part: &'static str,
     },
+    /// There is an `@` where no user or password can be: most likely behind a `/` or `?` in a password.
+    #[error("an `@` stands behind the host; percent-encode `@`, `/`, `?` and `#` in user and password")]
+    StrayAt,
     /// The URL has a fragment: most likely a `#` in a password.
     #[error("the url has a `#`, which ends it; write %23 if it belongs to a part of it")]
     Fragment,

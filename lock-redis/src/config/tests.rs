@@ -72,6 +72,10 @@ fn every_wrong_url_says_what_is_wrong() {
     assert_eq!(refused("redis://%ff:x@host"), E::Encoding { part: "user" });
     assert_eq!(refused("redis://host#x"), E::Fragment);
     assert_eq!(refused("redis://user@host"), E::UserWithoutPassword);
+    for half_a_password in ["redis://user:1/hunter2@host", "redis://user:1?hunter2@host", "redis://:a#b@host"]
+    {
+        assert_eq!(refused(half_a_password), E::StrayAt);
+    }
     assert_eq!(refused("redis://host?db=3"), E::UnknownParameter { parameter: text("db") });
     assert_eq!(refused("redis://host?prefix=a&prefix=b"), E::RepeatedParameter { parameter: text("prefix") });
     let unreadable = E::UnreadableDuration { option: "command_timeout", given: text("soon") };

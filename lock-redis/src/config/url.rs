@@ -12,6 +12,11 @@ pub(super) const PARAMETERS: [&str; 8] =
     ["prefix", "client_name", "command_timeout", "connect_timeout", "heartbeat", "ca", "cert", "key"];
 
 pub(super) fn read(text: &str) -> Result<RedisConfig, ConfigError> {
+    // Before anything else: what looks like a path or a query may be half of a password.
+    let authority = text.split_once("://").map_or("", |(_, rest)| rest);
+    if authority.find(['/', '?', '#']).is_some_and(|end| authority[end..].contains('@')) {
+        return Err(ConfigError::StrayAt);
+    }
     let url = Url::parse(text).map_err(|error| ConfigError::Url { reason: error.to_string() })?;
     let tls = match url.scheme() {
         "redis" => false,

@@ -1,18 +1,12 @@
 //! Semaphores.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use lock_core::{Claim, Creates, Departure, DistributedLock, Error, Kind, Standing, Step, WaitMode};
 
 use super::steps::{LONG, brief, is_busy, permits, queue, queue_of, refused, take_free};
 use crate::{
-    Case, Client, SLACK, Side, World,
+    Case, Client, Critical, SLACK, Side, World,
     audit::{soon, within},
 };
 
@@ -43,19 +37,18 @@ pub(super) async fn all_permits_can_be_held_and_never_more(world: World) {
     assert!(is_busy(&one).await, "one more than there are was given out");
     drop(all);
 
-    let held = Arc::new(AtomicU32::new(0));
+    let inside = Critical::new(LIMIT);
     let mut contenders = Vec::new();
-    for i in 0..12 {
+    for i in 0..12_u32 {
         let portion = i % LIMIT + 1;
         let lock = permits(&clients[i as usize % clients.len()], &name, portion, LIMIT);
-        let held = Arc::clone(&held);
+        let inside = inside.clone();
         contenders.push(tokio::spawn(async move {
             for _ in 0..4 {
                 let guard = lock.acquire().await.unwrap();
-                let sum = held.fetch_add(portion, Ordering::SeqCst) + portion;
-                assert!(sum <= LIMIT, "{sum} of {LIMIT} permits are held");
+                let visit = inside.enter(portion);
                 tokio::time::sleep(Duration::from_millis(1)).await;
-                held.fetch_sub(portion, Ordering::SeqCst);
+                drop(visit);
                 guard.release().await.unwrap();
             }
         }));
@@ -96,11 +89,13 @@ pub(super) async fn a_portion_is_granted_whole_or_not_at_all(world: World) {
     assert!(is_busy(&single).await, "one of three permits that are held was given out again");
     guard.release().await.unwrap();
 
+    let inside = Critical::new(3);
     let greedy = |client: &Client| {
-        let lock = permits(client, &name, 2, 3);
+        let (lock, inside) = (permits(client, &name, 2, 3), inside.clone());
         tokio::spawn(async move {
             for _ in 0..20 {
                 let guard = lock.acquire().await.unwrap();
+                drop(inside.enter(2));
                 guard.release().await.unwrap();
             }
         })

@@ -16,6 +16,7 @@ pub(in crate::cases) async fn a_future_that_was_never_polled_asks_nothing(world:
     let lock = mutex(&client, &world.name("unpolled"));
     drop(lock.acquire());
     drop(lock.try_acquire());
+    drop(lock.try_acquire_with(&long()));
     drop(lock.acquire_with(&long().wait(Duration::from_secs(1))));
     drop(lock.run(|_| async {}));
     let guard = {

@@ -163,13 +163,15 @@ pub(in crate::cases) async fn a_release_whose_first_answer_was_lost_was_a_releas
         freed(&mutex(&other, &name)).await;
     }
 
-    let guard = take_free(&lock).await;
-    let deadline = lease::deadline_at_least(&guard.hold());
-    faulty.next(Verb::Leave, Fault::LoseReply);
-    let error = refused(guard.release().await);
-    let Error::ReleaseUnconfirmed { free_by, .. } = error else { panic!("{error:?}") };
-    assert!(free_by >= deadline, "the lease may outlive what the error says");
-    freed(&mutex(&other, &name)).await;
+    for fault in [Fault::LoseReply, Fault::LoseRequest] {
+        let guard = take_free(&lock).await;
+        let deadline = lease::deadline_at_least(&guard.hold());
+        faulty.next(Verb::Leave, fault);
+        let error = refused(guard.release().await);
+        let Error::ReleaseUnconfirmed { free_by, .. } = error else { panic!("{error:?}") };
+        assert!(free_by >= deadline, "the lease may outlive what the error says");
+        freed(&mutex(&other, &name)).await;
+    }
 
     // And where there was nothing to leave any more, it is not called a release.
     let guard = take_free(&lock).await;

@@ -95,15 +95,18 @@ async fn renew(client: &Client, entry: &Entry, token: FencingToken) -> Renewal {
 /// next in the queue is admitted, and the dead one stays out.
 pub(crate) async fn the_dead_are_out_although_nobody_has_removed_them(world: World) {
     let firsts = [First::Renews, First::LooksAgain, First::Leaves, First::IsPassed];
-    join_all(firsts.map(|first| the_dead_are_out_when(&world, first))).await;
+    // A writer's lease is one of many that share what they are kept in, where a mutex may have that for itself.
+    let both =
+        firsts.into_iter().flat_map(|first| [Claim::mutex(), Claim::writer()].map(|claim| (first, claim)));
+    join_all(both.map(|(first, claim)| the_dead_are_out_when(&world, first, claim))).await;
 }
 
-async fn the_dead_are_out_when(world: &World, first: First) {
+async fn the_dead_are_out_when(world: &World, first: First, claim: Claim) {
     let (dying, next) = (world.client().await, world.client().await);
-    let name = world.name(&format!("{first:?}"));
-    let dead = dying.entry(&name, Claim::mutex(), ms(1000));
+    let name = world.name(&format!("{first:?} {}", claim.kind()));
+    let dead = dying.entry(&name, claim, ms(1000));
     let (token, _) = admitted(&dying, &dead, Step::Create).await;
-    let waits = next.entry(&name, Claim::mutex(), LONG);
+    let waits = next.entry(&name, claim, LONG);
     let (place, _) = waiting(&next, &waits, Step::Create).await;
     dying.keeper.stop();
     until(lease_end(&next, &dead.name, dead.id).await).await;

@@ -36,6 +36,7 @@
 //! | writing a backend | [`Backend`], [`Operator`], [`Switchboard`] |
 //! | what is traced | [`telemetry`] |
 //! | time, threads and randomness | [`Clock`], [`Keeper`], [`Entropy`] |
+//! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |
 
 pub mod admission;
 mod backend;
@@ -60,6 +61,8 @@ mod place;
 mod rwlock;
 mod semaphore;
 pub mod telemetry;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod token;
 mod wait;
 

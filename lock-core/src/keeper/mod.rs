@@ -20,6 +20,8 @@ pub(crate) use self::{
     cleanup::{Cleanup, guarded},
     renewals::{Renewals, Tenure},
 };
+#[cfg(feature = "testing")]
+use crate::testing::Machine;
 use crate::{BootTime, Clock, SystemClock};
 
 /// One thread with a runtime of its own, started at first use.
@@ -39,10 +41,17 @@ pub struct Keeper(Arc<Inner>);
 struct Inner {
     clock: Arc<dyn Clock>,
     timers: Arc<Timers>,
-    runtime: runtime::Handle,
+    home: Home,
     stop: Arc<Notify>,
     /// The process that started it: a fork has no such thread.
     pid: u32,
+}
+
+/// Where its tasks run.
+enum Home {
+    Runtime(runtime::Handle),
+    #[cfg(feature = "testing")]
+    Machine(Machine),
 }
 
 impl Keeper {
@@ -67,7 +76,7 @@ impl Keeper {
                 Ok(runtime) => runtime,
                 Err(error) => return started.send(Err(error)).unwrap_or_default(),
             };
-            let keeper = Self::on(runtime.handle().clone(), Arc::new(SystemClock));
+            let keeper = Self::on(Home::Runtime(runtime.handle().clone()), Arc::new(SystemClock));
             let (timers, stop) = (Arc::clone(&keeper.0.timers), Arc::clone(&keeper.0.stop));
             started.send(Ok(keeper)).unwrap_or_default();
             runtime.block_on(async {
@@ -89,22 +98,32 @@ impl Keeper {
     /// If it is not called on a tokio runtime.
     #[must_use]
     pub fn on_current_runtime(clock: Arc<dyn Clock>) -> Self {
-        let keeper = Self::on(runtime::Handle::current(), clock);
-        let (timers, stop) = (Arc::clone(&keeper.0.timers), Arc::clone(&keeper.0.stop));
-        keeper.0.runtime.spawn(async move {
+        Self::on(Home::Runtime(runtime::Handle::current()), clock).driven()
+    }
+
+    /// A keeper whose tasks are those of a simulated machine.
+    #[cfg(feature = "testing")]
+    pub(crate) fn on_machine(machine: Machine, clock: Arc<dyn Clock>) -> Self {
+        Self::on(Home::Machine(machine), clock).driven()
+    }
+
+    /// Fires its timers as one of its own tasks.
+    fn driven(self) -> Self {
+        let (timers, stop) = (Arc::clone(&self.0.timers), Arc::clone(&self.0.stop));
+        self.spawn(async move {
             tokio::select! {
                 biased;
                 () = stop.notified() => {}
                 () = timers.drive() => {}
             }
         });
-        keeper
+        self
     }
 
-    fn on(runtime: runtime::Handle, clock: Arc<dyn Clock>) -> Self {
+    fn on(home: Home, clock: Arc<dyn Clock>) -> Self {
         let timers = Arc::new(Timers::new(Arc::clone(&clock)));
         let stop = Arc::new(Notify::new());
-        Self(Arc::new(Inner { clock, timers, runtime, stop, pid: std::process::id() }))
+        Self(Arc::new(Inner { clock, timers, home, stop, pid: std::process::id() }))
     }
 
     /// Ends the keeper where it stands, with nothing cleaned up: what a crash of the client would do. Its locks are lost
@@ -128,8 +147,13 @@ impl Keeper {
     /// Runs a future on the keeper. Can be called from any thread, with or without a runtime. In a fork of the process,
     /// and after [`stop`](Self::stop), the future is dropped.
     pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        if !self.is_forked() {
-            drop(self.0.runtime.spawn(future));
+        if self.is_forked() {
+            return;
+        }
+        match &self.0.home {
+            Home::Runtime(runtime) => drop(runtime.spawn(future)),
+            #[cfg(feature = "testing")]
+            Home::Machine(machine) => drop(machine.spawn(future)),
         }
     }
 

@@ -1,0 +1,102 @@
+//! [`FaultyHints`]: a stream of hints on a bad wire.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use futures_core::Stream;
+use tokio::time::{Instant, Sleep};
+
+use super::{Faults, SeededEntropy};
+use crate::{Hint, Hints};
+
+/// Loses, delays and repeats hints, and gives some that were for a former life.
+pub(super) struct FaultyHints {
+    inner: Option<Hints>,
+    faults: Faults,
+    entropy: SeededEntropy,
+    later: BTreeMap<(Instant, u64), Hint>,
+    timer: Pin<Box<Sleep>>,
+    _line: Line,
+}
+
+impl FaultyHints {
+    pub(super) fn new(inner: Hints, faults: Faults, entropy: SeededEntropy, line: Line) -> Self {
+        let timer = Box::pin(tokio::time::sleep(Duration::ZERO));
+        Self { inner: Some(inner), faults, entropy, later: BTreeMap::new(), timer, _line: line }
+    }
+
+    /// Gives a hint after a while that the store never sent to this entry in this life.
+    pub(super) fn add_stale(&mut self, hint: Hint) {
+        let after = self.entropy.up_to(self.faults.late);
+        self.put(after, hint);
+    }
+
+    fn put(&mut self, after: Duration, hint: Hint) {
+        let order = self.later.len() as u64 + self.entropy.next() / 2;
+        self.later.insert((Instant::now() + after, order), hint);
+    }
+
+    /// Takes what came from the store; what is to come at once is given back.
+    fn take(&mut self, hint: Hint) -> Option<Hint> {
+        let [first, second] = self.faults.deliveries(&self.entropy);
+        for after in [first, second].into_iter().flatten().filter(|after| !after.is_zero()) {
+            self.put(after, hint);
+        }
+        first.filter(Duration::is_zero).map(|_| hint)
+    }
+}
+
+impl Stream for FaultyHints {
+    type Item = Hint;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Hint>> {
+        while let Some(inner) = &mut self.inner {
+            match inner.as_mut().poll_next(cx) {
+                Poll::Ready(Some(hint)) => {
+                    if let Some(hint) = self.take(hint) {
+                        return Poll::Ready(Some(hint));
+                    }
+                }
+                Poll::Ready(None) => self.inner = None,
+                Poll::Pending => break,
+            }
+        }
+        while let Some(entry) = self.later.first_entry() {
+            let (due, _) = *entry.key();
+            if due <= Instant::now() {
+                return Poll::Ready(Some(entry.remove()));
+            }
+            self.timer.as_mut().reset(due);
+            if self.timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        if self.inner.is_some() { Poll::Pending } else { Poll::Ready(None) }
+    }
+}
+
+/// Counts who listens.
+#[derive(Debug)]
+pub(super) struct Line(Arc<AtomicUsize>);
+
+impl Line {
+    pub(super) fn new(lines: &Arc<AtomicUsize>) -> Self {
+        lines.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(lines))
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

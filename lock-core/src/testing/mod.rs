@@ -1,0 +1,69 @@
+//! Simulations: many clients and one store in one thread, on time that jumps, with faults drawn from a seed.
+//!
+//! What a service does when it loses its lock can hardly be tried out on a real server: the interesting moments are rare
+//! and do not come back. Here they are cheap. The engine and the keeper are the real ones; only time, randomness and
+//! the wire are simulated. A run of a minute takes milliseconds, and the same seed gives the same run, to the last
+//! request.
+//!
+//! ```
+//! use std::time::Duration;
+//! use lock_core::{AcquireOptions, DistributedLock, LostReason, testing::Simulation};
+//!
+//! // A service that is stopped for longer than its ttl, and somebody else who takes over.
+//! let seconds = Duration::from_secs;
+//! let (lost, takeover) = Simulation::new(42).run(async |sim| {
+//!     let options = AcquireOptions::new().ttl(seconds(3));
+//!     let (service, other) = (sim.client(), sim.client());
+//!
+//!     let lock = service.locks().mutex("ledger")?.with_options(options.clone());
+//!     let work = service.spawn(async move {
+//!         let guard = lock.acquire().await?;
+//!         let reason = guard.lost().await;
+//!         // Here the service under test must not write any more.
+//!         Ok::<_, lock_core::Error>(reason)
+//!     });
+//!     sim.sleep(seconds(1)).await;
+//!     service.block();
+//!     let guard = other.locks().mutex("ledger")?.acquire_with(&options).await?;
+//!     service.unblock();
+//!     Ok::<_, lock_core::Error>((work.await.expect("the task ends")?, guard.token()))
+//! })?;
+//! assert_eq!(lost, LostReason::Expired);
+//! assert_eq!(takeover.get(), 2);
+//! # Ok::<(), lock_core::Error>(())
+//! ```
+//!
+//! # What can go wrong in it
+//!
+//! | fault | how |
+//! |---|---|
+//! | requests and answers lost, late, twice or refused; hints lost, late, repeated or for a former life | [`Faults`], per client, at a rate |
+//! | a client that does nothing for a while, as a stopped process or a blocked runtime | [`SimClient::block`] |
+//! | a client that is gone without a word | [`SimClient::crash`] |
+//! | a clock that runs fast or slow | [`Sim::client_through`] |
+//! | a machine that sleeps | [`Sim::suspend`] |
+//! | an operator who takes a lock away | [`Locks::operator`](crate::Locks::operator) |
+//!
+//! # What it needs
+//!
+//! The feature `testing`, which turns on the paused time of tokio: for `[dev-dependencies]` only. Code under test
+//! has to sleep by `tokio::time`, draw its randomness from a [`SeededEntropy`], and start its tasks by [`SimClient::spawn`];
+//! whatever it takes from the operating system itself is not repeated by the seed.
+
+mod clock;
+mod entropy;
+mod faults;
+mod faulty;
+mod hints;
+mod machine;
+mod remote;
+mod simulation;
+
+pub(crate) use self::machine::Machine;
+pub use self::{
+    clock::VirtualClock,
+    entropy::SeededEntropy,
+    faults::Faults,
+    faulty::Faulty,
+    simulation::{Sim, SimClient, Simulation},
+};

@@ -66,7 +66,7 @@ pub struct RedisConfig {
     /// The number of the database. Default 0.
     pub database: u32,
     /// What all keys start with. Default: nothing. A `{` in it needs a `}` after it, for a hash tag must not reach into
-    /// the name of a lock.
+    /// the name of a lock, and the first one something in between.
     pub prefix: String,
     /// What `CLIENT LIST` shows for our connections. Default `distlock`. Visible ASCII without spaces, at most 128 bytes.
     pub client_name: String,
@@ -143,7 +143,10 @@ impl RedisConfig {
             (None, Some(_)) => return Err(ConfigError::OnlyTogether { given: "key", missing: "cert" }),
             _ => {}
         }
-        if self.prefix.rfind('{').is_some_and(|open| !self.prefix[open..].contains('}')) {
+        let unclosed = self.prefix.rfind('{').is_some_and(|open| !self.prefix[open..].contains('}'));
+        // With nothing in the first braces, a cluster hashes whole keys, and a lock would have several slots.
+        let empty = self.prefix.split_once('{').is_some_and(|(_, rest)| rest.starts_with('}'));
+        if unclosed || empty {
             return Err(ConfigError::Prefix { prefix: self.prefix.clone() });
         }
         let name = self.client_name.as_bytes();

@@ -78,7 +78,7 @@ pub enum ConfigError {
     #[error("a user needs a password; write user:password@host, or set `password`")]
     UserWithoutPassword,
     /// The key prefix would mix its hash tag with names.
-    #[error("the prefix `{}` has a brace that is not closed; close it, or leave it out", prefix.escape_debug())]
+    #[error("the prefix `{}` has a brace that is not closed, or encloses nothing; mend it, or leave it out", prefix.escape_debug())]
     Prefix {
         /// What was given.
         prefix: String,

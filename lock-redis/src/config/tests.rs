@@ -88,6 +88,7 @@ fn every_wrong_url_says_what_is_wrong() {
         }
     }
     assert_eq!(refused("redis://host?prefix=a%7Bb"), E::Prefix { prefix: text("a{b") });
+    assert_eq!(refused("redis://host?prefix=%7B%7Da"), E::Prefix { prefix: text("{}a") });
     assert_eq!(refused("redis://host?prefix=%7Ba%7D%7B"), E::Prefix { prefix: text("{a}{") });
     assert!(matches!(refused("redis://host?client_name="), E::ClientName { .. }));
     assert!(matches!(refused("redis://host?client_name=a%20b"), E::ClientName { .. }));
@@ -119,7 +120,7 @@ fn every_error_says_what_to_do() {
 
 #[test]
 fn prefixes_whose_braces_are_closed_are_taken() {
-    for prefix in ["", "app:", "{app}", "}", "}{x}", "{}", "a{b}c}"] {
+    for prefix in ["", "app:", "{app}", "}", "}{x}", "{a}{}", "a{b}c}"] {
         let config = RedisConfig { prefix: prefix.into(), ..RedisConfig::default() };
         assert_eq!(config.validate(), Ok(()), "{prefix}");
     }

@@ -1,0 +1,229 @@
+//! [`Redis`]: the verbs on one Redis server, each one script and one round trip.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use lock_core::{
+    Alarms, Backend, BackendError, Creates, Departure, Entry, Guarantees, Keeper, Kind, Lease, Renewal,
+    Standing, Step, WaitMode, valid_until,
+};
+
+use crate::{
+    ConfigError, ConnectError, RedisConfig,
+    connection::{Endpoint, Wire},
+    diagnosis, guarantees,
+    keys::Keys,
+    notifications::Notifications,
+    reply::{self, Look},
+    scripts::{ENTER, LEAVE, RENEW},
+};
+
+/// So many leases go into one script, for the server does nothing else while it runs: about a third of a millisecond.
+const RENEWALS_AT_ONCE: usize = 128;
+
+/// How long a late create finds the door closed behind an entry that left while it was in doubt: longer than any server
+/// is slow without its connections being given up.
+const DOOR_CLOSED: Duration = Duration::from_secs(60);
+
+/// Locks on a Redis or Valkey server, version 6.2 or later. Make one for a process, and share it.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use lock_core::{DistributedLock, Keeper, Locks};
+/// use lock_redis::{Redis, RedisConfig};
+///
+/// let config: RedisConfig = "redis://localhost?prefix=locks:".parse()?;
+/// let locks = Locks::new(Redis::connect(config, &Keeper::shared()).await?);
+/// let guard = locks.mutex("invoices/42")?.acquire().await?;
+/// # guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Redis {
+    pub(crate) wire: Wire,
+    pub(crate) notifications: Notifications,
+    pub(crate) keeper: Keeper,
+    config: Arc<RedisConfig>,
+}
+
+impl Redis {
+    /// A backend that connects when it is first used. Checks the configuration and reads the files that it names.
+    ///
+    /// # Errors
+    /// [`ConfigError`] says what is wrong with the configuration.
+    pub fn new(config: RedisConfig, keeper: &Keeper) -> Result<Self, ConfigError> {
+        let config = Arc::new(config);
+        let endpoint = Arc::new(Endpoint::new(Arc::clone(&config))?);
+        let wire = Wire::new(Arc::clone(&endpoint), keeper.clone());
+        let notifications = Notifications::new(endpoint, keeper.clone());
+        Ok(Self { wire, notifications, keeper: keeper.clone(), config })
+    }
+
+    /// The same, after the server has answered that it is one that can be used.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if the configuration is wrong, the server does not answer within its time limits, refuses the
+    /// credentials, or is older than 6.2.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: nothing is written.
+    pub async fn connect(config: RedisConfig, keeper: &Keeper) -> Result<Self, ConnectError> {
+        let redis = Self::new(config, keeper)?;
+        diagnosis::check(&redis).await.map_err(ConnectError::Store)?;
+        Ok(redis)
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.config.prefix
+    }
+
+    pub(crate) fn keys(&self, name: &lock_core::LockName) -> Keys {
+        Keys::new(self.prefix(), name)
+    }
+
+    pub(crate) fn channel(&self) -> Vec<u8> {
+        self.notifications.channel().to_vec()
+    }
+
+    /// Extends the leases of one script.
+    async fn renew_some(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        let mut keys = Vec::with_capacity(3 * leases.len());
+        let mut args = Vec::with_capacity(4 * leases.len() + 1);
+        args.push(self.channel());
+        for Lease { entry, token } in leases {
+            let own = self.keys(&entry.name);
+            keys.extend([own.lock(), own.queue(), own.entries()]);
+            args.extend([mutex_flag(entry.claim.kind()), text(entry.id), text(token), millis(entry.ttl)]);
+        }
+        let sent = self.keeper.now();
+        let answer = self.wire.call(&RENEW, &keys, &args).await;
+        match answer.and_then(|answer| reply::renewals(&answer, leases.len())) {
+            Ok(answers) => answers
+                .into_iter()
+                .zip(leases)
+                .map(|(answer, Lease { entry, .. })| {
+                    let valid_until = valid_until(sent, entry.ttl, entry.ttl);
+                    answer
+                        .map(|renewed| if renewed { Renewal::Renewed { valid_until } } else { Renewal::Lost })
+                })
+                .collect(),
+            // What happened to all happened to each.
+            Err(error) => leases.iter().map(|_| Err(copy(&error))).collect(),
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for Redis {
+    async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
+        // C6: who may have to wait listens first.
+        let hints = match wait {
+            WaitMode::Try => None,
+            WaitMode::Queue => {
+                self.notifications.live().await;
+                Some(self.notifications.hints().listen(entry.id))
+            }
+        };
+        let own = self.keys(&entry.name);
+        let keys = [own.lock(), own.queue(), own.entries(), own.tokens(), own.tombstone(entry.id)];
+        let mode = if wait == WaitMode::Try { 't' } else { 'q' };
+        let kind = letter(entry.claim.kind());
+        let args = [
+            text(entry.id),
+            millis(entry.ttl),
+            match step {
+                Step::Create => Vec::new(),
+                Step::Again(token) => text(token),
+            },
+            text(format_args!("{mode} {kind} {} {}", entry.claim.permits(), entry.claim.limit())),
+            self.channel(),
+            entry.label.as_ref().map(|label| format!(":{label}").into_bytes()).unwrap_or_default(),
+        ];
+        let sent = self.keeper.now();
+        let look = reply::look(&self.wire.call(&ENTER, &keys, &args).await?)?;
+        let valid_until = valid_until(sent, entry.ttl, entry.ttl);
+        Ok(match look {
+            Look::Admitted { token } => Standing::Admitted { token, ttl: entry.ttl, valid_until },
+            Look::Waiting { token, ahead, look_again, holder } => Standing::Waiting {
+                token,
+                ttl: entry.ttl,
+                valid_until,
+                ahead,
+                holder,
+                // From now, not from when it was sent: who looks too early has to look twice.
+                look_again: self.keeper.now() + look_again,
+                hints: hints.unwrap_or_else(|| self.notifications.hints().listen(entry.id)),
+            },
+            Look::Busy => Standing::Busy,
+            Look::Gone => Standing::Gone,
+        })
+    }
+
+    async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        let batches = leases.chunks(RENEWALS_AT_ONCE).map(|batch| self.renew_some(batch));
+        join_all(batches).await.into_iter().flatten().collect()
+    }
+
+    async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
+        let own = self.keys(&entry.name);
+        let mut keys = vec![own.lock(), own.queue(), own.entries()];
+        let mut args = vec![text(entry.id), mutex_flag(entry.claim.kind()), self.channel()];
+        if creates == Creates::InDoubt {
+            keys.push(own.tombstone(entry.id));
+            args.push(millis(entry.ttl.max(DOOR_CLOSED)));
+        }
+        reply::departure(&self.wire.call(&LEAVE, &keys, &args).await?)
+    }
+
+    fn alarms(&self) -> Alarms {
+        self.notifications.alarms()
+    }
+
+    fn guarantees(&self) -> &Guarantees {
+        &guarantees::STANDALONE
+    }
+}
+
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redis")
+            .field("server", &format_args!("{}", self.config))
+            .field("prefix", &self.prefix())
+            .finish_non_exhaustive()
+    }
+}
+
+fn letter(kind: Kind) -> char {
+    match kind {
+        Kind::Mutex => 'm',
+        Kind::RwLock => 'r',
+        Kind::Semaphore => 's',
+    }
+}
+
+/// Only a mutex has a fast path; the others are looked up.
+fn mutex_flag(kind: Kind) -> Vec<u8> {
+    if kind == Kind::Mutex { b"m".to_vec() } else { Vec::new() }
+}
+
+pub(crate) fn text(value: impl fmt::Display) -> Vec<u8> {
+    value.to_string().into_bytes()
+}
+
+/// Whole milliseconds, rounded up: a lease on the server is never shorter than the client believes.
+fn millis(duration: Duration) -> Vec<u8> {
+    text(duration.as_nanos().div_ceil(1_000_000))
+}
+
+fn copy(error: &BackendError) -> BackendError {
+    let same = BackendError::new(crate::error::STORE, error.kind().clone(), message(error));
+    if error.is_unsent() { same.unsent() } else { same }
+}
+
+/// What the error says, without the name of the store, which `BackendError` puts before it.
+fn message(error: &BackendError) -> String {
+    let shown = error.to_string();
+    let store = [crate::error::STORE, ": "].concat();
+    shown.strip_prefix(&store).map_or_else(|| shown.clone(), str::to_owned)
+}

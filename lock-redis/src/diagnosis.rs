@@ -1,0 +1,236 @@
+//! Facts about the server, and what is wrong with it for locks.
+
+mod facts;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use lock_core::{BackendError, BackendErrorKind as Kind, Diagnosis};
+use redis::Cmd;
+
+use self::facts::Facts;
+use crate::{Redis, error::STORE};
+
+/// The oldest version that has all that the scripts use: `SET … GET`, `SET … PXAT` and `ZADD … GT`.
+const OLDEST: (u32, u32) = (6, 2);
+
+/// More than a good time service lets two clocks differ by.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
+
+/// Whether the server answers, takes our credentials, and is new enough.
+pub(crate) async fn check(redis: &Redis) -> Result<(), BackendError> {
+    let mut hello = Cmd::new();
+    hello.arg("HELLO");
+    let answer = redis.wire.command(&hello).await.map_err(|error| match error.kind() {
+        Kind::Unsupported => unsupported("older than 6.0"),
+        _ => error,
+    })?;
+    let facts = Facts::from_pairs(&answer);
+    let version = facts.get("version").unwrap_or_default();
+    if is_too_old(version) { Err(unsupported(version)) } else { Ok(()) }
+}
+
+pub(crate) async fn diagnose(redis: &Redis) -> Result<Diagnosis, BackendError> {
+    let mut info = Cmd::new();
+    info.arg("INFO");
+    let facts = Facts::from_info(&redis.wire.command(&info).await?);
+    let settings = settings(redis).await?;
+    let ahead = clock_ahead(redis).await?;
+
+    let mut diagnosis = Diagnosis::default();
+    describe(&mut diagnosis, &facts, &settings, ahead);
+    shape_problems(&mut diagnosis.problems, &facts);
+    data_problems(&mut diagnosis.problems, &facts, &settings);
+    if ahead.unsigned_abs() > CLOCKS_DIFFER.as_millis() {
+        diagnosis.problems.push(format!(
+            "the server's clock differs from this machine's by {ahead} ms: leases are counted on the server alone, but set \
+             both by a time service, for a clock that is set later ends leases too early or too late"
+        ));
+    }
+    Ok(diagnosis)
+}
+
+fn describe(diagnosis: &mut Diagnosis, facts: &Facts, settings: &Facts, ahead: i128) {
+    let known = |name: &str| facts.get(name).unwrap_or("unknown").to_owned();
+    let server = if facts.get("valkey_version").is_some() { "valkey" } else { "redis" };
+    diagnosis.facts = vec![
+        ("store", server.to_owned()),
+        ("version", version(facts).to_owned()),
+        ("mode", known("redis_mode")),
+        ("role", known("role")),
+        ("replicas", known("connected_slaves")),
+        ("persistence", persistence(facts, settings)),
+        ("maxmemory", known("maxmemory")),
+        ("maxmemory-policy", known("maxmemory_policy")),
+        ("clock ahead by ms", ahead.to_string()),
+    ];
+}
+
+fn shape_problems(problems: &mut Vec<String>, facts: &Facts) {
+    if is_too_old(facts.get("redis_version").unwrap_or_default()) {
+        problems.push(format!("version {} is too old: use 6.2 or later", version(facts)));
+    }
+    if facts.get("role") == Some("slave") {
+        problems.push("this is a replica, which takes no writes: connect to its master".into());
+    }
+    match facts.get("redis_mode") {
+        Some("cluster") => {
+            problems.push("this is a node of a cluster: connect to a server that stands alone".into());
+        }
+        Some("sentinel") => {
+            problems.push(
+                "this is a sentinel, which keeps no data: connect to the master that it watches".into(),
+            );
+        }
+        _ => {}
+    }
+    if facts.number("connected_slaves").is_some_and(|replicas| replicas > 0) {
+        problems.push(
+            "there are replicas, and replication does not wait: a failover can lose locks that are held, so let the \
+             resource check fencing tokens"
+                .into(),
+        );
+    }
+}
+
+fn data_problems(problems: &mut Vec<String>, facts: &Facts, settings: &Facts) {
+    let limit = facts.number("maxmemory").unwrap_or(0);
+    let policy = facts.get("maxmemory_policy").unwrap_or("noeviction");
+    if limit > 0 && policy != "noeviction" {
+        problems.push(format!(
+            "maxmemory-policy is {policy}, which deletes locks that are held when memory is short: set it to noeviction, \
+             or use a server of its own"
+        ));
+    }
+    if limit > 0 && facts.number("used_memory").is_some_and(|used| used >= limit) {
+        problems.push(
+            "the server is out of memory, so no lock can be taken: free some, or raise maxmemory".into(),
+        );
+    }
+    if persistence(facts, settings) == "none" {
+        problems.push(
+            "nothing is written to disk, so a restart frees all locks that are held: set appendonly to yes, or restart no \
+             sooner than the longest ttl"
+                .into(),
+        );
+    }
+    if facts.get("aof_last_write_status") == Some("err") || facts.get("rdb_last_bgsave_status") == Some("err")
+    {
+        problems.push(
+            "the server could not write to its disk, and may refuse all writes: make room, and see its log"
+                .into(),
+        );
+    }
+}
+
+fn persistence(facts: &Facts, settings: &Facts) -> String {
+    let snapshots = settings.get("save").map(|save| !save.is_empty());
+    match (facts.get("aof_enabled") == Some("1"), snapshots) {
+        (true, _) => format!("aof, fsync {}", settings.get("appendfsync").unwrap_or("unknown")),
+        (false, Some(true)) => "snapshots".into(),
+        (false, Some(false)) => "none".into(),
+        (false, None) => "no aof; whether there are snapshots we may not ask".into(),
+    }
+}
+
+/// What `CONFIG GET` says; nothing where it is not permitted, as on hosted servers.
+async fn settings(redis: &Redis) -> Result<Facts, BackendError> {
+    let mut all = Facts::default();
+    for name in ["save", "appendfsync"] {
+        let mut get = Cmd::new();
+        get.arg("CONFIG").arg("GET").arg(name);
+        match redis.wire.command(&get).await {
+            Ok(answer) => all.add_pairs(&answer),
+            Err(error) if matches!(error.kind(), Kind::Denied | Kind::Unsupported) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(all)
+}
+
+/// By how many milliseconds the server's clock is ahead of ours, give or take half the time that the question took.
+async fn clock_ahead(redis: &Redis) -> Result<i128, BackendError> {
+    let mut time = Cmd::new();
+    time.arg("TIME");
+    let before = wall_clock();
+    let answer = redis.wire.command(&time).await?;
+    let ours = i128::midpoint(before, wall_clock());
+    let theirs = facts::time(&answer)
+        .ok_or_else(|| BackendError::new(STORE, Kind::Protocol, "TIME was answered with something else"))?;
+    Ok(theirs - ours)
+}
+
+fn wall_clock() -> i128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis().cast_signed())
+}
+
+fn version(facts: &Facts) -> &str {
+    facts.get("valkey_version").or_else(|| facts.get("redis_version")).unwrap_or("unknown")
+}
+
+/// Only if it says so: what stands in for a server may not tell its version.
+fn is_too_old(version: &str) -> bool {
+    let mut parts = version.split('.').map(str::parse::<u32>);
+    match (parts.next(), parts.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < OLDEST,
+        _ => false,
+    }
+}
+
+fn unsupported(version: &str) -> BackendError {
+    BackendError::new(STORE, Kind::Unsupported, format!("the server is {version}; 6.2 or later is needed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::Value;
+
+    use super::*;
+
+    fn problems(info: &str) -> Vec<String> {
+        let facts = Facts::from_info(&Value::BulkString(info.as_bytes().to_vec()));
+        let mut problems = Vec::new();
+        shape_problems(&mut problems, &facts);
+        data_problems(&mut problems, &facts, &Facts::default());
+        problems
+    }
+
+    #[test]
+    fn a_server_that_is_well_has_no_problems() {
+        assert_eq!(
+            problems("redis_version:7.0.15\r\nrole:master\r\naof_enabled:1\r\nmaxmemory:0\r\n"),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn each_problem_is_one_sentence_of_its_own() {
+        for (info, says) in [
+            ("redis_version:6.0.16", "6.2 or later"),
+            ("role:slave", "replica"),
+            ("redis_mode:cluster", "cluster"),
+            ("redis_mode:sentinel", "sentinel"),
+            ("connected_slaves:2", "failover"),
+            ("maxmemory:100\r\nmaxmemory_policy:allkeys-lru", "noeviction"),
+            ("maxmemory:100\r\nmaxmemory_policy:volatile-ttl", "noeviction"),
+            ("maxmemory:100\r\nused_memory:100", "out of memory"),
+            ("rdb_last_bgsave_status:err", "disk"),
+        ] {
+            let found = problems(info);
+            assert!(found.len() == 1 && found[0].contains(says), "{info}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_policy_that_never_acts_is_no_problem() {
+        assert_eq!(problems("maxmemory:0\r\nmaxmemory_policy:allkeys-lru"), [""; 0]);
+    }
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        for (version, too_old) in
+            [("6.0.16", true), ("6.2.0", false), ("10.0", false), ("5.9", true), ("", false), ("x.y", false)]
+        {
+            assert_eq!(is_too_old(version), too_old, "{version}");
+        }
+    }
+}

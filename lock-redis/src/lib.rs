@@ -1,0 +1,46 @@
+//! Locks on a Redis or Valkey server that stands alone, for the `lock-core` crate.
+//!
+//! A mutex is a plain string under the name of the lock, so that it and the `SET … NX PX` locks of other libraries exclude
+//! each other. Beside it stand the queue of those who wait and the counter of fencing tokens. Every verb is one script and
+//! one round trip, and judges with the server's clock alone; a release makes the next in the queue the holder and tells
+//! it so.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use lock_core::{DistributedLock, Keeper, Locks};
+//! use lock_redis::{Redis, RedisConfig};
+//!
+//! let config: RedisConfig = "redis://localhost?prefix=locks:".parse()?;
+//! let locks = Locks::new(Redis::connect(config, &Keeper::shared()).await?);
+//! let guard = locks.mutex("invoices/42")?.acquire().await?;
+//! # guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | for | see |
+//! |---|---|
+//! | where the server is, and all time limits | [`RedisConfig`] |
+//! | what it promises | [`Redis::guarantees`](lock_core::Backend::guarantees) |
+//! | what is stored, what it costs, what to set on the server | `docs/backends/redis.md` |
+
+mod backend;
+mod config;
+mod connect_error;
+mod connection;
+mod diagnosis;
+mod error;
+mod guarantees;
+mod keys;
+mod notifications;
+mod operator;
+mod reply;
+mod scripts;
+#[cfg(test)]
+mod testing;
+
+pub use self::{
+    backend::Redis,
+    config::{ConfigError, Password, RedisConfig},
+    connect_error::ConnectError,
+};

@@ -1,0 +1,204 @@
+//! What the scripts answer, read with suspicion: anything but what they write is a [`Protocol`](Kind::Protocol) error.
+
+use std::time::Duration;
+
+use lock_core::{
+    BackendError, BackendErrorKind as Kind, Claim, Departure, EntryId, FencingToken, Holder,
+    Kind as LockKind, QueueRow,
+};
+use redis::Value;
+
+use crate::error::{STORE, kind_of_code};
+
+/// What `enter` found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    Admitted { token: FencingToken },
+    Waiting { token: FencingToken, ahead: u64, look_again: Duration, holder: Option<Holder> },
+    Busy,
+    Gone,
+}
+
+pub(crate) fn look(answer: &Value) -> Result<Look, BackendError> {
+    if let Value::BulkString(_) = answer {
+        return Ok(Look::Admitted { token: token(answer)? });
+    }
+    let parts = array(answer)?;
+    match (text(parts.first())?, &parts[1..]) {
+        ("W", [token, ahead, look_again, who, label]) => Ok(Look::Waiting {
+            token: self::token(token)?,
+            ahead: number(ahead)?,
+            look_again: Duration::from_millis(number(look_again)?),
+            holder: holder(who, label)?,
+        }),
+        ("B", []) => Ok(Look::Busy),
+        ("G", []) => Ok(Look::Gone),
+        ("M", [kind, limit]) => Err(mismatch(self::kind(kind)?, number(limit)?)),
+        ("F", [what]) => Err(foreign(text(Some(what))?)),
+        ("X", []) => Err(error(Kind::TokensExhausted, "the token counter is at its end".into())),
+        _ => Err(not_understood(answer)),
+    }
+}
+
+pub(crate) fn departure(answer: &Value) -> Result<Departure, BackendError> {
+    match answer {
+        Value::Int(1) => Ok(Departure::Left),
+        Value::Int(0) => Ok(Departure::Absent),
+        _ => Err(not_understood(answer)),
+    }
+}
+
+/// For each of `count` leases whether it was renewed.
+pub(crate) fn renewals(
+    answer: &Value,
+    count: usize,
+) -> Result<Vec<Result<bool, BackendError>>, BackendError> {
+    let parts = array(answer)?;
+    if parts.len() != count {
+        return Err(not_understood(answer));
+    }
+    let renewed = |part: &Value| match part {
+        Value::Int(1) => Ok(true),
+        Value::Int(0) => Ok(false),
+        part => Err(failed(&String::from_utf8_lossy(bytes(Some(part))?))),
+    };
+    Ok(parts.iter().map(renewed).collect())
+}
+
+pub(crate) fn rows(answer: &Value) -> Result<Vec<QueueRow>, BackendError> {
+    let parts = array(answer)?;
+    if let [tag, what] = parts
+        && matches!(text(Some(tag)), Ok("F"))
+    {
+        return Err(foreign(text(Some(what))?));
+    }
+    let [kind, limit, rows @ ..] = parts else { return Err(not_understood(answer)) };
+    let (kind, limit) = (self::kind(kind)?, number(limit)?);
+    let mut rows: Vec<_> = rows.iter().map(|row| self::row(kind, limit, row)).collect::<Result<_, _>>()?;
+    // A set of holders is in the order of their ends.
+    rows.sort_by_key(|row: &QueueRow| (!row.admitted, row.token));
+    Ok(rows)
+}
+
+fn row(kind: LockKind, limit: u32, row: &Value) -> Result<QueueRow, BackendError> {
+    let [role, id, token, permits, left, label] = array(row)? else { return Err(not_understood(row)) };
+    let lease_left = match left {
+        Value::Int(..0) => None,
+        left => Some(Duration::from_millis(number(left)?)),
+    };
+    let role = text(Some(role))?;
+    if role == "f" {
+        let claim = Claim::mutex();
+        return Ok(QueueRow { entry: None, claim, admitted: true, token: None, lease_left, label: None });
+    }
+    let entry: Option<EntryId> = text(Some(id))?.parse().ok();
+    Ok(QueueRow {
+        entry: Some(entry.ok_or_else(|| not_understood(row))?),
+        claim: claim(kind, number(permits)?, limit).ok_or_else(|| not_understood(row))?,
+        admitted: match role {
+            "h" => true,
+            "w" => false,
+            _ => return Err(not_understood(row)),
+        },
+        token: Some(self::token(token)?),
+        lease_left,
+        label: self::label(label)?,
+    })
+}
+
+fn claim(kind: LockKind, permits: u32, limit: u32) -> Option<Claim> {
+    match kind {
+        LockKind::Mutex => Some(Claim::mutex()),
+        LockKind::RwLock if permits == Claim::MAX => Some(Claim::writer()),
+        LockKind::RwLock => Some(Claim::reader()),
+        LockKind::Semaphore => Claim::semaphore(permits, limit).ok(),
+    }
+}
+
+fn holder(who: &Value, label: &Value) -> Result<Option<Holder>, BackendError> {
+    match text(Some(who))? {
+        "o" => Ok(Some(Holder::Ours { label: self::label(label)? })),
+        "f" => Ok(Some(Holder::Foreign { expires: true })),
+        "p" => Ok(Some(Holder::Foreign { expires: false })),
+        "n" => Ok(None),
+        _ => Err(not_understood(who)),
+    }
+}
+
+/// A label stands behind a colon, so that none and an empty one differ.
+fn label(value: &Value) -> Result<Option<String>, BackendError> {
+    let label = bytes(Some(value))?.strip_prefix(b":");
+    Ok(label.map(|label| String::from_utf8_lossy(label).into_owned()))
+}
+
+fn kind(value: &Value) -> Result<LockKind, BackendError> {
+    match text(Some(value))? {
+        "m" => Ok(LockKind::Mutex),
+        "r" => Ok(LockKind::RwLock),
+        "s" => Ok(LockKind::Semaphore),
+        _ => Err(not_understood(value)),
+    }
+}
+
+/// Tokens travel as text: Lua's numbers lose bits past 2^53.
+fn token(value: &Value) -> Result<FencingToken, BackendError> {
+    text(Some(value))?.parse().map(FencingToken::new).map_err(|_| not_understood(value))
+}
+
+fn number<N: TryFrom<i64> + std::str::FromStr>(value: &Value) -> Result<N, BackendError> {
+    let number = match value {
+        Value::Int(number) => N::try_from(*number).ok(),
+        value => text(Some(value))?.parse().ok(),
+    };
+    number.ok_or_else(|| not_understood(value))
+}
+
+fn array(value: &Value) -> Result<&[Value], BackendError> {
+    match value {
+        Value::Array(parts) => Ok(parts),
+        _ => Err(not_understood(value)),
+    }
+}
+
+fn text(value: Option<&Value>) -> Result<&str, BackendError> {
+    std::str::from_utf8(bytes(value)?).map_err(|_| not_understood(value.unwrap_or(&Value::Nil)))
+}
+
+fn bytes(value: Option<&Value>) -> Result<&[u8], BackendError> {
+    match value {
+        Some(Value::BulkString(bytes)) => Ok(bytes),
+        Some(Value::SimpleString(text)) => Ok(text.as_bytes()),
+        other => Err(not_understood(other.unwrap_or(&Value::Nil))),
+    }
+}
+
+fn mismatch(found_kind: LockKind, found_limit: u32) -> BackendError {
+    let message = format!("the queue is that of a {found_kind} with limit {found_limit}");
+    error(Kind::ClaimMismatch { found_kind, found_limit }, message)
+}
+
+fn foreign(what: &str) -> BackendError {
+    error(Kind::ForeignData, format!("the key holds a {what} that no lock of ours wrote"))
+}
+
+/// What a script says about one lease of several: a line as the server writes it.
+fn failed(line: &str) -> BackendError {
+    let line = line.trim_start_matches('-');
+    let (code, rest) = line.split_once(' ').unwrap_or((line, ""));
+    error(kind_of_code(code, rest), line.to_owned())
+}
+
+fn not_understood(answer: &Value) -> BackendError {
+    let mut shown = format!("{answer:?}");
+    if let Some((end, _)) = shown.char_indices().nth(200) {
+        shown.truncate(end);
+    }
+    error(Kind::Protocol, format!("a script answered {shown}"))
+}
+
+fn error(kind: Kind, message: String) -> BackendError {
+    BackendError::new(STORE, kind, message)
+}
+
+#[cfg(test)]
+mod tests;

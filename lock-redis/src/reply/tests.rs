@@ -1,0 +1,68 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn bulk(text: &str) -> Value {
+    Value::BulkString(text.as_bytes().to_vec())
+}
+
+/// Values that look like answers in their first parts, and like anything in the rest.
+fn hostile() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Nil),
+        any::<i64>().prop_map(Value::Int),
+        prop::collection::vec(any::<u8>(), 0..40).prop_map(Value::BulkString),
+        "[AWBGMFXhwfmrs1]{1,2}".prop_map(|text| bulk(&text)),
+        "[0-9a-f]{32}".prop_map(|text| bulk(&text)),
+        "[0-9]{1,24}".prop_map(|text| bulk(&text)),
+        ".*".prop_map(Value::SimpleString),
+    ];
+    leaf.prop_recursive(3, 64, 8, |inner| prop::collection::vec(inner, 0..8).prop_map(Value::Array))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn no_answer_makes_the_reader_panic(answer in hostile(), count in 0_usize..4) {
+        let _ = look(&answer);
+        let _ = departure(&answer);
+        let _ = renewals(&answer, count);
+        let _ = rows(&answer);
+    }
+
+    #[test]
+    fn a_waiting_answer_is_read_to_the_last_bit(token in any::<u64>(), ahead in any::<u32>(), ms in any::<u32>()) {
+        let answer = Value::Array(vec![
+            bulk("W"), bulk(&token.to_string()), Value::Int(ahead.into()), Value::Int(ms.into()), bulk("o"), bulk(":a:b"),
+        ]);
+        let expected = Look::Waiting {
+            token: FencingToken::new(token),
+            ahead: ahead.into(),
+            look_again: Duration::from_millis(ms.into()),
+            holder: Some(Holder::Ours { label: Some("a:b".into()) }),
+        };
+        prop_assert_eq!(look(&answer).unwrap(), expected);
+    }
+}
+
+#[test]
+fn negative_numbers_and_strange_kinds_are_not_understood() {
+    let waiting = |ahead| {
+        let parts = vec![bulk("W"), bulk("1"), Value::Int(ahead), Value::Int(1), bulk("n"), bulk("")];
+        look(&Value::Array(parts)).map_err(|error| error.kind().clone())
+    };
+    assert!(waiting(0).is_ok());
+    assert_eq!(waiting(-1).unwrap_err(), Kind::Protocol);
+    let mismatch = Value::Array(vec![bulk("M"), bulk("z"), bulk("1")]);
+    assert_eq!(*look(&mismatch).unwrap_err().kind(), Kind::Protocol);
+}
+
+#[test]
+fn one_lease_that_failed_does_not_hide_the_others() {
+    let answer = Value::Array(vec![Value::Int(1), bulk("WRONGTYPE Operation against a key"), Value::Int(0)]);
+    let answers = renewals(&answer, 3).unwrap();
+    assert!(matches!(answers[0], Ok(true)));
+    assert_eq!(*answers[1].as_ref().unwrap_err().kind(), Kind::ForeignData);
+    assert!(matches!(answers[2], Ok(false)));
+    assert_eq!(*renewals(&answer, 2).unwrap_err().kind(), Kind::Protocol);
+}

@@ -1,0 +1,183 @@
+local ttl, label = ARGV[2], ARGV[6]
+local process = channel:sub(-32)
+local tries, my_kind, my_permits, my_limit = ARGV[4]:match('^(%a) (%a) (%d+) (%d+)$')
+tries = tries == 't'
+local permits = tonumber(my_permits)
+
+-- A token larger than any before: the time, or one more than the last if the clock is behind it. The first write of an
+-- enter that creates: out of memory, it is refused before anything has changed.
+local function mint()
+    local last = call('SET', KEYS[4], now_us, 'PX', '2592000000', 'GET')
+    if not last or (tonumber(last) or math.huge) < tonumber(now_us) then
+        return now_us
+    end
+    call('SET', KEYS[4], last, 'KEEPTTL')
+    local next = redis.pcall('INCR', KEYS[4])
+    if type(next) == 'number' then
+        return call('GET', KEYS[4])
+    end
+    return nil, next.err:find('overflow', 1, true) and {'X'} or {'F', 'token counter'}
+end
+
+-- The earliest end, in ms from now, of a lease whose end can admit me. PR15: the nearest ahead whose permits and mine
+-- exceed the limit. The dead that are met are dropped, so many at most.
+local function look_again(token, rank)
+    local sum, soonest, dead = permits, math.huge, {}
+    local last, window, seen = rank - 1, 2, 0
+    while last >= 0 and sum <= limit and seen < 256 do
+        local first = math.max(0, last - window + 1)
+        local ids = call('ZRANGE', q, first, last)
+        local entries = call('HMGET', e, unpack(ids))
+        for i = #ids, 1, -1 do
+            local other, _, expiry, theirs = split(entries[i])
+            if other and tonumber(expiry) > now then
+                sum, soonest = sum + theirs, math.min(soonest, tonumber(expiry))
+                if sum > limit then
+                    break
+                end
+            elseif #dead < 16 then
+                dead[#dead + 1] = ids[i]
+            end
+        end
+        last, window, seen = first - 1, math.min(4 * window, 128), seen + #ids
+    end
+    if #dead > 0 then
+        call('ZREM', q, unpack(dead))
+        call('HDEL', e, unpack(dead))
+    end
+    if sum <= limit and shape == 'zset' then
+        -- A writer needs all of them gone, the others only one.
+        local end_of = permits == limit and -1 or 0
+        local member = call('ZRANGE', raw, end_of, end_of, 'WITHSCORES')
+        soonest = math.min(soonest, tonumber(member[2]) or now)
+    elseif sum <= limit then
+        local left = call('PTTL', raw)
+        if left >= 0 then
+            soonest = math.min(soonest, now + left)
+        end
+        if shape == 'foreign' then
+            -- PR24: it may go without a word, so its next waiter asks, and less often the longer it has waited.
+            local waited = (now_us - token) / 1000
+            soonest = math.min(soonest, now + math.floor(math.max(50, math.min(500, waited / 4))))
+        end
+    end
+    if soonest == math.huge then
+        soonest = now + ttl
+    end
+    return math.max(1, soonest - now + 1), rank - #dead
+end
+
+local function who_holds()
+    if shape == 'ours' then
+        return 'o', holder_label
+    elseif shape == 'foreign' then
+        return call('PTTL', raw) >= 0 and 'f' or 'p', ''
+    elseif shape == 'zset' then
+        local first = call('ZRANGE', raw, 0, 0)[1]
+        local _, _, _, _, _, theirs = split(first and call('HGET', e, first))
+        return 'o', theirs or ''
+    end
+    return 'n', ''
+end
+
+local function waiting(token)
+    local look, ahead = look_again(token, call('ZRANK', q, id))
+    if shape == 'zset' then
+        ahead = ahead + call('ZCARD', raw)
+    elseif shape ~= 'none' then
+        ahead = ahead + 1
+    end
+    local who, theirs = who_holds()
+    return {'W', token, ahead, look, who, theirs}
+end
+
+-- Why no entry of this claim can be here, or nothing.
+local function objection()
+    local is_mutex = my_kind == 'm'
+    if shape == 'ours' and not is_mutex then
+        return {'M', 'm', '1'}
+    elseif kind and (kind ~= my_kind or limit ~= tonumber(my_limit)) then
+        return {'M', kind, whole(limit)}
+    elseif shape == 'foreign' and not is_mutex then
+        return {'F', 'string'}
+    elseif shape == 'zset' and (is_mutex or not kind) then
+        return {'F', 'zset'}
+    elseif shape ~= 'none' and shape ~= 'ours' and shape ~= 'foreign' and shape ~= 'zset' then
+        return {'F', shape}
+    end
+end
+
+local function create()
+    local trouble = objection()
+    if trouble then
+        return trouble
+    end
+    kind, limit = my_kind, tonumber(my_limit)
+    if shape == 'foreign' then
+        held = limit
+    end
+    -- PR12: nobody passes a queue.
+    local fits = nobody_waits and held + permits <= limit
+    if not fits and tries then
+        return {'B'}
+    end
+    local token
+    token, trouble = mint()
+    if not token then
+        return trouble
+    end
+    local expiry = now + ttl + 1
+    if kind == 'm' and fits then
+        call('SET', raw, token .. ':' .. id .. label, 'PX', ttl)
+        return token
+    end
+    write_entry(token, ttl, expiry, permits, process, label)
+    if fits then
+        call('HSET', e, 'k', kind .. ':' .. my_limit, 's', held + permits)
+        call('ZADD', raw, expiry, id)
+        grow(raw, ttl + 1000)
+        grow(e, ttl + 2000)
+        return token
+    end
+    call('HSET', e, 'k', kind .. ':' .. my_limit)
+    local last = call('ZRANGE', q, -1, -1, 'WITHSCORES')
+    call('ZADD', q, (tonumber(last[2]) or 0) + 1, id)
+    grow(q, ttl + 1000)
+    grow(e, ttl + 2000)
+    return waiting(token)
+end
+
+read_lock()
+local role, token, expiry, own_permits, owner, theirs = find()
+-- PR06: my own end is judged before anything else, with the clock that admits.
+if role and expiry <= now then
+    remove(role, own_permits)
+    role = nil
+end
+if ARGV[3] ~= '' and token ~= ARGV[3] then
+    settle()
+    return {'G'}
+end
+if not role then
+    settle()
+    if ARGV[3] ~= '' or call('EXISTS', KEYS[5]) == 1 then
+        return {'G'}
+    end
+    return create()
+end
+
+refresh(ttl, role, token, expiry, own_permits, owner, theirs)
+settle()
+if role ~= 'waiter' or promoted then
+    return token
+end
+local trouble = objection()
+if trouble then
+    return trouble
+end
+if tries then
+    remove(role)
+    settle()
+    return {'B'}
+end
+return waiting(token)

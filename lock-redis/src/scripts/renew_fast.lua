@@ -1,0 +1,28 @@
+-- renew: extend leases. Never creates, never extends another's or another life.
+--
+-- KEYS: for each lease the lock, its queue, its entries
+-- ARGV: 1 channel of this process, then for each lease: 'm' for a mutex, else '' · id · token · ttl in ms
+-- Answer for each lease: 1 renewed · 0 lost · text: unknown, and why
+local call, channel = redis.call, ARGV[1]
+local raw, q, e, id, now_us
+local answers, open = {}, {}
+
+for i = 1, #KEYS / 3 do
+    local lock, at = KEYS[3 * i - 2], 4 * i - 2
+    local value = ARGV[at] == 'm' and redis.pcall('GET', lock)
+    local mine = ARGV[at + 2] .. ':' .. ARGV[at + 1]
+    if type(value) == 'string' and value:sub(1, #mine) == mine then
+        -- PR04: it only grows. H59: a lease that somebody made eternal ends again.
+        if call('PTTL', lock) < tonumber(ARGV[at + 3]) then
+            call('PEXPIRE', lock, ARGV[at + 3])
+        end
+        answers[i] = 1
+    else
+        answers[i] = 0
+        open[#open + 1] = i
+    end
+end
+if #open == 0 then
+    return answers
+end
+

@@ -1,0 +1,284 @@
+//! A server of one's own for each test, and clients of it.
+#![allow(dead_code)] // Each test file uses its own part.
+
+use std::{
+    io::{BufRead, BufReader},
+    net::TcpListener,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use lock_core::{
+    Backend, BackendError, BackendErrorKind, Claim, Creates, Departure, Entropy, Entry, EntryId,
+    FencingToken, Keeper, Lease, LockName, Renewal, Standing, Step, SystemEntropy, WaitMode,
+};
+use lock_redis::{Redis, RedisConfig};
+use redis::{FromRedisValue, RedisResult};
+
+/// Ends the server when this process ends, however that may come about: then the pipe that it reads from is closed.
+const WATCHDOG: &str = r#"redis-server "$@" >/dev/null & echo $!; read -r _; kill -9 $!"#;
+
+/// A server on a free port, without persistence. Dropping it kills it.
+pub(crate) struct Server {
+    watchdog: Child,
+    port: u16,
+    arguments: Vec<String>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// With more arguments on its command line.
+    pub(crate) fn with(arguments: &[&str]) -> Self {
+        let arguments: Vec<_> = arguments.iter().map(ToString::to_string).collect();
+        // Somebody may take the port between the look and the start: then the server ends at once.
+        for _ in 0..20 {
+            let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+            if let Some(watchdog) = launch(port, &arguments) {
+                return Self { watchdog, port, arguments };
+            }
+        }
+        panic!("redis-server does not start; is it installed? see scripts/setup");
+    }
+
+    /// Kills it, and starts it again on the same port, with nothing in it.
+    pub(crate) fn restart_empty(&mut self) {
+        end(&mut self.watchdog);
+        let until = Instant::now() + Duration::from_secs(20);
+        self.watchdog = loop {
+            if let Some(watchdog) = launch(self.port, &self.arguments) {
+                break watchdog;
+            }
+            assert!(Instant::now() < until, "the server does not come back on port {}", self.port);
+        };
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// A client with a keeper of its own, as another process would be.
+    pub(crate) fn client(&self) -> Client {
+        self.client_with("")
+    }
+
+    /// The same with parameters in the URL: `?prefix=…`.
+    pub(crate) fn client_with(&self, parameters: &str) -> Client {
+        let config: RedisConfig = format!("{}{parameters}", self.url()).parse().unwrap();
+        let keeper = Keeper::start().unwrap();
+        Client { redis: Redis::new(config, &keeper).unwrap(), keeper }
+    }
+
+    pub(crate) fn connection(&self) -> redis::Connection {
+        redis::Client::open(self.url()).unwrap().get_connection().unwrap()
+    }
+
+    /// Sends one command, whose words are separated by spaces.
+    pub(crate) fn command<T: FromRedisValue>(&self, words: &str) -> T {
+        let words: Vec<_> = words.split(' ').map(str::as_bytes).collect();
+        self.bytes(&words)
+    }
+
+    /// Sends one command.
+    pub(crate) fn bytes<T: FromRedisValue>(&self, words: &[&[u8]]) -> T {
+        let mut command = redis::Cmd::new();
+        for word in words {
+            command.arg(*word);
+        }
+        let answer: RedisResult<T> = command.query(&mut self.connection());
+        answer.unwrap_or_else(|error| panic!("{}: {error}", String::from_utf8_lossy(&words.join(&b' '))))
+    }
+
+    /// Every key, sorted.
+    pub(crate) fn keys(&self) -> Vec<Vec<u8>> {
+        let mut keys: Vec<Vec<u8>> = self.command("KEYS *");
+        keys.sort();
+        keys
+    }
+
+    /// Everything that is stored, but for how long it lives.
+    pub(crate) fn dump(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.keys().into_iter().map(|key| (key.clone(), self.bytes(&[b"DUMP", &key]))).collect()
+    }
+
+    /// How often the server has run a command since the last `CONFIG RESETSTAT`, inside of scripts or not.
+    pub(crate) fn calls(&self, command: &str) -> u64 {
+        let info: String = self.command("INFO commandstats");
+        let start = format!("cmdstat_{command}:calls=");
+        let calls = info.lines().find_map(|line| line.strip_prefix(&start)?.split(',').next());
+        calls.map_or(0, |calls| calls.parse().unwrap())
+    }
+
+    pub(crate) fn forget_calls(&self) {
+        self.command::<()>("CONFIG RESETSTAT");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        end(&mut self.watchdog);
+    }
+}
+
+fn launch(port: u16, arguments: &[String]) -> Option<Child> {
+    let mut watchdog = Command::new("sh")
+        .args(["-c", WATCHDOG, "sh", "--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+        .args(arguments)
+        .current_dir(std::env::temp_dir())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut pid = String::new();
+    BufReader::new(watchdog.stdout.take().unwrap()).read_line(&mut pid).unwrap();
+    let ours = format!("process_id:{}\r\n", pid.trim());
+    let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();
+    let until = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < until {
+        if let Ok(mut connection) = client.get_connection() {
+            let info: RedisResult<String> = redis::cmd("INFO").arg("server").query(&mut connection);
+            match info {
+                Ok(info) if info.contains(&ours) => return Some(watchdog),
+                Ok(_) => break,
+                Err(_) => {}
+            }
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    end(&mut watchdog);
+    None
+}
+
+fn end(watchdog: &mut Child) {
+    drop(watchdog.stdin.take());
+    let _ = watchdog.wait();
+}
+
+/// One client, as a process of its own would be.
+pub(crate) struct Client {
+    pub(crate) redis: Redis,
+    pub(crate) keeper: Keeper,
+}
+
+impl Client {
+    pub(crate) async fn enter(
+        &self,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
+        self.redis.enter(entry, step, wait).await
+    }
+
+    pub(crate) async fn create(&self, entry: &Entry) -> Standing {
+        self.enter(entry, Step::Create, WaitMode::Queue).await.unwrap()
+    }
+
+    /// Enters and expects to be the holder.
+    pub(crate) async fn hold(&self, entry: &Entry) -> FencingToken {
+        admitted(self.create(entry).await)
+    }
+
+    /// Enters and expects to wait.
+    pub(crate) async fn queue_up(&self, entry: &Entry) -> FencingToken {
+        waiting(self.create(entry).await).token
+    }
+
+    pub(crate) async fn again(&self, entry: &Entry, token: FencingToken) -> Standing {
+        self.enter(entry, Step::Again(token), WaitMode::Queue).await.unwrap()
+    }
+
+    pub(crate) async fn leave(&self, entry: &Entry) -> Departure {
+        self.redis.leave(entry, Creates::Answered).await.unwrap()
+    }
+
+    pub(crate) async fn renew(&self, entry: &Entry, token: FencingToken) -> Renewal {
+        let lease = Lease { entry: std::sync::Arc::new(entry.clone()), token };
+        self.redis.renew(&[lease]).await.pop().unwrap().unwrap()
+    }
+
+    /// What kind of error entering brings.
+    pub(crate) async fn refused(&self, entry: &Entry) -> BackendErrorKind {
+        let answer = self.enter(entry, Step::Create, WaitMode::Queue).await;
+        answer.expect_err("this must be refused").kind().clone()
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.keeper.stop();
+    }
+}
+
+pub(crate) fn name(name: &str) -> LockName {
+    LockName::new(name).unwrap()
+}
+
+pub(crate) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// An entry with a fresh id.
+pub(crate) fn entry(of: &str, claim: Claim, ttl: Duration) -> Entry {
+    Entry::new(name(of), EntryId::new(SystemEntropy.bits()), claim, ttl)
+}
+
+/// An entry of a mutex that lives for long.
+pub(crate) fn mutex(of: &str) -> Entry {
+    entry(of, Claim::mutex(), ms(30_000))
+}
+
+pub(crate) fn semaphore(of: &str, permits: u32, limit: u32) -> Entry {
+    entry(of, Claim::semaphore(permits, limit).unwrap(), ms(30_000))
+}
+
+pub(crate) fn reader(of: &str) -> Entry {
+    entry(of, Claim::reader(), ms(30_000))
+}
+
+pub(crate) fn writer(of: &str) -> Entry {
+    entry(of, Claim::writer(), ms(30_000))
+}
+
+/// The same entry with another ttl.
+pub(crate) fn living(mut entry: Entry, ttl: u64) -> Entry {
+    entry.ttl = ms(ttl);
+    entry
+}
+
+/// A companion key of a name without braces, under no prefix.
+pub(crate) fn companion(letter: &str, of: &str) -> Vec<u8> {
+    [b"\xff1", letter.as_bytes(), b"{", of.as_bytes(), b"}"].concat()
+}
+
+pub(crate) fn admitted(standing: Standing) -> FencingToken {
+    match standing {
+        Standing::Admitted { token, .. } => token,
+        other => panic!("not admitted: {other:?}"),
+    }
+}
+
+pub(crate) struct Waiting {
+    pub(crate) token: FencingToken,
+    pub(crate) ahead: u64,
+    pub(crate) look_again: lock_core::BootTime,
+    pub(crate) holder: Option<lock_core::Holder>,
+    pub(crate) hints: lock_core::Hints,
+}
+
+pub(crate) fn waiting(standing: Standing) -> Waiting {
+    match standing {
+        Standing::Waiting { token, ahead, look_again, holder, hints, .. } => {
+            Waiting { token, ahead, look_again, holder, hints }
+        }
+        other => panic!("not waiting: {other:?}"),
+    }
+}
+
+/// Long enough that a lease of so many ms, asked for before, has ended on the server.
+pub(crate) async fn outlive(ttl: u64) {
+    tokio::time::sleep(ms(ttl + 20)).await;
+}

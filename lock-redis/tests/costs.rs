@@ -1,0 +1,120 @@
+//! What each verb costs the server: counts, which do not depend on speed.
+
+mod common;
+
+use common::*;
+use futures_util::StreamExt;
+use lock_core::{Departure, Hint, Renewal};
+
+/// A client that has done everything once: its scripts are loaded, its notifications live.
+async fn warm(server: &Server) -> Client {
+    let client = server.client();
+    let (first, second) = (mutex("warm"), mutex("warm"));
+    let token = client.hold(&first).await;
+    client.queue_up(&second).await;
+    client.renew(&first, token).await;
+    client.leave(&first).await;
+    client.leave(&second).await;
+    server.forget_calls();
+    client
+}
+
+fn sent(server: &Server) -> [u64; 3] {
+    ["evalsha", "eval", "script|load"].map(|command| server.calls(command))
+}
+
+#[tokio::test]
+async fn an_uncontended_acquire_and_release_send_one_command_each() {
+    let server = Server::start();
+    let client = warm(&server).await;
+    let mine = mutex("job");
+    client.hold(&mine).await;
+    assert_eq!(sent(&server), [1, 0, 0]);
+    let inside: Vec<_> = ["time", "exists", "set"].map(|command| server.calls(command)).into();
+    assert_eq!(inside, [1, 1, 2], "a look at the clock and at what is there; the token and the holder");
+    server.forget_calls();
+    client.leave(&mine).await;
+    assert_eq!(sent(&server), [1, 0, 0]);
+    assert_eq!(["get", "del", "exists"].map(|command| server.calls(command)), [1, 1, 1]);
+    // What is left is our own asking.
+    let info: String = server.command("INFO commandstats");
+    let others: Vec<_> = info.lines().filter_map(|line| line.split(':').next()).collect();
+    for other in others.iter().filter(|line| line.starts_with("cmdstat_")) {
+        let known = ["evalsha", "get", "del", "exists", "info", "config|resetstat", "ping"];
+        let known = known.iter().any(|known| *other == format!("cmdstat_{known}"));
+        assert!(known || *other == "cmdstat_client|setinfo", "{other}");
+    }
+}
+
+#[tokio::test]
+async fn a_renewal_of_many_leases_sends_one_command_for_128() {
+    let server = Server::start();
+    let client = warm(&server).await;
+    let mut leases = Vec::new();
+    for i in 0..256 {
+        let entry = mutex(&format!("job/{i}"));
+        let token = client.hold(&entry).await;
+        leases.push(lock_core::Lease { entry: std::sync::Arc::new(entry), token });
+    }
+    server.forget_calls();
+    let answers = lock_core::Backend::renew(&client.redis, &leases).await;
+    assert!(answers.iter().all(|answer| matches!(answer, Ok(Renewal::Renewed { .. }))));
+    assert_eq!(sent(&server), [2, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_hand_off_sends_one_command_and_costs_the_same_however_many_wait() {
+    let server = Server::start();
+    let client = warm(&server).await;
+    let mut inside = Vec::new();
+    for waiters in [2, 10, 100, 1_000] {
+        let of = format!("job/{waiters}");
+        let holder = mutex(&of);
+        client.hold(&holder).await;
+        let mut heir = waiting(client.create(&mutex(&of)).await);
+        for _ in 1..waiters {
+            client.queue_up(&mutex(&of)).await;
+        }
+        server.forget_calls();
+        assert_eq!(client.leave(&holder).await, Departure::Left);
+        assert_eq!(heir.hints.next().await, Some(Hint::Admitted { token: heir.token }));
+        assert_eq!(sent(&server), [1, 0, 0], "{waiters} waiters");
+        let commands = ["get", "del", "exists", "zrange", "hmget", "zrem", "hdel", "set", "publish", "type"];
+        inside.push(commands.map(|command| server.calls(command)));
+    }
+    assert!(inside.iter().all(|calls| *calls == inside[0]), "{inside:?}");
+}
+
+/// Joining a queue, too.
+#[tokio::test]
+async fn entering_a_long_queue_costs_the_same_as_a_short_one() {
+    let server = Server::start();
+    let client = warm(&server).await;
+    let mut inside = Vec::new();
+    for (of, waiters) in [("short", 2), ("long", 1_000)] {
+        client.hold(&mutex(of)).await;
+        for _ in 0..waiters {
+            client.queue_up(&mutex(of)).await;
+        }
+        server.forget_calls();
+        client.queue_up(&mutex(of)).await;
+        assert_eq!(sent(&server), [1, 0, 0]);
+        inside.push(["zrange", "hmget", "hset", "zadd", "pexpire"].map(|command| server.calls(command)));
+    }
+    assert_eq!(inside[0], inside[1]);
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_the_scripts_is_told_them_in_the_same_verb() {
+    let server = Server::start();
+    let client = warm(&server).await;
+    let (mine, next) = (mutex("job"), mutex("job"));
+    server.command::<()>("SCRIPT FLUSH");
+    let token = client.hold(&mine).await;
+    server.command::<()>("SCRIPT FLUSH");
+    assert!(matches!(client.renew(&mine, token).await, Renewal::Renewed { .. }));
+    server.command::<()>("SCRIPT FLUSH");
+    client.queue_up(&next).await;
+    server.command::<()>("SCRIPT FLUSH");
+    assert_eq!(client.leave(&mine).await, Departure::Left);
+}

@@ -1,0 +1,200 @@
+//! Who comes next: PR11 and PR12.
+
+mod common;
+
+use common::*;
+use futures_util::{FutureExt, StreamExt};
+use lock_core::{Hint, Operator, Renewal, Standing, Step, WaitMode};
+
+#[tokio::test]
+async fn a_hand_off_is_told_with_the_token_and_nothing_is_left_to_ask() {
+    let server = Server::start();
+    let (mine, theirs) = (server.client(), server.client());
+    let (holder, next) = (mutex("job"), mutex("job"));
+    mine.hold(&holder).await;
+    let mut waiter = waiting(theirs.create(&next).await);
+    assert_eq!(waiter.hints.next().now_or_never(), None);
+    mine.leave(&holder).await;
+    assert_eq!(waiter.hints.next().await, Some(Hint::Admitted { token: waiter.token }));
+    assert!(matches!(theirs.renew(&next, waiter.token).await, Renewal::Renewed { .. }));
+}
+
+#[tokio::test]
+async fn a_cancelled_writer_frees_the_readers_behind_it() {
+    let server = Server::start();
+    let client = server.client();
+    client.hold(&reader("page")).await;
+    let w = writer("page");
+    client.queue_up(&w).await;
+    let mut behind = Vec::new();
+    for _ in 0..5 {
+        behind.push(waiting(client.create(&reader("page")).await));
+    }
+    client.leave(&w).await;
+    for mut reader in behind {
+        assert_eq!(reader.hints.next().await, Some(Hint::Admitted { token: reader.token }));
+    }
+    assert_eq!(server.command::<u64>("ZCARD page"), 6);
+}
+
+#[tokio::test]
+async fn several_permits_freed_admit_several_and_no_more_than_fit() {
+    let server = Server::start();
+    let client = server.client();
+    let big = semaphore("pool", 3, 4);
+    client.hold(&semaphore("pool", 1, 4)).await;
+    client.hold(&big).await;
+    let mut queue = Vec::new();
+    for permits in [1, 2, 2, 1] {
+        let entry = semaphore("pool", permits, 4);
+        let token = client.queue_up(&entry).await;
+        queue.push((entry, token));
+    }
+    client.leave(&big).await;
+    let rows = client.redis.queue(&name("pool")).await.unwrap();
+    let admitted: Vec<_> = rows.iter().map(|row| (row.claim.permits(), row.admitted)).collect();
+    // The last one would fit, but nobody passes the one before it.
+    assert_eq!(admitted, [(1, true), (1, true), (2, true), (2, false), (1, false)]);
+}
+
+#[tokio::test]
+async fn readers_by_the_hundred_are_admitted_by_one_departure() {
+    let server = Server::start();
+    let client = server.client();
+    let w = writer("page");
+    client.hold(&w).await;
+    let mut behind = Vec::new();
+    for _ in 0..200 {
+        behind.push(waiting(client.create(&reader("page")).await));
+    }
+    client.leave(&w).await;
+    assert_eq!(server.command::<u64>("ZCARD page"), 200);
+    for mut reader in behind {
+        // Past so many in one process, each is told to look.
+        assert_eq!(reader.hints.next().await, Some(Hint::Changed));
+    }
+}
+
+#[tokio::test]
+async fn an_expired_holder_is_noticed_by_whoever_comes_next() {
+    let server = Server::start();
+    for (dead, next, comer) in [
+        (mutex("a"), mutex("a"), mutex("a")),
+        (writer("b"), reader("b"), writer("b")),
+        (semaphore("c", 2, 2), semaphore("c", 2, 2), semaphore("c", 1, 2)),
+    ] {
+        let client = server.client();
+        client.hold(&living(dead, 100)).await;
+        let mut waiter = waiting(client.create(&next).await);
+        outlive(100).await;
+        // A stranger who only tries.
+        let standing = client.enter(&comer, Step::Create, WaitMode::Try).await.unwrap();
+        assert!(matches!(standing, Standing::Busy));
+        assert_eq!(waiter.hints.next().await, Some(Hint::Admitted { token: waiter.token }));
+    }
+}
+
+/// PR11: also a renewal, and a departure that finds nothing.
+#[tokio::test]
+async fn every_verb_admits_those_who_now_fit() {
+    let server = Server::start();
+    let client = server.client();
+    let (dead, live) = (living(semaphore("pool", 1, 2), 100), semaphore("pool", 1, 2));
+    client.hold(&dead).await;
+    let token = client.hold(&live).await;
+    let mut waiter = waiting(client.create(&semaphore("pool", 1, 2)).await);
+    outlive(100).await;
+    client.renew(&live, token).await;
+    assert_eq!(waiter.hints.next().await, Some(Hint::Admitted { token: waiter.token }));
+
+    client.hold(&living(mutex("job"), 100)).await;
+    let mut waiter = waiting(client.create(&mutex("job")).await);
+    outlive(100).await;
+    client.leave(&mutex("job")).await;
+    assert_eq!(waiter.hints.next().await, Some(Hint::Admitted { token: waiter.token }));
+}
+
+/// PR12.
+#[tokio::test]
+async fn a_free_name_with_a_live_queue_goes_to_its_head_and_to_nobody_else() {
+    let server = Server::start();
+    let client = server.client();
+    for (first, head, stranger) in [
+        (mutex("a"), mutex("a"), mutex("a")),
+        (writer("b"), writer("b"), reader("b")),
+        (semaphore("c", 2, 2), semaphore("c", 2, 2), semaphore("c", 1, 2)),
+    ] {
+        client.hold(&first).await;
+        let head_token = client.queue_up(&head).await;
+        server.command::<()>(&format!("DEL {}", first.name.as_str()));
+        let standing = client.enter(&stranger, Step::Create, WaitMode::Try).await.unwrap();
+        assert!(matches!(standing, Standing::Busy), "{standing:?}");
+        assert_eq!(admitted(client.again(&head, head_token).await), head_token);
+        assert_eq!(waiting(client.create(&stranger).await).ahead, 1);
+    }
+}
+
+#[tokio::test]
+async fn crashed_waiters_cost_no_time() {
+    let server = Server::start();
+    let client = server.client();
+    let holder = mutex("job");
+    client.hold(&holder).await;
+    for _ in 0..300 {
+        client.queue_up(&living(mutex("job"), 100)).await;
+    }
+    let last = mutex("job");
+    let token = client.queue_up(&last).await;
+    outlive(100).await;
+    client.leave(&holder).await;
+    assert!(matches!(client.renew(&last, token).await, Renewal::Renewed { .. }));
+    assert_eq!(server.bytes::<u64>(&[b"ZCARD", &companion("q", "job")]), 0);
+    assert!(!server.bytes::<bool>(&[b"EXISTS", &companion("e", "job")]));
+}
+
+#[tokio::test]
+async fn an_heir_holds_with_what_is_left_of_its_own_lease() {
+    let server = Server::start();
+    let client = server.client();
+    let holder = mutex("job");
+    client.hold(&holder).await;
+    let before = client.keeper.now();
+    client.queue_up(&living(mutex("job"), 5_000)).await;
+    tokio::time::sleep(ms(200)).await;
+    client.leave(&holder).await;
+    let waited = client.keeper.now().since(before).as_millis() as i64;
+    let left: i64 = server.command("PTTL job");
+    assert!((5_000 - waited..=4_802).contains(&left), "{left} after {waited}");
+}
+
+/// PR15 on Redis: the end of a lease that can admit me, and not just any.
+#[tokio::test]
+async fn a_waiter_is_told_to_look_when_a_lease_ends_that_stands_in_its_way() {
+    let server = Server::start();
+    let client = server.client();
+    let look = |standing| {
+        let now = client.keeper.now();
+        waiting(standing).look_again.since(now).as_millis()
+    };
+    client.hold(&living(reader("page"), 20_000)).await;
+    client.hold(&living(reader("page"), 4_000)).await;
+    // A writer needs both gone.
+    let soon = look(client.create(&living(writer("page"), 9_000)).await);
+    assert!((19_000..=20_010).contains(&soon), "{soon}");
+    // A reader needs the writer gone, whatever stands between.
+    let soon = look(client.create(&living(reader("page"), 2_000)).await);
+    assert!((8_000..=9_010).contains(&soon), "{soon}");
+    let soon = look(client.create(&reader("page")).await);
+    assert!((1_000..=2_010).contains(&soon), "{soon}: the nearest set is the two ahead");
+}
+
+#[tokio::test]
+async fn a_waiter_who_only_tries_leaves_nothing_behind() {
+    let server = Server::start();
+    let client = server.client();
+    client.hold(&mutex("job")).await;
+    let before = server.dump();
+    let standing = client.enter(&mutex("job"), Step::Create, WaitMode::Try).await.unwrap();
+    assert!(matches!(standing, Standing::Busy));
+    assert_eq!(server.dump(), before);
+}

@@ -1,0 +1,207 @@
+//! What an operator sees and does, and what is found wrong with a server.
+
+mod common;
+
+use common::*;
+use futures_util::StreamExt;
+use lock_core::{Backend, BackendErrorKind, Claim, Departure, Keeper, Operator, Renewal};
+use lock_redis::{ConnectError, Redis, RedisConfig};
+
+#[tokio::test]
+async fn a_queue_shows_holders_first_and_leaves_out_the_dead() {
+    let server = Server::start();
+    let client = server.client();
+    let (first, second) = (reader("page").with_label(Some("one".into())), reader("page"));
+    client.hold(&first).await;
+    client.hold(&living(reader("page"), 100)).await;
+    client.hold(&second).await;
+    let (dead, last) = (living(writer("page"), 100), writer("page").with_label(Some("last: ü".into())));
+    client.queue_up(&dead).await;
+    let token = client.queue_up(&last).await;
+    outlive(100).await;
+
+    let rows = client.redis.queue(&name("page")).await.unwrap();
+    let seen: Vec<_> = rows.iter().map(|row| (row.entry.unwrap(), row.admitted)).collect();
+    let readers = [first.id, second.id];
+    assert!(seen[..2].iter().all(|(id, admitted)| readers.contains(id) && *admitted), "{seen:?}");
+    assert_eq!(seen[2..], [(last.id, false)]);
+    assert_eq!(rows[2].claim, Claim::writer());
+    assert_eq!(rows[2].token, Some(token));
+    assert_eq!(rows[2].label.as_deref(), Some("last: ü"));
+    let left = rows[2].lease_left.unwrap();
+    assert!(left <= ms(30_000) && left > ms(29_000), "{left:?}");
+}
+
+#[tokio::test]
+async fn a_queue_shows_a_foreign_holder_as_one_without_an_entry() {
+    let server = Server::start();
+    let client = server.client();
+    server.command::<()>("SET job theirs");
+    client.queue_up(&mutex("job")).await;
+    let rows = client.redis.queue(&name("job")).await.unwrap();
+    assert_eq!((rows[0].entry, rows[0].admitted, rows[0].lease_left), (None, true, None));
+    assert!(rows[1].entry.is_some() && !rows[1].admitted);
+}
+
+#[tokio::test]
+async fn a_long_queue_is_shown_whole_and_in_order() {
+    let server = Server::start();
+    let client = server.client();
+    let mut tokens = vec![client.hold(&mutex("job")).await];
+    for _ in 0..600 {
+        tokens.push(client.queue_up(&mutex("job")).await);
+    }
+    let rows = client.redis.queue(&name("job")).await.unwrap();
+    assert_eq!(rows.iter().filter_map(|row| row.token).collect::<Vec<_>>(), tokens);
+}
+
+#[tokio::test]
+async fn a_list_has_the_live_names_of_its_prefix_and_no_data_of_others() {
+    let server = Server::start();
+    for prefix in ["", "locks:", "l*ck"] {
+        server.command::<()>("FLUSHALL");
+        let client = server.client_with(&format!("?prefix={prefix}"));
+        for of in ["a*", "a*b", "ab", "b", "a{x}", "a{y"] {
+            client.hold(&mutex(of)).await;
+        }
+        client.hold(&reader("a*r")).await;
+        let left = mutex("a*gone");
+        client.hold(&left).await;
+        client.leave(&left).await;
+        client.hold(&living(mutex("a*dead"), 100)).await;
+        // Only waiters, behind somebody else's lock.
+        server.command::<()>(&format!("SET {prefix}a*w theirs"));
+        client.queue_up(&mutex("a*w")).await;
+        for data in ["SET a*1 theirs", "RPUSH a*2 theirs", "ZADD a*3 1 theirs", "HSET a*4 k v"] {
+            server.command::<()>(&data.replace("a*", &format!("{prefix}a*")));
+        }
+        outlive(100).await;
+        let list = async |start: &str| {
+            let names = client.redis.list(start).await.unwrap();
+            names.into_iter().map(String::from).collect::<Vec<_>>()
+        };
+        assert_eq!(list("a*").await, ["a*", "a*b", "a*r", "a*w"], "{prefix}");
+        assert_eq!(list("").await, ["a*", "a*b", "a*r", "a*w", "ab", "a{x}", "a{y", "b"], "{prefix}");
+        assert_eq!(list("c").await, [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn an_eviction_frees_the_lock_and_alarms_its_holder() {
+    for (mine, next) in [(mutex("job"), mutex("job")), (writer("page"), writer("page"))] {
+        let server = Server::start();
+        let (holders, operator) = (server.client(), server.client());
+        let mut alarms = holders.redis.alarms();
+        let token = holders.hold(&mine).await;
+        let next_token = holders.queue_up(&next).await;
+        let of = mine.name.clone();
+        assert_eq!(operator.redis.evict(&of, mine.id).await.unwrap(), Departure::Left);
+        assert_eq!(alarms.next().await, Some(mine.id));
+        assert_eq!(holders.renew(&mine, token).await, Renewal::Lost);
+        assert!(matches!(holders.renew(&next, next_token).await, Renewal::Renewed { .. }));
+        assert_eq!(operator.redis.evict(&of, mine.id).await.unwrap(), Departure::Absent);
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_can_be_evicted_too() {
+    let server = Server::start();
+    let client = server.client();
+    client.hold(&mutex("job")).await;
+    let waiter = mutex("job");
+    let token = client.queue_up(&waiter).await;
+    assert_eq!(client.redis.evict(&name("job"), waiter.id).await.unwrap(), Departure::Left);
+    assert!(matches!(client.again(&waiter, token).await, lock_core::Standing::Gone));
+    assert_eq!(client.redis.queue(&name("job")).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_is_diagnosed_by_its_facts_and_its_problems() {
+    let server = Server::start();
+    let client = server.client();
+    let problems = async || client.redis.diagnose().await.unwrap().problems;
+    let only = async |says: &str| {
+        let found = problems().await;
+        assert!(found.len() == 1 && found[0].contains(says), "{found:?}");
+    };
+    only("nothing is written to disk").await;
+    server.command::<()>("CONFIG SET appendonly yes");
+    server.command::<()>("CONFIG SET maxmemory 100mb");
+    assert_eq!(problems().await, [""; 0]);
+    server.command::<()>("CONFIG SET maxmemory-policy allkeys-lru");
+    only("noeviction").await;
+    server.command::<()>("CONFIG SET maxmemory-policy noeviction");
+    server.command::<()>("CONFIG SET maxmemory 1");
+    only("out of memory").await;
+    server.command::<()>("CONFIG SET maxmemory 0");
+    server.command::<()>("REPLICAOF 127.0.0.1 1");
+    only("connect to its master").await;
+
+    let facts = client.redis.diagnose().await.unwrap().facts;
+    let fact = |name| facts.iter().find(|(fact, _)| *fact == name).map(|(_, value)| value.as_str());
+    assert!(fact("version").unwrap().starts_with(|c: char| c.is_ascii_digit()));
+    assert_eq!(fact("persistence"), Some("aof, fsync everysec"));
+    assert_eq!(fact("role"), Some("slave"));
+    assert_eq!(fact("mode"), Some("standalone"));
+    assert!(fact("clock ahead by ms").unwrap().parse::<i64>().unwrap().abs() < 500);
+}
+
+#[tokio::test]
+async fn connecting_checks_that_a_server_of_the_right_sort_answers() {
+    let server = Server::start();
+    let keeper = Keeper::start().unwrap();
+    let connect = async |url: String| {
+        let config: RedisConfig = url.parse().unwrap();
+        Redis::connect(config, &keeper).await
+    };
+    connect(server.url()).await.unwrap();
+    server.command::<()>("CONFIG SET requirepass secret");
+    match connect(server.url()).await.unwrap_err() {
+        ConnectError::Store(error) => assert_eq!(*error.kind(), BackendErrorKind::Denied),
+        other => panic!("{other}"),
+    }
+    connect(server.url().replace("//", "//:secret@")).await.unwrap();
+    drop(server);
+    let gone = Server::start().url();
+    match connect(gone).await.unwrap_err() {
+        ConnectError::Store(error) => assert_eq!(*error.kind(), BackendErrorKind::Unreachable),
+        other => panic!("{other}"),
+    }
+    keeper.stop();
+}
+
+/// As docs/backends/redis.md has them: on a server of any supported version, every verb works and nothing more is needed.
+#[tokio::test]
+async fn the_documented_permissions_are_enough() {
+    let server = Server::start();
+    let manual = include_str!("../../docs/backends/redis.md");
+    let (_, rules) = manual.split_once("ACL SETUSER app ").unwrap();
+    let (rules, _) = rules.split_once("```").unwrap();
+    let rules: Vec<_> = ["ACL", "SETUSER", "app"].into_iter().chain(rules.split_whitespace()).collect();
+    server.bytes::<()>(&rules.iter().map(|rule| rule.as_bytes()).collect::<Vec<_>>());
+    let url = server.url().replace("//", "//app:secret@") + "?prefix=locks:";
+    let keeper = Keeper::start().unwrap();
+    let redis = Redis::connect(url.parse().unwrap(), &keeper).await.unwrap();
+    let client = Client { redis, keeper };
+    for (mine, next) in [(mutex("job"), mutex("job")), (reader("page"), writer("page"))] {
+        let mut alarms = client.redis.alarms();
+        let token = client.hold(&mine).await;
+        let mut heir = waiting(client.create(&next).await);
+        client.renew(&mine, token).await;
+        waiting(client.again(&next, heir.token).await);
+        assert_eq!(client.redis.queue(&mine.name).await.unwrap().len(), 2);
+        assert_eq!(client.redis.evict(&mine.name, mine.id).await.unwrap(), Departure::Left);
+        assert_eq!(alarms.next().await, Some(mine.id));
+        assert_eq!(heir.hints.next().await, Some(lock_core::Hint::Admitted { token: heir.token }));
+        client.redis.leave(&next, lock_core::Creates::InDoubt).await.unwrap();
+    }
+    assert_eq!(client.redis.list("").await.unwrap().len(), 0);
+    assert_eq!(client.redis.diagnose().await.unwrap().problems.len(), 1);
+    server.bytes::<()>(&[b"SET", b"locks:\xff1t{clock}", b"9000000000000000000"]);
+    client.hold(&mutex("clock")).await;
+    // Nor is more than that permitted.
+    let outside: redis::RedisResult<()> = redis::Client::open(server.url().replace("//", "//app:secret@"))
+        .and_then(|client| client.get_connection())
+        .and_then(|mut connection| redis::cmd("GET").arg("other").query(&mut connection));
+    assert_eq!(outside.unwrap_err().code(), Some("NOPERM"));
+}

@@ -1,0 +1,293 @@
+//! What is stored where: lives of shared keys, other clients' data, and keys that never meet.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::*;
+use lock_core::{
+    Backend, BackendErrorKind, Creates, Departure, Entry, Holder, Operator, Renewal, Standing, Step, WaitMode,
+};
+
+/// PR19: a reader with 300 ms once took a live writer's set away.
+#[tokio::test]
+async fn a_short_holder_does_not_take_a_long_one_away() {
+    let server = Server::start();
+    let client = server.client();
+    let long = semaphore("pool", 1, 2);
+    let token = client.hold(&long).await;
+    let short = living(semaphore("pool", 1, 2), 100);
+    let short_token = client.hold(&short).await;
+    client.renew(&short, short_token).await;
+    for key in [b"pool".to_vec(), companion("e", "pool")] {
+        assert!(server.bytes::<i64>(&[b"PTTL", &key]) > 30_000, "{key:?}");
+    }
+    outlive(1_300).await;
+    assert!(matches!(client.renew(&long, token).await, Renewal::Renewed { .. }));
+}
+
+/// PR19, for the queue and its entries.
+#[tokio::test]
+async fn a_short_waiter_does_not_take_a_long_one_away() {
+    let server = Server::start();
+    let client = server.client();
+    client.hold(&mutex("job")).await;
+    client.queue_up(&mutex("job")).await;
+    let short = living(mutex("job"), 100);
+    let token = client.queue_up(&short).await;
+    waiting(client.again(&short, token).await);
+    for key in [companion("q", "job"), companion("e", "job")] {
+        assert!(server.bytes::<i64>(&[b"PTTL", &key]) > 30_000, "{key:?}");
+    }
+}
+
+#[tokio::test]
+async fn everything_that_is_stored_ends_by_itself() {
+    let server = Server::start();
+    let client = server.client();
+    client.hold(&mutex("job")).await;
+    client.queue_up(&mutex("job")).await;
+    client.hold(&reader("page")).await;
+    client.queue_up(&writer("page")).await;
+    client.redis.leave(&mutex("job"), Creates::InDoubt).await.unwrap();
+    for key in server.keys() {
+        let ends: i64 = server.bytes(&[b"PTTL", &key]);
+        assert!(ends > 0, "{} never ends", String::from_utf8_lossy(&key));
+    }
+}
+
+/// PR21.
+#[tokio::test]
+async fn scores_of_a_queue_are_small_numbers_however_large_the_tokens() {
+    let server = Server::start();
+    let client = server.client();
+    server.bytes::<()>(&[b"SET", &companion("t", "job"), b"9007199254740993"]);
+    client.hold(&mutex("job")).await;
+    for _ in 0..3 {
+        client.queue_up(&mutex("job")).await;
+    }
+    let queue: Vec<(String, u64)> =
+        server.bytes(&[b"ZRANGE", &companion("q", "job"), b"0", b"-1", b"WITHSCORES"]);
+    assert_eq!(queue.into_iter().map(|(_, score)| score).collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+/// PR24.
+#[tokio::test]
+async fn a_foreign_holder_is_waited_for_and_never_touched() {
+    let server = Server::start();
+    let client = server.client();
+    for value in ["their-token", "12:34", "1:0123456789abcdef0123456789abcdefx", "{}"] {
+        server.command::<()>(&format!("SET job {value}"));
+        let mine = mutex("job");
+        let tried = client.enter(&mine, Step::Create, WaitMode::Try).await.unwrap();
+        assert!(matches!(tried, Standing::Busy));
+        let place = waiting(client.create(&mine).await);
+        assert_eq!(place.holder, Some(Holder::Foreign { expires: false }));
+        assert_eq!(place.ahead, 1);
+        client.renew(&mine, place.token).await;
+        client.redis.evict(&name("job"), mutex("job").id).await.unwrap();
+        client.leave(&mutex("job")).await;
+        waiting(client.again(&mine, place.token).await);
+        assert_eq!(server.command::<String>("GET job"), value);
+        assert_eq!(server.command::<i64>("PTTL job"), -1);
+
+        server.command::<()>("DEL job");
+        assert_eq!(admitted(client.again(&mine, place.token).await), place.token);
+        assert_eq!(client.leave(&mine).await, Departure::Left);
+    }
+}
+
+/// PR24: their departure comes without a word.
+#[tokio::test]
+async fn the_next_after_a_foreign_holder_asks_again_soon_and_less_often_the_longer_it_waits() {
+    let server = Server::start();
+    let client = server.client();
+    let ask = async |entry: &Entry, step| {
+        let place = waiting(client.enter(entry, step, WaitMode::Queue).await.unwrap());
+        (place.token, place.look_again.since(client.keeper.now()).as_millis())
+    };
+    server.command::<()>("SET job theirs PX 10000");
+    let (mine, second) = (mutex("job"), mutex("job"));
+    let (token, soon) = ask(&mine, Step::Create).await;
+    assert!((40..=51).contains(&soon), "{soon}");
+    let (_, behind) = ask(&second, Step::Create).await;
+    assert!(behind > 5_000, "{behind}: only the head asks");
+    tokio::time::sleep(ms(600)).await;
+    let (_, later) = ask(&mine, Step::Again(token)).await;
+    assert!((140..=501).contains(&later), "{later}");
+    server.command::<()>("PEXPIRE job 30");
+    let (_, at_its_end) = ask(&mine, Step::Again(token)).await;
+    assert!(at_its_end <= 31, "{at_its_end}");
+    assert_eq!(waiting(client.again(&mine, token).await).holder, Some(Holder::Foreign { expires: true }));
+}
+
+/// PR24, the other way round.
+#[tokio::test]
+async fn a_foreign_client_is_kept_out_while_we_hold_and_only_then() {
+    let server = Server::start();
+    let client = server.client();
+    let mine = mutex("job");
+    client.hold(&mine).await;
+    assert!(!server.command::<bool>("SETNX job theirs"));
+    client.leave(&mine).await;
+    assert!(server.command::<bool>("SETNX job theirs"));
+}
+
+#[tokio::test]
+async fn data_of_another_type_is_a_typed_error_and_stays_as_it_is() {
+    let server = Server::start();
+    let client = server.client();
+    for put in ["RPUSH job data", "SADD job data", "HSET job k data", "ZADD job 1 data", "XADD job * k data"]
+    {
+        server.command::<()>(put);
+        let before = server.dump();
+        for mine in [mutex("job"), semaphore("job", 1, 2), writer("job")] {
+            assert_eq!(client.refused(&mine).await, BackendErrorKind::ForeignData, "{put}");
+            assert_eq!(client.leave(&mine).await, Departure::Absent);
+            let token = lock_core::FencingToken::new(1);
+            assert_eq!(client.renew(&mine, token).await, Renewal::Lost);
+        }
+        let queue = client.redis.queue(&name("job")).await;
+        assert_eq!(*queue.unwrap_err().kind(), BackendErrorKind::ForeignData);
+        assert_eq!(server.dump(), before);
+        server.command::<()>("DEL job");
+    }
+    server.command::<()>("SET job theirs");
+    for mine in [semaphore("job", 1, 2), reader("job")] {
+        assert_eq!(client.refused(&mine).await, BackendErrorKind::ForeignData);
+    }
+    assert_eq!(server.command::<String>("GET job"), "theirs");
+}
+
+#[tokio::test]
+async fn a_companion_of_another_type_is_a_typed_error_and_not_overwritten() {
+    let server = Server::start();
+    let client = server.client();
+    for letter in ["q", "e", "t"] {
+        server.command::<()>("FLUSHALL");
+        client.hold(&mutex("job")).await;
+        let key = companion(letter, "job");
+        server.bytes::<()>(&[b"DEL", &key]);
+        server.bytes::<()>(&[b"RPUSH", &key, b"data"]);
+        assert_eq!(client.refused(&mutex("job")).await, BackendErrorKind::ForeignData, "{letter}");
+        assert_eq!(server.bytes::<u64>(&[b"LLEN", &key]), 1);
+    }
+}
+
+/// The names that could meet if names were taken apart anywhere, each in use with all its keys.
+const NASTY: [&str; 24] = [
+    "a",
+    "a/b",
+    "a/",
+    "/",
+    "a:b",
+    "{",
+    "}",
+    "{}",
+    "}{",
+    "{}{a}",
+    "a}b",
+    "{a}b",
+    "{a",
+    "{{a}}",
+    "a{b}c",
+    "a{}b{c}",
+    "1q{a}",
+    "\u{ff}1q{a}",
+    "\u{ff}1e{a}",
+    "*",
+    "?",
+    "[ab]",
+    "\0",
+    "a b",
+];
+
+/// Uses a mutex so that each of its keys is there.
+async fn use_all_keys(client: &Client, of: &str) {
+    client.hold(&mutex(of)).await;
+    client.queue_up(&mutex(of)).await;
+    client.redis.leave(&mutex(of), Creates::InDoubt).await.unwrap();
+}
+
+#[tokio::test]
+async fn keys_of_different_locks_never_meet() {
+    let server = Server::start();
+    let client = server.client();
+    for (used, of) in NASTY.iter().enumerate() {
+        assert_eq!(server.keys().len(), 5 * used, "{of:?}");
+        use_all_keys(&client, of).await;
+    }
+    let mut listed: Vec<_> = NASTY.into();
+    listed.sort_unstable();
+    let names = client.redis.list("").await.unwrap();
+    assert_eq!(names.iter().map(lock_core::LockName::as_str).collect::<Vec<_>>(), listed);
+}
+
+/// PR24: the slots that a cluster itself computes.
+#[tokio::test]
+async fn all_keys_of_a_lock_have_one_slot_of_a_cluster() {
+    let server = Server::start();
+    let directory = std::env::temp_dir().join(format!("distlock-cluster-{:032x}", random()));
+    std::fs::create_dir(&directory).unwrap();
+    let cluster = Server::with(&["--cluster-enabled", "yes", "--dir", directory.to_str().unwrap()]);
+    for prefix in ["", "locks:", "{app}:", "a}"] {
+        let client =
+            server.client_with(&format!("?prefix={}", prefix.replace('{', "%7B").replace('}', "%7D")));
+        for of in NASTY {
+            server.command::<()>("FLUSHALL");
+            use_all_keys(&client, of).await;
+            let keys = server.keys();
+            assert_eq!(keys.len(), 5);
+            let slots: BTreeSet<u16> =
+                keys.iter().map(|key| cluster.bytes(&[b"CLUSTER", b"KEYSLOT", key])).collect();
+            assert_eq!(slots.len(), 1, "{prefix:?} {of:?}");
+        }
+    }
+    drop(cluster);
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+#[tokio::test]
+async fn a_name_of_four_kib_has_keys_of_its_own() {
+    let server = Server::start();
+    let client = server.client();
+    let (one, other) = ("x".repeat(4096), format!("{}y", "x".repeat(4095)));
+    use_all_keys(&client, &one).await;
+    use_all_keys(&client, &other).await;
+    assert_eq!(server.keys().len(), 10);
+}
+
+#[tokio::test]
+async fn clients_of_different_prefixes_do_not_meet() {
+    let server = Server::start();
+    let (one, other) = (server.client_with("?prefix=one:"), server.client_with("?prefix=other:"));
+    one.hold(&mutex("job")).await;
+    other.hold(&mutex("job")).await;
+    assert_eq!(one.redis.queue(&name("job")).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_value_of_a_mutex_is_token_entry_and_label() {
+    let server = Server::start();
+    let client = server.client();
+    for label in [None, Some(""), Some("web-1"), Some("a:b\n\0ü")] {
+        let mine = mutex("job").with_label(label.map(str::to_owned));
+        let token = client.hold(&mine).await;
+        let suffix = label.map(|label| format!(":{label}")).unwrap_or_default();
+        assert_eq!(server.command::<String>("GET job"), format!("{token}:{}{suffix}", mine.id));
+        let place = waiting(client.create(&mutex("job")).await);
+        assert_eq!(place.holder, Some(Holder::Ours { label: label.map(str::to_owned) }));
+        let rows = client.redis.queue(&name("job")).await.unwrap();
+        assert_eq!(rows[0].label.as_deref(), label);
+        server.command::<()>("FLUSHALL");
+    }
+}
+
+fn random() -> u128 {
+    mutex("random")
+        .id
+        .to_string()
+        .chars()
+        .filter_map(|c| c.to_digit(16))
+        .fold(0, |n, d| n << 4 | u128::from(d))
+}

@@ -67,6 +67,7 @@ struct Plan {
     next: VecDeque<Option<Fault>>,
     always: Option<Fault>,
     calls: usize,
+    answers: usize,
 }
 
 impl Faulty {
@@ -105,6 +106,12 @@ impl Faulty {
         self.plan(verb, |plan| plan.calls)
     }
 
+    /// How often the answer to a verb, or its error, was given to the client.
+    #[must_use]
+    pub fn answers(&self, verb: Verb) -> usize {
+        self.plan(verb, |plan| plan.answers)
+    }
+
     fn take(&self, verb: Verb) -> Option<Fault> {
         self.plan(verb, |plan| {
             plan.calls += 1;
@@ -115,6 +122,17 @@ impl Faulty {
     fn plan<T>(&self, verb: Verb, change: impl FnOnce(&mut Plan) -> T) -> T {
         let mut script: MutexGuard<'_, Script> = self.script.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut script.plans[verb as usize])
+    }
+
+    /// Carries out a request, and counts its answer.
+    async fn ask<T: Send + 'static>(
+        &self,
+        verb: Verb,
+        request: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, BackendError> {
+        let answer = self.carry_out(verb, request).await;
+        self.plan(verb, |plan| plan.answers += 1);
+        answer
     }
 
     /// Carries out a request as the fault says. `request` is the verb of the store behind.
@@ -176,12 +194,12 @@ async fn pause(time: Duration) {
 impl Backend for Faulty {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
         let (inner, entry) = (Arc::clone(&self.inner), entry.clone());
-        self.carry_out(Verb::Enter, async move { inner.enter(&entry, step, wait).await }).await?
+        self.ask(Verb::Enter, async move { inner.enter(&entry, step, wait).await }).await?
     }
 
     async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
         let (inner, sent) = (Arc::clone(&self.inner), leases.to_vec());
-        let answer = self.carry_out(Verb::Renew, async move { inner.renew(&sent).await }).await;
+        let answer = self.ask(Verb::Renew, async move { inner.renew(&sent).await }).await;
         answer.unwrap_or_else(|error| {
             let copy = || {
                 let copy = BackendError::new("faulty", error.kind().clone(), error.to_string());
@@ -193,7 +211,7 @@ impl Backend for Faulty {
 
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
         let (inner, entry) = (Arc::clone(&self.inner), entry.clone());
-        self.carry_out(Verb::Leave, async move { inner.leave(&entry, creates).await }).await?
+        self.ask(Verb::Leave, async move { inner.leave(&entry, creates).await }).await?
     }
 
     fn alarms(&self) -> Alarms {

@@ -14,9 +14,9 @@ pub(super) fn long() -> AcquireOptions {
     AcquireOptions::new().ttl(LONG)
 }
 
-/// Options with a ttl that a case can wait for.
+/// Options with a ttl that a case can wait for, and that a busy machine renews in time.
 pub(super) fn brief() -> AcquireOptions {
-    AcquireOptions::new().ttl(Duration::from_millis(600))
+    AcquireOptions::new().ttl(Duration::from_millis(1200))
 }
 
 /// A mutex with a ttl of [`LONG`].

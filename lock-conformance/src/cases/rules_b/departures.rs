@@ -36,11 +36,12 @@ pub(in crate::cases) async fn a_cancelled_writer_frees_the_readers_behind_it(wor
     let behind = [waiting(3, reader(&waiters, &name)).await, waiting(4, reader(&waiters, &name)).await];
     let last = waiting(5, writer(&waiters, &name)).await;
     write.abort();
+    let mut guards = vec![reading];
     for reader in behind {
-        assert!(soon("a reader behind a writer that went away", reader).await.unwrap().is_held());
+        guards.push(soon("a reader behind a writer that went away", reader).await.unwrap());
     }
-    assert!(reading.is_held());
-    drop(reading);
+    assert!(guards.iter().all(Guard::is_held));
+    drop(guards);
     soon("the writer behind them all", last).await.unwrap().release().await.unwrap();
 }
 

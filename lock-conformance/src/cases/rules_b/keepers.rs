@@ -6,10 +6,10 @@ use lock_core::{
     AcquireOptions, DistributedLock, Guard, HoldState, Locks, LostReason, Memory, SystemEntropy,
 };
 
-use super::odd_store::{Habit, odd};
+use super::odd_store::{Habit, odd, odd_and_counted};
 use crate::{
     Client, Fault, Gate, SLACK, Verb, World,
-    audit::{soon, within},
+    audit::{eventually, soon, within},
     cases::steps::{brief, faulty, freed, mutex, queue_of, take, take_free},
 };
 
@@ -56,7 +56,8 @@ pub(in crate::cases) async fn a_lost_lock_is_left_although_its_session_lives(wor
 
 /// The future of a waiter is alive, but nobody polls it: it would stand in the way of those behind it.
 pub(in crate::cases) async fn a_place_that_nobody_polls_ends_although_its_session_lives(world: World) {
-    let (client, other) = (odd(&world, Habit::SharedSession).await, world.client().await);
+    let (client, counted) = odd_and_counted(&world, Habit::SharedSession).await;
+    let other = world.client().await;
     let name = world.name("unpolled");
     let seen = mutex(&other, &name);
     let held = take_free(&seen).await;
@@ -64,7 +65,8 @@ pub(in crate::cases) async fn a_place_that_nobody_polls_ends_although_its_sessio
     let mut waiting = lock.acquire();
     tokio::select! {
         granted = &mut waiting => panic!("the lock is held, and was granted: {granted:?}"),
-        _ = queue_of(2, &seen) => {}
+        // From here on it has a place, and knows it.
+        () = eventually("a place", SLACK, || async { counted.answers(Verb::Enter) > 0 }) => {}
     }
     queue_of(1, &seen).await;
     held.release().await.unwrap();
@@ -78,8 +80,8 @@ pub(in crate::cases) async fn a_place_that_nobody_polls_ends_although_its_sessio
 /// others on the same keeper are renewed in time.
 pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(world: World) {
     // A try may take a sixth of the ttl: with this one, longer than the leases live that must not wait for it.
-    let slow = AcquireOptions::new().ttl(Duration::from_secs(9));
-    let swift = AcquireOptions::new().ttl(Duration::from_millis(900));
+    let slow = AcquireOptions::new().ttl(Duration::from_secs(6));
+    let swift = AcquireOptions::new().ttl(Duration::from_millis(800));
     let client = odd(&world, Habit::Stuck(slow.ttl)).await;
     let (slow_store, silent) = faulty(&world).await;
     silent.always(Verb::Renew, Fault::HoldReply(Gate::new()));
@@ -98,8 +100,8 @@ pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(world:
         take(client.locks.clone(), "swift class", &swift).await,
         take(beside(&slow_store.keeper), "swift store", &swift).await,
     ];
-    // The first renewals of the slow ones are due after 3 s, and take 1.5 s each.
-    assert_stay_held(&swift, Duration::from_secs(5)).await;
+    // The first renewals of the slow ones are due after 2 s, and take 1 s each.
+    assert_stay_held(&swift, Duration::from_millis(3_500)).await;
 
     let paused = world.client().await;
     let theirs = take(paused.locks.clone(), "paused", &brief()).await;

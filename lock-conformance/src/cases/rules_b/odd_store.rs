@@ -8,7 +8,7 @@ use lock_core::{
     LockName, Operator, QueueRow, Renewal, Standing, Step, SystemClock, WaitMode, valid_until,
 };
 
-use crate::{Client, World, cases::steps::LONG};
+use crate::{Client, Faulty, World, cases::steps::LONG};
 
 /// What is odd about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,17 @@ pub(super) struct OddStore {
 /// A client of the store as seen through its habit.
 pub(super) async fn odd(world: &World, habit: Habit) -> Client {
     world.client_through(|inner| Arc::new(OddStore { inner, habit })).await
+}
+
+/// The same, with a count of what it was asked and what it answered.
+pub(super) async fn odd_and_counted(world: &World, habit: Habit) -> (Client, Faulty) {
+    let mut counted = None;
+    let client = world.client_through(|inner| {
+        let odd = Arc::new(OddStore { inner, habit });
+        Arc::new(counted.insert(Faulty::new(odd)).clone())
+    });
+    let client = client.await;
+    (client, counted.expect("every client has a backend"))
 }
 
 impl OddStore {

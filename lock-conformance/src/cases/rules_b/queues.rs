@@ -75,7 +75,7 @@ pub(in crate::cases) async fn a_waiter_keeps_its_place_beside_a_holder_with_a_lo
     let places = queue_of(3, &seen).await;
     let lease = places[1].lease_left.expect("a lease of ours ends");
 
-    tokio::time::sleep(lease * 2).await;
+    tokio::time::sleep(lease * 3 / 2).await;
     let after = queue(&seen).await;
     let ids =
         |rows: &[lock_core::QueueRow]| rows.iter().map(|row| (row.entry, row.token)).collect::<Vec<_>>();

@@ -22,12 +22,12 @@ impl World {
         Self { harness, case, mode }
     }
 
-    /// The options that clients have if the case says nothing else: a ttl of 1 s, so that what a crash leaves behind is
-    /// gone soon, and a `wait` that ends in an error before the case as a whole is given up. Without polling the ttl is
-    /// so long that no look to keep a place alive falls into the case.
+    /// The options that clients have if the case says nothing else: a ttl of 10 s, so that no busy machine costs a lease
+    /// that the case relies on, and a `wait` that ends in an error before the case as a whole is given up. Without
+    /// polling the ttl is so long that no look to keep a place alive falls into the case.
     #[must_use]
     pub fn options(&self) -> AcquireOptions {
-        let ttl = if self.mode == Mode::WithoutPolling { 120 } else { 1 };
+        let ttl = if self.mode == Mode::WithoutPolling { 120 } else { 10 };
         AcquireOptions::new().ttl(Duration::from_secs(ttl)).wait(Duration::from_secs(30))
     }
 

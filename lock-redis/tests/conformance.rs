@@ -11,6 +11,9 @@ use lock_redis::{Redis, RedisConfig};
 
 lock_conformance::suite!(RedisHarness);
 
+/// The label of the cases that restart a server with its data.
+const RESTART: &str = "L06";
+
 /// A server for one case, or a prefix on the one that a URL names.
 #[derive(Debug)]
 struct RedisHarness {
@@ -33,8 +36,8 @@ impl Harness for RedisHarness {
         &[Declared { id: "L06", reason: NOT_OURS }, Declared { id: "F05", reason: NOT_OURS }]
     }
 
-    async fn start(_case: &'static Case) -> Self {
-        let (url, server) = server::for_one_case().await;
+    async fn start(case: &'static Case) -> Self {
+        let (url, server) = server::for_one_case(case.ids.contains(&RESTART)).await;
         Self { url, server: Some(server) }
     }
 

@@ -24,13 +24,13 @@ pub fn url() -> Option<String> {
     env::var(URL_VARIABLE).ok().filter(|url| !url.is_empty())
 }
 
-/// A server for one case, and the URL that clients reach it by.
+/// A server for one case, which keeps its data when it is killed or not, and the URL that clients reach it by.
 ///
 /// # Panics
 /// If there is none: a case must not pass without its server.
-pub async fn for_one_case() -> (String, Box<dyn ServerControl>) {
+pub async fn for_one_case(keeps_data: bool) -> (String, Box<dyn ServerControl>) {
     let Some(base) = url() else {
-        let server = OwnServer::start().await;
+        let server = OwnServer::start(keeps_data).await;
         let url = format!("redis://127.0.0.1:{}/0", server.port());
         let admin = Admin::new(&url, PREFIX, CLIENT_NAME);
         return (with_parameters(&url, PREFIX, CLIENT_NAME), Box::new(server.with_admin(admin)));

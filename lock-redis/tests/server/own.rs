@@ -21,18 +21,19 @@ use super::{
 pub struct OwnServer {
     port: u16,
     directory: PathBuf,
+    keeps_data: bool,
     process: Mutex<Option<Process>>,
     admin: Admin,
 }
 
 impl OwnServer {
     /// Starts a server, and returns when it answers.
-    pub async fn start() -> Self {
+    pub async fn start(keeps_data: bool) -> Self {
         let port = free_port();
         let directory = std::env::temp_dir().join(format!("distlock-redis-{port}-{}", super::unique()));
         fs::create_dir(&directory).expect("a directory for the server can be made");
         let admin = Admin::new(&format!("redis://127.0.0.1:{port}/0"), "", "");
-        let server = Self { port, directory, process: Mutex::default(), admin };
+        let server = Self { port, directory, keeps_data, process: Mutex::default(), admin };
         server.launch().await;
         server
     }
@@ -49,7 +50,7 @@ impl OwnServer {
     }
 
     async fn launch(&self) {
-        let process = Process::start(self.port, &self.directory);
+        let process = Process::start(self.port, &self.directory, self.keeps_data);
         let pid = process.pid();
         *self.process() = Some(process);
         let end = Instant::now() + Duration::from_secs(20);
@@ -100,6 +101,9 @@ impl ServerControl for OwnServer {
     }
 
     async fn start(&self, data: Data) -> Control {
+        if data == Data::Kept && !self.keeps_data {
+            return Err(Unsupported("it was not started so that it keeps its data"));
+        }
         if data == Data::Lost {
             fs::remove_dir_all(&self.directory).expect("the data of our own server can be removed");
             fs::create_dir(&self.directory).expect("a directory for the server can be made");

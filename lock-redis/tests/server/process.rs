@@ -19,8 +19,9 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a server on a port of the loopback interface, with its data in a directory. It may not be listening yet.
-    pub(super) fn start(port: u16, directory: &Path) -> Self {
+    /// Starts a server on a port of the loopback interface, with its data in a directory, which it writes only if it
+    /// is to find it again: a disk that others keep busy would stop it. It may not be listening yet.
+    pub(super) fn start(port: u16, directory: &Path, keeps_data: bool) -> Self {
         assert!(
             is_installed(),
             "redis-server is not installed, and without a server no case can pass: run scripts/setup, or name a \
@@ -29,8 +30,9 @@ impl Process {
         );
         let mut watchdog = Command::new("sh")
             .args(["-c", WATCHDOG, "sh", "--port", &port.to_string(), "--bind", "127.0.0.1"])
-            // What was written is kept over a kill, as far as the operating system is concerned.
-            .args(["--save", "", "--appendonly", "yes", "--appendfsync", "no", "--dir"])
+            // What was written outlives a kill of the process, and the operating system is not killed.
+            .args(["--appendonly", if keeps_data { "yes" } else { "no" }, "--appendfsync", "no"])
+            .args(["--save", "", "--dir"])
             .arg(directory)
             .args(["--logfile", "server.log"])
             .stdin(Stdio::piped())

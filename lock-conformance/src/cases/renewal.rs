@@ -55,7 +55,7 @@ pub(super) const CASES: &[Case] = renewal_cases!(list);
 pub(super) async fn a_renewed_lock_is_held_ten_times_its_ttl(world: World) {
     let (holder, other) = (world.client().await, world.client().await);
     let name = world.name("job");
-    let guard = holder.mutex(&name).acquire_with(&holder.options().ttl(ms(400))).await.unwrap();
+    let guard = holder.mutex(&name).acquire_with(&holder.options().ttl(ms(1000))).await.unwrap();
     assert_refused_for(&other, &guard, guard.ttl() * 10).await;
     assert!(guard.lost().now_or_never().is_none());
     guard.release().await.unwrap();
@@ -91,7 +91,7 @@ pub(super) async fn a_renewal_that_fails_now_and_then_costs_nothing(world: World
         faults.pass(Verb::Renew);
     }
     let name = world.name("job");
-    let guard = holder.mutex(&name).acquire().await.unwrap();
+    let guard = holder.mutex(&name).acquire_with(&holder.options().ttl(ms(1200))).await.unwrap();
     while faults.calls(Verb::Renew) <= orders {
         assert_refused_for(&other, &guard, ms(50)).await;
     }
@@ -156,7 +156,7 @@ pub(super) async fn a_renewal_answered_after_the_deadline_revives_nothing(world:
 pub(super) async fn renewals_go_on_while_the_runtime_is_blocked(world: World) {
     let (holder, other) = (world.client().await, world.client().await);
     let name = world.name("job");
-    let (lock, options) = (holder.mutex(&name), holder.options().ttl(ms(600)));
+    let (lock, options) = (holder.mutex(&name), holder.options().ttl(ms(1000)));
     let (granted, grant) = tokio::sync::oneshot::channel();
     let blocked = on_a_thread(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

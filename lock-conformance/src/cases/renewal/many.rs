@@ -53,7 +53,8 @@ pub(crate) async fn a_lease_that_cannot_be_renewed_costs_no_other(world: World) 
     let client = altered(&world, Arc::clone(&store)).await;
     let mut guards = Vec::new();
     for i in 0..9 {
-        guards.push(client.mutex(&world.name(&format!("job {i}"))).acquire().await.unwrap());
+        let lock = client.mutex(&world.name(&format!("job {i}")));
+        guards.push(lock.acquire_with(&client.options().ttl(ms(1200))).await.unwrap());
     }
     let (refused, evicted) = (guards.swap_remove(4), guards.swap_remove(2));
     store.0.set(refused.entry_id()).unwrap();

@@ -104,7 +104,7 @@ pub(crate) async fn the_dead_are_out_although_nobody_has_removed_them(world: Wor
 async fn the_dead_are_out_when(world: &World, first: First, claim: Claim) {
     let (dying, next) = (world.client().await, world.client().await);
     let name = world.name(&format!("{first:?} {}", claim.kind()));
-    let dead = dying.entry(&name, claim, ms(1000));
+    let dead = dying.entry(&name, claim, ms(1500));
     let (token, _) = admitted(&dying, &dead, Step::Create).await;
     let waits = next.entry(&name, claim, LONG);
     let (place, _) = waiting(&next, &waits, Step::Create).await;

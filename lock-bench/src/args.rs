@@ -1,0 +1,76 @@
+//! [`Args`]: what the user asks for.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::Result;
+
+/// Benchmarks distlock on a server that it starts itself, beside the floors of that server.
+#[derive(Debug, Parser)]
+#[command(version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Args {
+    /// The store to measure; a server is started for it
+    #[arg(long, value_enum, required = true)]
+    store: Option<StoreKind>,
+
+    /// Take at most 120 s: fewer rounds, and no rows that take long
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Only these rows, or groups of rows: `pair`, `handoff.10`, `handoff.10.p50`
+    #[arg(long, value_name = "ROW,…", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+
+    /// Write the rows to this file, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Fail when a bound is missed
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    #[command(subcommand)]
+    pub(crate) task: Option<Task>,
+}
+
+impl Args {
+    pub(crate) fn store(&self) -> Result<StoreKind> {
+        self.store.ok_or_else(|| "--store is missing".into())
+    }
+}
+
+/// A store that can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StoreKind {
+    /// The memory of this process: what the library costs without a server
+    Memory,
+    /// `redis-server`, on a free port of the loopback interface
+    Redis,
+}
+
+impl StoreKind {
+    /// As it is written on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Redis => "redis",
+        }
+    }
+}
+
+/// What the binary is started for by itself.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Task {
+    /// One of several processes: does what it is told on its standard input
+    #[command(hide = true)]
+    Worker(WorkerArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct WorkerArgs {
+    #[arg(long, value_enum)]
+    pub(crate) store: StoreKind,
+    #[arg(long)]
+    pub(crate) address: String,
+}

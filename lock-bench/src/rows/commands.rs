@@ -1,0 +1,155 @@
+//! `commands`: what is sent to the server, as the server counts it and as the client does.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use lock_core::{AcquireOptions, DistributedLock, Guard, Keeper, Locks, Mutex, SystemEntropy};
+use tokio::task::JoinSet;
+
+use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
+use crate::{
+    Result,
+    counted::{Counted, Verbs},
+    ring::TTL,
+    store,
+};
+
+pub(super) struct Commands;
+
+const WAITERS: [u64; 4] = [1, 10, 100, 1000];
+
+/// Locks that are taken and given back.
+const LOCKS: u64 = 200;
+
+#[async_trait]
+impl Measurement for Commands {
+    fn rows(&self) -> Vec<RowSpec> {
+        let row = |name: String| RowSpec::new(name, "commands").bound(Bound::ValueAtMost(1.0));
+        let mut rows = vec![row("commands.acquire".to_owned()), row("commands.release".to_owned())];
+        for waiters in WAITERS {
+            rows.extend([
+                row(format!("commands.handoff.{waiters}")),
+                row(format!("commands.join.{waiters}")),
+            ]);
+        }
+        rows
+    }
+
+    fn is_quick(&self) -> bool {
+        true
+    }
+
+    async fn run(&self, bench: &Bench) -> Result<Outcome> {
+        let counter = Counter::new(bench)?;
+        eprintln!("commands: {LOCKS} locks that nobody else wants");
+        // What a server has never seen is sent twice, once by its digest and once in full.
+        counter.hand_on(1).await?;
+        let mut figures = counter.uncontended().await?;
+        for waiters in WAITERS {
+            if bench.plan.wants(&format!("commands.handoff.{waiters}"))
+                || bench.plan.wants(&format!("commands.join.{waiters}"))
+            {
+                eprintln!("commands: {waiters} waiters");
+                let [before, queued, handed_on] = counter.hand_on(waiters).await?;
+                figures.extend([
+                    figure(format!("commands.handoff.{waiters}"), queued, handed_on, waiters)?,
+                    figure(format!("commands.join.{waiters}"), before, queued, waiters)?,
+                ]);
+            }
+        }
+        Ok(Outcome::Measured(figures))
+    }
+}
+
+/// Counts on both sides.
+struct Counter<'a> {
+    bench: &'a Bench,
+    counted: Counted,
+    locks: Locks,
+    options: AcquireOptions,
+}
+
+/// What was counted up to one moment.
+#[derive(Clone, Copy)]
+struct Mark {
+    client: Verbs,
+    server: Option<store::Commands>,
+}
+
+impl<'a> Counter<'a> {
+    fn new(bench: &'a Bench) -> Result<Self> {
+        let counted = Counted::new(bench.store.backend()?);
+        let locks = Locks::with(Arc::new(counted.clone()), Keeper::shared(), Arc::new(SystemEntropy));
+        Ok(Self { bench, counted, locks, options: AcquireOptions::new().ttl(TTL) })
+    }
+
+    async fn uncontended(&self) -> Result<Vec<Figure>> {
+        let mutexes: Vec<Mutex> =
+            (0..LOCKS).map(|i| self.locks.mutex(format!("bench:count:{i}"))).collect::<Result<_, _>>()?;
+        let before = self.mark().await?;
+        let mut guards = Vec::new();
+        for mutex in &mutexes {
+            guards.push(mutex.acquire_with(&self.options).await?);
+        }
+        let between = self.mark().await?;
+        for guard in guards {
+            guard.release().await?;
+        }
+        let after = self.mark().await?;
+        Ok(vec![
+            figure("commands.acquire".into(), before, between, LOCKS)?,
+            figure("commands.release".into(), between, after, LOCKS)?,
+        ])
+    }
+
+    /// One after the other stands in the queue; then the lock goes to each of them once. Nobody comes back, so that what
+    /// a hand-off costs and what a new waiter costs are counted apart: the marks stand before, between and behind.
+    async fn hand_on(&self, waiters: u64) -> Result<[Mark; 3]> {
+        let mutex = self.locks.mutex(format!("bench:count:queue:{waiters}"))?;
+        let holder = mutex.acquire_with(&self.options).await?;
+        let before = self.mark().await?;
+        let mut queue = JoinSet::new();
+        for place in 1..=waiters {
+            let (mutex, options, is_last) = (mutex.clone(), self.options.clone(), place == waiters);
+            queue.spawn(async move { wait_in_line(&mutex, &options, is_last).await });
+            let others = before.client.waiting + before.client.admitted;
+            self.counted.stand(others + place).await;
+        }
+        let queued = self.mark().await?;
+        holder.release().await?;
+        let mut last = None;
+        while let Some(guard) = queue.join_next().await {
+            last = guard??.or(last);
+        }
+        // Each release up to now was a hand-off; this one is not.
+        let handed_on = self.mark().await?;
+        last.ok_or("the last waiter did not get the lock")?.release().await?;
+        Ok([before, queued, handed_on])
+    }
+
+    async fn mark(&self) -> Result<Mark> {
+        Ok(Mark { client: self.counted.verbs(), server: self.bench.store.commands().await? })
+    }
+}
+
+/// The last one keeps what it gets.
+async fn wait_in_line(mutex: &Mutex, options: &AcquireOptions, is_last: bool) -> Result<Option<Guard>> {
+    let guard = mutex.acquire_with(options).await?;
+    if is_last {
+        return Ok(Some(guard));
+    }
+    guard.release().await?;
+    Ok(None)
+}
+
+/// What was sent between two moments, for each of so many.
+fn figure(row: String, before: Mark, after: Mark, each: u64) -> Result<Figure> {
+    let asked = after.client.since(before.client).requests();
+    let counted = before.server.zip(after.server).map(|(before, after)| after.since(before));
+    if let Some(counted) = counted.filter(|counted| counted.sent != asked) {
+        return Err(format!("{row}: the server counted {} commands, the client {asked}", counted.sent).into());
+    }
+    let mut figure = Figure::plain(row, asked as f64 / each as f64);
+    figure.inside = counted.map(|counted| counted.inside as f64 / each as f64);
+    Ok(figure)
+}

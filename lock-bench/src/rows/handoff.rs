@@ -1,0 +1,213 @@
+//! `handoff`: from the call of `release` to the moment when the next in the queue has its guard, against the time from
+//! the call of `PUBLISH` to the receipt; and hand-offs per second, against messages that are passed on at once.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+
+use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
+use crate::{
+    Result,
+    counted::Counted,
+    crew::Crew,
+    member::{Order, Reply},
+    nanos::Nanos,
+    ring::Grant,
+    samples::{Rounds, Samples},
+    store::Leg,
+};
+
+/// In this process, or in so many others, in which the places in the queue go round.
+pub(super) struct Handoff {
+    pub(super) processes: Option<usize>,
+}
+
+pub(super) const PROCESSES: usize = 4;
+
+const WAITERS: [usize; 4] = [1, 10, 100, 1000];
+
+/// For latencies, how long a lock or message is kept before it goes on: until everybody stands in the queue again.
+const HOLD: Duration = Duration::from_millis(3);
+
+impl Handoff {
+    fn group(&self, waiters: usize) -> String {
+        match self.processes {
+            None => format!("handoff.{waiters}"),
+            Some(_) => format!("handoff-processes.{waiters}"),
+        }
+    }
+
+    async fn measure(&self, bench: &Bench, waiters: usize) -> Result<Vec<Figure>> {
+        let group = self.group(waiters);
+        let mut crew = match self.processes {
+            None => Crew::here(Arc::clone(&bench.store), Counted::new(bench.store.backend()?)),
+            Some(processes) => Crew::there(&*bench.store, processes.min(waiters + 1))?,
+        };
+        gather(&mut crew, &group, waiters).await?;
+        // Whatever is done only once is done.
+        let length = bench.plan.round() / 5;
+        relay(&mut crew, HOLD, length).await?;
+        turn(&mut crew, HOLD, length).await?;
+
+        let (mut p50, mut p99, mut rate) = (Rounds::default(), Rounds::default(), Rounds::default());
+        let long = bench.plan.round();
+        for round in bench.rounds(&group) {
+            let floor_first = round.is_multiple_of(2);
+            let (floor, grants) = both(&mut crew, floor_first, HOLD, long).await?;
+            let latencies = handed_over(&grants)?;
+            if latencies.len() == 0 {
+                return Err("nothing was handed over".into());
+            }
+            let at = |percent| (floor.len() > 0).then(|| floor.percentile(percent));
+            p50.push(latencies.percentile(50.0), at(50.0));
+            p99.push(latencies.percentile(99.0), at(99.0));
+
+            let (floor, grants) = both(&mut crew, floor_first, Duration::ZERO, long / 2).await?;
+            let messages = floor.len() as f64 / (long / 2).as_secs_f64();
+            rate.push(per_second(&grants)?, (floor.len() > 0).then_some(messages));
+        }
+        crew.tell_all(|_| Order::Disband).await?;
+        Ok(vec![
+            Figure::over(format!("{group}.p50"), &p50),
+            Figure::over(format!("{group}.p99"), &p99),
+            Figure::over(format!("{group}.rate"), &rate),
+        ])
+    }
+}
+
+#[async_trait]
+impl Measurement for Handoff {
+    fn rows(&self) -> Vec<RowSpec> {
+        let rows = |waiters| {
+            let group = self.group(waiters);
+            [
+                RowSpec::new(format!("{group}.p50"), "us").bound(Bound::RatioAtMost(1.4)),
+                RowSpec::new(format!("{group}.p99"), "us"),
+                RowSpec::new(format!("{group}.rate"), "handoffs/s"),
+            ]
+        };
+        WAITERS.into_iter().flat_map(rows).collect()
+    }
+
+    fn is_quick(&self) -> bool {
+        true
+    }
+
+    async fn run(&self, bench: &Bench) -> Result<Outcome> {
+        if self.processes.is_some() && bench.store.address().is_none() {
+            return Ok(Outcome::NotPossible("other processes cannot reach this store"));
+        }
+        let mut figures = Vec::new();
+        for waiters in WAITERS {
+            if bench.plan.wants(&self.group(waiters)) {
+                figures.extend(self.measure(bench, waiters).await?);
+            }
+        }
+        Ok(Outcome::Measured(figures))
+    }
+}
+
+/// A holder and so many waiters, who stand in the queue in turn from one process and the next; and a chain for messages
+/// through the same processes.
+async fn gather(crew: &mut Crew, group: &str, waiters: usize) -> Result<()> {
+    let size = crew.len();
+    let channel = |i: usize| format!("bench:{group}:{}", i % size);
+    crew.tell_all(|i| Order::Listen { from: channel(i), to: channel(i + 1) }).await?;
+    crew.tell_all(|_| Order::Ring { name: format!("bench:{group}") }).await?;
+    for contender in 0..=waiters {
+        crew.tell(contender, Order::Join).await?;
+    }
+    Ok(())
+}
+
+/// The floor and ours, in turn one or the other first.
+async fn both(
+    crew: &mut Crew,
+    floor_first: bool,
+    hold: Duration,
+    length: Duration,
+) -> Result<(Samples, Vec<Grant>)> {
+    if floor_first {
+        let floor = relay(crew, hold, length).await?;
+        Ok((floor, turn(crew, hold, length).await?))
+    } else {
+        let ours = turn(crew, hold, length).await?;
+        Ok((relay(crew, hold, length).await?, ours))
+    }
+}
+
+async fn relay(crew: &mut Crew, hold: Duration, length: Duration) -> Result<Samples> {
+    let until = Nanos::now().plus(length);
+    let replies = crew.tell_all(|i| Order::Relay(Leg { first: i == 0, hold, until })).await?;
+    let latencies = replies.into_iter().map(|reply| match reply {
+        Reply::Latencies(latencies) => Ok(latencies),
+        other => Err(format!("a relay was answered by {other:?}").into()),
+    });
+    Ok(latencies.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+/// All grants of all processes, in the order of the queue.
+async fn turn(crew: &mut Crew, hold: Duration, length: Duration) -> Result<Vec<Grant>> {
+    let mut grants = Vec::new();
+    for reply in crew.tell_all(|_| Order::Turn { hold, length }).await? {
+        match reply {
+            Reply::Grants(some) => grants.extend(some),
+            other => return Err(format!("a turn was answered by {other:?}").into()),
+        }
+    }
+    grants.sort_by_key(|grant| grant.token);
+    Ok(grants)
+}
+
+/// The latencies of what was handed over. A grant that found the lock free is none: its holder came late.
+fn handed_over(grants: &[Grant]) -> Result<Samples> {
+    let mut samples = Samples::new();
+    for pair in grants.windows(2) {
+        let [before, after] = pair else { continue };
+        if after.granted < before.released {
+            return Err(format!("tokens {} and {} held at once", before.token, after.token).into());
+        }
+        if after.handed {
+            samples.record(after.granted.since(before.released));
+        }
+    }
+    Ok(samples)
+}
+
+fn per_second(grants: &[Grant]) -> Result<f64> {
+    handed_over(grants)?;
+    let (Some(first), Some(last)) = (grants.first(), grants.last()) else {
+        return Err("nothing was granted".into());
+    };
+    let handed = grants.iter().skip(1).filter(|grant| grant.handed).count();
+    Ok(handed as f64 / last.granted.since(first.released).as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant(token: u64, granted: u64, released: u64) -> Grant {
+        Grant { token, handed: true, granted: Nanos(granted), released: Nanos(released) }
+    }
+
+    #[test]
+    fn a_hand_off_lasts_from_the_release_to_the_next_grant() {
+        let samples = handed_over(&[grant(1, 0, 1_000), grant(2, 51_000, 60_000), grant(3, 110_000, 0)]);
+        let samples = samples.unwrap();
+        assert_eq!(samples.len(), 2);
+        assert!((samples.percentile(50.0) - 50.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn a_lock_that_was_found_free_is_no_hand_off() {
+        let found_free = Grant { handed: false, ..grant(2, 51_000, 60_000) };
+        assert_eq!(handed_over(&[grant(1, 0, 1_000), found_free]).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn two_holders_at_once_are_not_taken_for_a_quick_hand_off() {
+        let error = handed_over(&[grant(1, 0, 1_000), grant(2, 999, 2_000)]).unwrap_err();
+        assert_eq!(error.to_string(), "tokens 1 and 2 held at once");
+    }
+}

@@ -1,0 +1,100 @@
+//! `takeover`: from the last renewal of a holder that was killed (`kill -9`) to the moment when the next has its guard.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use lock_core::{AcquireOptions, DistributedLock, Keeper, Locks, SystemEntropy, margin};
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+
+use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
+use crate::{
+    Result,
+    counted::Counted,
+    crew::Worker,
+    member::{Order, Reply},
+    nanos::Nanos,
+    samples::Rounds,
+};
+
+pub(super) struct Takeover;
+
+const TTL: Duration = Duration::from_secs(2);
+
+const KILLS: u32 = 7;
+
+#[async_trait]
+impl Measurement for Takeover {
+    fn rows(&self) -> Vec<RowSpec> {
+        let bound = TTL + Duration::from_millis(150);
+        vec![
+            RowSpec::new("takeover.p50", "ms"),
+            RowSpec::new("takeover.max", "ms").bound(Bound::ValueAtMost(millis(bound))),
+        ]
+    }
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+
+    async fn run(&self, bench: &Bench) -> Result<Outcome> {
+        if bench.store.address().is_none() {
+            return Ok(Outcome::NotPossible("other processes cannot reach this store"));
+        }
+        let mut rounds = Rounds::default();
+        for kill in 0..KILLS {
+            eprintln!("takeover: kill {} of {KILLS}", kill + 1);
+            // Anywhere between two renewals, which are 667 ms apart.
+            let after_renewal = Duration::from_millis(50) + Duration::from_millis(80) * kill;
+            rounds.push(millis(take_over(bench, after_renewal).await?), None);
+        }
+        let (_, max) = rounds.spread();
+        Ok(Outcome::Measured(vec![
+            Figure::over("takeover.p50", &rounds),
+            Figure { spread: Some(rounds.spread()), ..Figure::plain("takeover.max", max) },
+        ]))
+    }
+}
+
+async fn take_over(bench: &Bench, after_renewal: Duration) -> Result<Duration> {
+    let name = "bench:takeover";
+    let mut holder = Worker::start(&*bench.store)?;
+    holder.tell(&Order::Hold { name: name.to_owned(), ttl: TTL }).await?;
+    proof(&mut holder).await?;
+
+    let counted = Counted::new(bench.store.backend()?);
+    let locks = Locks::with(Arc::new(counted.clone()), Keeper::shared(), Arc::new(SystemEntropy));
+    let mutex = locks.mutex(name)?;
+    let heir: JoinHandle<Result<Nanos>> = tokio::spawn(async move {
+        let guard = mutex.acquire_with(&AcquireOptions::new()).await?;
+        let taken = Nanos::now();
+        guard.release().await?;
+        Ok(taken)
+    });
+    counted.stand(1).await;
+
+    let deadline = proof(&mut holder).await?;
+    sleep(after_renewal).await;
+    holder.kill().await?;
+    let taken =
+        timeout(TTL * 5, heir).await.map_err(|_| "the lock of a dead holder was not taken over")???;
+    if taken < deadline {
+        return Err("a lock was taken over before its holder had to stop".into());
+    }
+    // The holder relies on a lease from the sending of its last renewal, but for the margin.
+    Ok(taken.since(deadline) + TTL.saturating_sub(margin(TTL)))
+}
+
+/// Until when the holder may rely on its lock, as it was proved anew.
+async fn proof(holder: &mut Worker) -> Result<Nanos> {
+    match holder.reply().await? {
+        Reply::Proved(deadline) => Ok(deadline),
+        other => Err(format!("the holder answered {other:?}").into()),
+    }
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}

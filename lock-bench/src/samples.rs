@@ -1,0 +1,129 @@
+//! [`Samples`], the latencies of one round, and [`Rounds`], one figure over all rounds.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+/// Latencies, to three digits.
+#[derive(Clone, Debug)]
+pub(crate) struct Samples(Histogram<u64>);
+
+const LONGEST: Duration = Duration::from_secs(600);
+
+impl Samples {
+    pub(crate) fn new() -> Self {
+        let longest = u64::try_from(LONGEST.as_nanos()).unwrap_or(u64::MAX);
+        Self(
+            Histogram::new_with_bounds(1, longest, 3)
+                .expect("these bounds are in order, with a digit to spare"),
+        )
+    }
+
+    pub(crate) fn record(&mut self, latency: Duration) {
+        self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.0.add(&other.0).expect("all have the same bounds");
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// In microseconds: so many percent are no longer than this.
+    pub(crate) fn percentile(&self, percent: f64) -> f64 {
+        self.0.value_at_percentile(percent) as f64 / 1000.0
+    }
+}
+
+impl FromIterator<Duration> for Samples {
+    fn from_iter<I: IntoIterator<Item = Duration>>(latencies: I) -> Self {
+        let mut samples = Self::new();
+        latencies.into_iter().for_each(|latency| samples.record(latency));
+        samples
+    }
+}
+
+/// One figure, measured in several rounds, each beside its floor.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rounds {
+    ours: Vec<f64>,
+    floors: Vec<f64>,
+}
+
+impl Rounds {
+    pub(crate) fn push(&mut self, ours: f64, floor: Option<f64>) {
+        self.ours.push(ours);
+        self.floors.extend(floor);
+    }
+
+    pub(crate) fn value(&self) -> f64 {
+        median(self.ours.clone())
+    }
+
+    pub(crate) fn floor(&self) -> Option<f64> {
+        (!self.floors.is_empty()).then(|| median(self.floors.clone()))
+    }
+
+    /// Within each round, so that what slows the machine down for a while slows both down. The median.
+    pub(crate) fn ratio(&self) -> Option<f64> {
+        let ratios = self.ratios();
+        (!ratios.is_empty()).then(|| median(ratios))
+    }
+
+    /// The least and the largest ratio of a round, or value where there is no floor.
+    pub(crate) fn spread(&self) -> (f64, f64) {
+        let ratios = self.ratios();
+        let of = if ratios.is_empty() { &self.ours } else { &ratios };
+        of.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), x| (least.min(*x), most.max(*x)))
+    }
+
+    fn ratios(&self) -> Vec<f64> {
+        self.ours.iter().zip(&self.floors).map(|(ours, floor)| ours / floor).collect()
+    }
+}
+
+/// Not a number if there is none.
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    let middle = of.len() / 2;
+    match of.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => of[middle],
+        _ => f64::midpoint(of[middle - 1], of[middle]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_the_median_of_those_within_the_rounds() {
+        let mut rounds = Rounds::default();
+        // The second round was disturbed, and so was its floor.
+        for (ours, floor) in [(11.0, 10.0), (120.0, 100.0), (12.0, 8.0)] {
+            rounds.push(ours, Some(floor));
+        }
+        assert_eq!(rounds.ratio(), Some(1.2));
+        assert_eq!((rounds.value(), rounds.floor()), (12.0, Some(10.0)));
+        assert_eq!(rounds.spread(), (1.1, 1.5));
+    }
+
+    #[test]
+    fn without_a_floor_there_is_no_ratio_and_the_spread_is_that_of_the_values() {
+        let mut rounds = Rounds::default();
+        rounds.push(3.0, None);
+        rounds.push(1.0, None);
+        assert_eq!((rounds.ratio(), rounds.floor(), rounds.value()), (None, None, 2.0));
+        assert_eq!(rounds.spread(), (1.0, 3.0));
+    }
+
+    #[test]
+    fn percentiles_are_in_microseconds() {
+        let samples: Samples = (1..=100).map(Duration::from_micros).collect();
+        assert!((samples.percentile(50.0) - 50.0).abs() < 0.1);
+        assert!((samples.percentile(99.0) - 99.0).abs() < 0.1);
+    }
+}

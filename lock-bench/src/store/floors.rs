@@ -1,0 +1,73 @@
+//! [`Floors`]: what the server does without us, over the same crate and with the same settings.
+
+use std::time::Instant;
+
+use redis::{Client, Cmd, Script, aio::MultiplexedConnection};
+
+use crate::{Result, samples::Samples, uncontended::Stop};
+
+/// A client without locks: one pipelined connection, as ours is. Cheap to clone; the clones share the connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Floors {
+    connection: MultiplexedConnection,
+}
+
+/// The release that everybody writes who takes a lock with `SET NX`.
+const COMPARE_AND_DELETE: &str =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
+
+/// As long as the id of one of our entries.
+const VALUE: &str = "0123456789abcdef0123456789abcdef";
+
+const TTL_MS: u32 = 30_000;
+
+impl Floors {
+    pub(crate) async fn connect(client: &Client) -> Result<Self> {
+        // As our own connections: no timer of the driver for each command.
+        let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+        let loaded: String =
+            redis::cmd("SCRIPT").arg("LOAD").arg(COMPARE_AND_DELETE).query_async(&mut connection).await?;
+        if loaded != Script::new(COMPARE_AND_DELETE).get_hash() {
+            return Err("the server has another digest of the script".into());
+        }
+        Ok(Self { connection })
+    }
+
+    /// `PING` after `PING`.
+    pub(crate) async fn pings(&mut self, stop: Stop) -> Result<Samples> {
+        let ping = redis::cmd("PING");
+        let mut samples = Samples::new();
+        while stop.goes_on(samples.len()) {
+            let started = Instant::now();
+            let () = ping.query_async(&mut self.connection).await?;
+            samples.record(started.elapsed());
+        }
+        Ok(samples)
+    }
+
+    /// `SET NX PX` and the script that compares and deletes, one pair after the other. The commands are made once: a
+    /// floor is what cannot be done faster.
+    pub(crate) async fn pairs(&mut self, key: &str, stop: Stop) -> Result<Samples> {
+        let mut take = redis::cmd("SET");
+        take.arg(key).arg(VALUE).arg("NX").arg("PX").arg(TTL_MS);
+        let script = Script::new(COMPARE_AND_DELETE);
+        let mut give_back = redis::cmd("EVALSHA");
+        give_back.arg(script.get_hash()).arg(1).arg(key).arg(VALUE);
+        let mut samples = Samples::new();
+        while stop.goes_on(samples.len()) {
+            let started = Instant::now();
+            let taken: Option<String> = take.query_async(&mut self.connection).await?;
+            let deleted: i64 = give_back.query_async(&mut self.connection).await?;
+            samples.record(started.elapsed());
+            if taken.is_none() || deleted != 1 {
+                return Err(format!("the raw pair on `{key}` was disturbed").into());
+            }
+        }
+        Ok(samples)
+    }
+
+    pub(super) async fn ask(&mut self, command: &Cmd) -> Result<String> {
+        Ok(command.query_async(&mut self.connection).await?)
+    }
+}

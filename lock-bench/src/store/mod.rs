@@ -1,0 +1,88 @@
+//! [`Store`]: a server to measure, with its floors.
+
+mod floors;
+mod memory;
+mod redis;
+mod server;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use lock_core::Backend;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::floors::Floors;
+use crate::{Result, args::StoreKind, nanos::Nanos};
+
+/// A store: the locks on it, and what its server does without them.
+#[async_trait]
+pub(crate) trait Store: fmt::Debug + Send + Sync {
+    fn kind(&self) -> StoreKind;
+
+    /// What is measured, and where: a line for people.
+    fn about(&self) -> String;
+
+    /// For other processes, or none if it cannot be reached from them.
+    fn address(&self) -> Option<String>;
+
+    /// A client of its own.
+    fn backend(&self) -> Result<Arc<dyn Backend>>;
+
+    /// A client without locks, or none if there is no server.
+    async fn floors(&self) -> Result<Option<Floors>>;
+
+    /// One link of a chain of messages, or none if the store has no messages.
+    async fn relay(&self, from: &str, to: &str) -> Result<Option<Box<dyn Relay>>>;
+
+    /// How many commands the server has run up to now, or none if there is no server that counts.
+    async fn commands(&self) -> Result<Option<Commands>>;
+}
+
+/// Listens on one channel, and passes on to another.
+#[async_trait]
+pub(crate) trait Relay: fmt::Debug + Send {
+    /// Takes part for one round, and gives the latencies from the call that publishes a message to its receipt.
+    async fn run(&mut self, leg: Leg) -> Result<Vec<Duration>>;
+}
+
+/// How one round of a relay goes.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Leg {
+    /// Whether to publish the first message.
+    pub(crate) first: bool,
+    /// How long to keep a message before it is passed on.
+    pub(crate) hold: Duration,
+    /// When to end the chain. Every link has the same.
+    pub(crate) until: Nanos,
+}
+
+/// What a server counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Commands {
+    /// What clients sent for locks.
+    pub(crate) sent: u64,
+    /// What was called inside of that, by scripts on the server.
+    pub(crate) inside: u64,
+}
+
+impl Commands {
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self { sent: self.sent - before.sent, inside: self.inside - before.inside }
+    }
+}
+
+/// Starts a server. It ends when the store is dropped.
+pub(crate) async fn start(kind: StoreKind) -> Result<Box<dyn Store>> {
+    Ok(match kind {
+        StoreKind::Memory => Box::new(memory::MemoryStore::default()),
+        StoreKind::Redis => Box::new(redis::RedisStore::start().await?),
+    })
+}
+
+/// A store whose server was started by another process.
+pub(crate) fn connect(kind: StoreKind, address: &str) -> Result<Box<dyn Store>> {
+    match kind {
+        StoreKind::Memory => Err("the memory of another process cannot be reached".into()),
+        StoreKind::Redis => Ok(Box::new(redis::RedisStore::at(address)?)),
+    }
+}

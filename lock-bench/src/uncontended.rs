@@ -1,0 +1,41 @@
+//! Pairs of acquire and release on locks that nobody else wants: ours, in the same loop as the floor's.
+
+use std::time::Instant;
+
+use lock_core::{AcquireOptions, DistributedLock, Mutex, Release};
+
+use crate::{Result, samples::Samples};
+
+/// When a loop ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stop {
+    /// After so many rounds.
+    After(u64),
+    /// When the time has come.
+    At(Instant),
+}
+
+impl Stop {
+    pub(crate) fn goes_on(self, done: u64) -> bool {
+        match self {
+            Self::After(rounds) => done < rounds,
+            Self::At(time) => Instant::now() < time,
+        }
+    }
+}
+
+/// Acquire and release, one pair after the other.
+pub(crate) async fn pairs(lock: &Mutex, stop: Stop) -> Result<Samples> {
+    let options = AcquireOptions::new();
+    let mut samples = Samples::new();
+    while stop.goes_on(samples.len()) {
+        let started = Instant::now();
+        let guard = lock.acquire_with(&options).await?;
+        let release = guard.release().await?;
+        samples.record(started.elapsed());
+        if release != Release::Released {
+            return Err(format!("the lock `{}` was lost", lock.name()).into());
+        }
+    }
+    Ok(samples)
+}

@@ -1,0 +1,104 @@
+//! What the command line promises. What is measured here are counts, which do not depend on the speed of the machine.
+
+use std::{
+    process::{Command, Output},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+fn bench(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lock-bench")).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs it with `--json`, and gives its rows.
+fn rows(arguments: &[&str]) -> Vec<Value> {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("rows.json");
+    let output = bench(&[arguments, &["--json", file.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let Value::Array(rows) = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap() else {
+        panic!("not an array");
+    };
+    rows
+}
+
+fn row<'a>(rows: &'a [Value], name: &str) -> &'a Value {
+    rows.iter().find(|row| row["row"] == name).unwrap_or_else(|| panic!("no row {name}"))
+}
+
+#[test]
+fn bad_usage_is_an_error_that_says_what_there_is() {
+    for (arguments, expected) in [
+        (&["--store", "etcd"][..], "[possible values: memory, redis]"),
+        (&["--quick"], "--store <STORE>"),
+        (
+            &["--store", "memory", "--only", "pear"],
+            "there is no row `pear`; there are ping.p50, ping.p99, pair.p50",
+        ),
+        (&["--store", "memory", "--only", ""], "there is no row ``"),
+        (&["--store", "memory", "--fast"], "unexpected argument '--fast'"),
+        (&["--store", "memory", "--json", "/nonexistent/rows.json"], "/nonexistent/rows.json: No such file"),
+    ] {
+        let output = bench(arguments);
+        let message = text(&output.stderr);
+        assert!(!output.status.success() && message.contains(expected), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn on_redis_an_acquire_a_release_a_hand_off_and_a_new_waiter_are_one_command_each() {
+    let rows = rows(&["--store", "redis", "--quick", "--check", "--only", "commands"]);
+    for name in ["acquire", "release", "handoff.1", "handoff.10", "handoff.100", "handoff.1000", "join.1000"]
+    {
+        let row = row(&rows, &format!("commands.{name}"));
+        assert_eq!((&row["value"], &row["ok"]), (&1.0.into(), &true.into()), "{row}");
+    }
+    let inside = |name: &str| row(&rows, &format!("commands.{name}.inside"))["value"].as_f64().unwrap();
+    assert!(inside("acquire") >= 1.0);
+    let growth = inside("handoff.1000") - inside("handoff.10");
+    assert!(growth.abs() < 1.0, "the script does {growth} more calls for a queue of 1000");
+}
+
+#[test]
+fn quick_leaves_out_what_takes_long_and_says_so() {
+    let started = Instant::now();
+    let rows = rows(&["--store", "redis", "--quick", "--only", "takeover,commands.handoff.1"]);
+    assert!(started.elapsed() < Duration::from_secs(60));
+    for name in ["takeover.p50", "takeover.max"] {
+        let row = row(&rows, name);
+        assert_eq!((&row["value"], &row["ok"]), (&Value::Null, &Value::Null), "{row}");
+    }
+    assert_eq!(row(&rows, "commands.handoff.1")["ok"], true);
+    assert!(rows.iter().all(|row| !row["row"].as_str().unwrap().starts_with("pair")), "{rows:?}");
+}
+
+#[test]
+fn every_row_has_the_same_seven_fields() {
+    for row in rows(&["--store", "redis", "--quick", "--only", "pair,handoff.1,handoff-processes.1,takeover"])
+    {
+        let row = row.as_object().unwrap();
+        let fields: Vec<&str> = row.keys().map(String::as_str).collect();
+        assert_eq!(fields, ["bound", "floor", "ok", "ratio", "row", "unit", "value"]);
+    }
+}
+
+#[test]
+fn a_check_without_anything_to_check_fails() {
+    let output = bench(&["--store", "memory", "--quick", "--check", "--only", "pair"]);
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("none of the rows that were run has a bound to check"));
+}
+
+#[test]
+fn in_memory_all_rows_are_run_that_need_no_other_process() {
+    let rows = rows(&["--store", "memory", "--quick", "--only", "pair,handoff.10,handoff-processes.10"]);
+    for name in ["pair.p50", "handoff.10.p50", "handoff.10.rate"] {
+        assert!(row(&rows, name)["value"].as_f64().unwrap() > 0.0);
+    }
+    assert_eq!(row(&rows, "handoff-processes.10.p50")["ok"], Value::Null);
+}

@@ -19,6 +19,8 @@ pub(crate) struct Place {
     token: Option<FencingToken>,
     /// The ttl that the store granted.
     ttl: Duration,
+    /// The keeper watches over the place: it leaves for it when its lease has ended.
+    watched: bool,
     /// A creating request of this entry was not answered, and may still arrive.
     in_doubt: bool,
     /// A request is on its way, or was dropped on its way.
@@ -38,6 +40,7 @@ impl Place {
             entry: Arc::new(entry),
             token: None,
             ttl: options.ttl,
+            watched: false,
             in_doubt: false,
             in_flight: false,
             free_by,
@@ -48,7 +51,8 @@ impl Place {
         &self.entry
     }
 
-    /// Enters the queue, or looks again from the place taken.
+    /// Enters the queue, or looks again from the place taken. Whatever the store says, a place that the keeper gave up
+    /// meanwhile is gone.
     ///
     /// # Cancel safety
     /// The request may have been carried out; the drop of the place sees to it.
@@ -64,7 +68,11 @@ impl Place {
             Ok(Standing::Admitted { token, ttl, .. }) => (self.token, self.ttl) = (Some(*token), *ttl),
             Ok(Standing::Waiting { token, ttl, valid_until, .. }) => {
                 (self.token, self.ttl) = (Some(*token), *ttl);
-                self.client.renewals.watch_place(Arc::clone(&self.entry), self.creates(), *valid_until);
+                let (entry, creates) = (Arc::clone(&self.entry), self.creates());
+                let watched = std::mem::replace(&mut self.watched, true);
+                if !self.client.renewals.watch_place(entry, creates, *valid_until, watched) {
+                    return Ok(Standing::Gone);
+                }
             }
             Ok(Standing::Busy | Standing::Gone) => self.token = None,
             Err(error) => {
@@ -84,7 +92,8 @@ impl Place {
         self.entry = Arc::new(entry);
     }
 
-    /// Turns the place into a guard. `None` if its lease does not last: then nothing is held.
+    /// Turns the place into a guard. If its lease has ended nothing is held, and the place comes back; if the keeper gave
+    /// it up, as one that starts over.
     pub(crate) fn grant(mut self, valid_until: BootTime, options: &AcquireOptions) -> Result<Guard, Self> {
         let Some(token) = self.token.filter(|_| self.client.keeper.now() < valid_until) else {
             return Err(self);
@@ -93,7 +102,10 @@ impl Place {
         let grant = Grant { token, ttl: self.ttl, valid_until };
         let hold = Hold::new(Arc::clone(&self.entry), grant, clock, options.max_hold);
         let tenure = Tenure { hold, creates: self.creates(), renew: options.renew };
-        self.client.renewals.keep(tenure.clone());
+        if !self.client.renewals.keep(tenure.clone(), self.watched) {
+            self.start_over();
+            return Err(self);
+        }
         // From here on the guard sees to the departure.
         self.token = None;
         self.in_doubt = false;
@@ -114,9 +126,7 @@ impl Place {
             self.client.renewals.end(self.entry.id);
             self.client.cleanup.owe(Arc::clone(&self.entry), self.creates(), self.free_by);
         }
-        self.token = None;
-        self.in_doubt = false;
-        self.in_flight = false;
+        (self.token, self.watched, self.in_doubt, self.in_flight) = (None, false, false, false);
     }
 }
 

@@ -301,3 +301,27 @@ async fn a_place_that_is_lost_is_taken_anew_under_another_id_behind_the_others()
     assert_eq!(rows[1].entry, second);
     assert_ne!(rows[2].entry, Some(evicted));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_granted_to_a_place_that_the_keeper_has_given_up_is_not_held() {
+    // The answer to a look is under way when the lease of the place ends: the keeper leaves for it, and the lock goes to
+    // somebody else.
+    let sim = Sim::new();
+    let (holder, waiter, other) = (sim.client(), sim.client(), sim.client());
+    let guard = hold(&holder, &ttl(s(60))).await;
+    let waiting = wait(&waiter, ttl(s(6))).await;
+    let behind = wait(&other, ttl(s(60))).await;
+    // The looks from 2 s on fail; one at about 5 s is carried out, and answered when the place is lost.
+    waiter.wire.always(Verb::Enter, Some(Fault::Refused));
+    sleep(ms(4_500)).await;
+    waiter.wire.always(Verb::Enter, Some(Fault::Late(s(3))));
+    guard.release().await.unwrap();
+    sleep(s(1)).await;
+    waiter.wire.always(Verb::Enter, None);
+    let behind = behind.await.unwrap().unwrap();
+    sleep(s(5)).await;
+    assert!(behind.is_held());
+    assert!(!waiting.is_finished(), "two hold the lock");
+    behind.release().await.unwrap();
+    assert!(waiting.await.unwrap().is_ok());
+}

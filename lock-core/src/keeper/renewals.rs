@@ -100,15 +100,22 @@ impl Renewals {
         Arc::new(Self { backend, keeper, cleanup, book: Mutex::new(book), wake: Arc::new(Notify::new()) })
     }
 
-    /// Keeps a lock that was granted, until [`end`](Self::end).
-    pub(crate) fn keep(self: &Arc<Self>, tenure: Tenure) {
+    /// Keeps a lock that was granted, until [`end`](Self::end). False if its place was watched, and was given up
+    /// meanwhile: then the keeper is leaving for it, and whatever the store granted is not to be relied on.
+    pub(crate) fn keep(self: &Arc<Self>, tenure: Tenure, watched: bool) -> bool {
         let due = tenure.next_due(self.keeper.now());
-        self.put(tenure.hold.entry_id(), due, Kept::Tenure(tenure));
+        self.put(tenure.hold.entry_id(), due, Kept::Tenure(tenure), watched)
     }
 
-    /// Watches over a place in a queue whose lease is good until `valid_until`.
-    pub(crate) fn watch_place(self: &Arc<Self>, entry: Arc<Entry>, creates: Creates, valid_until: BootTime) {
-        self.put(entry.id, valid_until, Kept::Place { entry, creates });
+    /// Watches over a place in a queue whose lease is good until `valid_until`. False as with [`keep`](Self::keep).
+    pub(crate) fn watch_place(
+        self: &Arc<Self>,
+        entry: Arc<Entry>,
+        creates: Creates,
+        valid_until: BootTime,
+        watched: bool,
+    ) -> bool {
+        self.put(entry.id, valid_until, Kept::Place { entry, creates }, watched)
     }
 
     /// Forgets a lease. False if it is not in the book: never kept, or its end was already seen to.
@@ -148,8 +155,12 @@ impl Renewals {
         }
     }
 
-    fn put(self: &Arc<Self>, id: EntryId, due: BootTime, kept: Kept) {
+    /// Whoever takes a row out of the book owns the departure. So a row that was there may only be replaced.
+    fn put(self: &Arc<Self>, id: EntryId, due: BootTime, kept: Kept, replaces: bool) -> bool {
         let mut book = self.lock();
+        if replaces && !book.rows.contains_key(&id) {
+            return false;
+        }
         if let Some(old) = book.rows.insert(id, Row { due, kept }) {
             book.due.remove(&(old.due, id));
         }
@@ -165,6 +176,7 @@ impl Renewals {
         } else if wake {
             self.wake.notify_one();
         }
+        true
     }
 
     /// Starts the task of this client on the keeper. It ends when nobody keeps the client.

@@ -13,8 +13,11 @@ use lock_core::{FencingToken, LockName};
 
 use super::{
     Admin,
-    process::{Process, free_port, log},
+    process::{Process, forget_log, free_port, log},
 };
+
+/// How long a server may take to start on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server process on a port of its own, with a directory of its own. Dropping it ends both.
 #[derive(Debug)]
@@ -29,13 +32,16 @@ pub struct OwnServer {
 impl OwnServer {
     /// Starts a server, and returns when it answers.
     pub async fn start(keeps_data: bool) -> Self {
-        let port = free_port();
-        let directory = std::env::temp_dir().join(format!("distlock-redis-{port}-{}", super::unique()));
-        fs::create_dir(&directory).expect("a directory for the server can be made");
-        let admin = Admin::new(&format!("redis://127.0.0.1:{port}/0"), "", "");
-        let server = Self { port, directory, keeps_data, process: Mutex::default(), admin };
-        server.launch().await;
-        server
+        loop {
+            let port = free_port();
+            let directory = std::env::temp_dir().join(format!("distlock-redis-{port}-{}", super::unique()));
+            fs::create_dir(&directory).expect("a directory for the server can be made");
+            let admin = Admin::new(&format!("redis://127.0.0.1:{port}/0"), "", "");
+            let server = Self { port, directory, keeps_data, process: Mutex::default(), admin };
+            if server.launch().await {
+                return server;
+            }
+        }
     }
 
     /// The same server, with an operator who looks under a prefix.
@@ -49,22 +55,28 @@ impl OwnServer {
         self.port
     }
 
-    async fn launch(&self) {
+    /// Returns when the server answers, or, with `false`, when somebody else has taken its port.
+    async fn launch(&self) -> bool {
+        forget_log(&self.directory);
         let process = Process::start(self.port, &self.directory, self.keeps_data);
-        let pid = process.pid();
+        // Our own server, and not somebody else's on the same port.
+        let ours = format!("process_id:{}\r\n", process.pid());
         *self.process() = Some(process);
-        let end = Instant::now() + Duration::from_secs(20);
-        // Our own server, and not somebody else's on the same port; and it has read its data.
-        let ours = format!("process_id:{pid}\r\n");
+        let end = Instant::now() + PATIENCE;
         loop {
             let info = self.admin.try_command(redis::cmd("INFO").arg("server"));
             let info: Option<String> = info.ok().and_then(|info| redis::from_redis_value(info).ok());
+            // It tells about itself before it has read its data, and about its data only then.
             if info.is_some_and(|info| info.contains(&ours))
                 && self.admin.try_command(&redis::cmd("DBSIZE")).is_ok()
             {
-                return;
+                return true;
             }
-            assert!(Instant::now() < end, "the server did not start:\n{}", log(&self.directory));
+            let log = log(&self.directory);
+            if log.contains("Address already in use") {
+                return false;
+            }
+            assert!(Instant::now() < end, "the server did not start:\n{log}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -108,7 +120,10 @@ impl ServerControl for OwnServer {
             fs::remove_dir_all(&self.directory).expect("the data of our own server can be removed");
             fs::create_dir(&self.directory).expect("a directory for the server can be made");
         }
-        self.launch().await;
+        let end = Instant::now() + PATIENCE;
+        while !self.launch().await {
+            assert!(Instant::now() < end, "the port of the server was taken while it was down");
+        }
         Ok(())
     }
 

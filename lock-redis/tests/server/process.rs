@@ -90,3 +90,9 @@ pub(super) fn log(directory: &Path) -> String {
         std::fs::File::open(directory.join("server.log")).and_then(|mut log| log.read_to_string(&mut text));
     text
 }
+
+/// Removes what an earlier run wrote to the log.
+pub(super) fn forget_log(directory: &Path) {
+    // There is none before the first run.
+    let _ = std::fs::remove_file(directory.join("server.log"));
+}

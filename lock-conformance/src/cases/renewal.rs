@@ -19,6 +19,7 @@ use self::{
 };
 use super::{
     lease::{deadline_at_least, ms, now},
+    steady::steady,
     steps::{faulty, is_busy, on_a_thread},
 };
 use crate::{
@@ -53,9 +54,13 @@ pub(super) const CASES: &[Case] = renewal_cases!(list);
 
 /// Somebody else tries for it all the time.
 pub(super) async fn a_renewed_lock_is_held_ten_times_its_ttl(world: World) {
+    steady(world, ms(1000), held_ten_times_its_ttl).await;
+}
+
+async fn held_ten_times_its_ttl(world: World, ttl: Duration) {
     let (holder, other) = (world.client().await, world.client().await);
-    let name = world.name("job");
-    let guard = holder.mutex(&name).acquire_with(&holder.options().ttl(ms(1000))).await.unwrap();
+    let name = world.name(&format!("job {ttl:?}"));
+    let guard = holder.mutex(&name).acquire_with(&holder.options().ttl(ttl)).await.unwrap();
     assert_refused_for(&other, &guard, guard.ttl() * 10).await;
     assert!(guard.lost().now_or_never().is_none());
     guard.release().await.unwrap();
@@ -67,14 +72,19 @@ async fn assert_refused_for(other: &Client, guard: &Guard, time: Duration) {
     let lock = other.mutex(guard.name().as_str());
     let end = now() + time;
     while now() < end {
+        let busy = is_busy(&lock).await;
         assert!(guard.is_held(), "lost: {:?}", guard.state());
-        assert!(is_busy(&lock).await, "granted to others while it is held");
+        assert!(busy, "granted to others while it is held");
         tokio::time::sleep(ms(20)).await;
     }
 }
 
 /// Every way to fail comes by, with a success after each.
 pub(super) async fn a_renewal_that_fails_now_and_then_costs_nothing(world: World) {
+    steady(world, ms(1200), failing_now_and_then).await;
+}
+
+async fn failing_now_and_then(world: World, ttl: Duration) {
     let (holder, faults) = faulty(&world).await;
     let other = world.client().await;
     let failures = [
@@ -83,15 +93,15 @@ pub(super) async fn a_renewal_that_fails_now_and_then_costs_nothing(world: World
         Fault::LoseRequest,
         Fault::LoseReply,
         Fault::Panic,
-        Fault::DelayReply(ms(500)),
+        Fault::DelayReply(ttl / 2),
     ];
     let orders = failures.len() * 2;
     for failure in failures {
         faults.next(Verb::Renew, failure);
         faults.pass(Verb::Renew);
     }
-    let name = world.name("job");
-    let guard = holder.mutex(&name).acquire_with(&holder.options().ttl(ms(1200))).await.unwrap();
+    let name = world.name(&format!("job {ttl:?}"));
+    let guard = holder.mutex(&name).acquire_with(&holder.options().ttl(ttl)).await.unwrap();
     while faults.calls(Verb::Renew) <= orders {
         assert_refused_for(&other, &guard, ms(50)).await;
     }
@@ -103,12 +113,16 @@ pub(super) async fn a_renewal_that_fails_now_and_then_costs_nothing(world: World
 
 /// Not later, whatever the renewals do, and not earlier: one of them may still succeed.
 pub(super) async fn a_lock_that_cannot_be_renewed_is_lost_at_its_deadline(world: World) {
+    steady(world, ms(600), lost_at_its_deadline).await;
+}
+
+async fn lost_at_its_deadline(world: World, ttl: Duration) {
     let (holder, faults) = faulty(&world).await;
     let other = world.client().await;
-    let name = world.name("job");
+    let name = world.name(&format!("job {ttl:?}"));
     for failure in [Fault::Fail(BackendErrorKind::Unreachable), Fault::LoseRequest] {
         faults.always(Verb::Renew, failure);
-        let guard = holder.mutex(&name).acquire_with(&holder.options().ttl(ms(600))).await.unwrap();
+        let guard = holder.mutex(&name).acquire_with(&holder.options().ttl(ttl)).await.unwrap();
         let deadline = deadline_at_least(&guard.hold());
         eventually("a lock whose renewal failed is suspect", guard.ttl(), || async {
             guard.state() == HoldState::Suspect
@@ -154,9 +168,13 @@ pub(super) async fn a_renewal_answered_after_the_deadline_revives_nothing(world:
 
 /// The only thread of the runtime that took the lock does something else for three times the ttl.
 pub(super) async fn renewals_go_on_while_the_runtime_is_blocked(world: World) {
+    steady(world, ms(1000), renewed_while_blocked).await;
+}
+
+async fn renewed_while_blocked(world: World, ttl: Duration) {
     let (holder, other) = (world.client().await, world.client().await);
-    let name = world.name("job");
-    let (lock, options) = (holder.mutex(&name), holder.options().ttl(ms(1000)));
+    let name = world.name(&format!("job {ttl:?}"));
+    let (lock, options) = (holder.mutex(&name), holder.options().ttl(ttl));
     let (granted, grant) = tokio::sync::oneshot::channel();
     let blocked = on_a_thread(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,5 +1,7 @@
 //! Where renewal ends: `max_hold`, and a holder that renews by hand.
 
+use std::time::Duration;
+
 use lock_core::{DistributedLock, Error, LostReason};
 
 use crate::{
@@ -7,22 +9,28 @@ use crate::{
     audit::{assert_free, within},
     cases::{
         lease::{assert_covered, deadline_at_least, deadline_at_most, ms, now},
+        steady::steady,
         steps::{faulty, is_busy},
     },
 };
 
 /// And not before, although it is longer than the ttl.
 pub(crate) async fn max_hold_ends_a_lock_that_is_renewed(world: World) {
+    steady(world, ms(1000), renewed_until_max_hold).await;
+}
+
+async fn renewed_until_max_hold(world: World, ttl: Duration) {
     let (holder, counted) = faulty(&world).await;
     let other = world.client().await;
-    let name = world.name("job");
-    let options = holder.options().ttl(ms(1000)).max_hold(ms(1800));
+    let max_hold = ttl * 9 / 5;
+    let name = world.name(&format!("job {ttl:?}"));
+    let options = holder.options().ttl(ttl).max_hold(max_hold);
     let lock = holder.mutex(&name);
     let asked = now();
     let guard = lock.acquire_with(&options).await.unwrap();
-    let latest = now() + ms(1800);
+    let latest = now() + max_hold;
     while guard.is_held() {
-        let bound = ms(1000).min(latest.since(now()));
+        let bound = ttl.min(latest.since(now()));
         let remaining = guard.remaining();
         assert!(remaining <= bound, "{remaining:?} are counted on, where {bound:?} are left");
         let busy = is_busy(&other.mutex(&name)).await;
@@ -30,28 +38,32 @@ pub(crate) async fn max_hold_ends_a_lock_that_is_renewed(world: World) {
         tokio::time::sleep(ms(10)).await;
     }
     let held = now().since(asked);
-    assert!(held >= ms(1800), "ended after {held:?}, before `max_hold` was over");
-    assert!(held <= ms(1800) + SLACK, "ended after {held:?}, long after `max_hold` was over");
+    assert!(held >= max_hold, "ended after {held:?}, before `max_hold` was over");
+    assert!(held <= max_hold + SLACK, "ended after {held:?}, long after `max_hold` was over");
     assert_eq!(within("the loss", SLACK, guard.lost()).await, LostReason::MaxHold);
     assert_free(&other, &name).await;
     let renewals = counted.calls(Verb::Renew);
     assert!(renewals > 1, "it was not renewed up to then");
-    tokio::time::sleep(ms(1000)).await;
+    tokio::time::sleep(ttl).await;
     assert_eq!(counted.calls(Verb::Renew), renewals, "renewed after `max_hold`");
 }
 
 /// Without the keeper's renewals, each extension counts from when it was asked for.
 pub(crate) async fn a_lock_can_be_extended_by_hand_and_ends_when_it_is_not(world: World) {
+    steady(world, ms(1000), extended_by_hand).await;
+}
+
+async fn extended_by_hand(world: World, ttl: Duration) {
     let (client, other) = (world.client().await, world.client().await);
-    let name = world.name("job");
-    let options = client.options().ttl(ms(1000)).renew(false);
+    let name = world.name(&format!("job {ttl:?}"));
+    let options = client.options().ttl(ttl).renew(false);
     let guard = client.mutex(&name).acquire_with(&options).await.unwrap();
     for _ in 0..6 {
         let before = deadline_at_least(&guard.hold());
-        tokio::time::sleep(ms(250)).await;
+        tokio::time::sleep(ttl / 4).await;
         let remaining = guard.extend().await.unwrap();
-        assert!(remaining > ms(0) && remaining < ms(1000), "{remaining:?} remain of a second");
-        assert!(deadline_at_most(&guard.hold()) > before + ms(200), "the deadline did not move");
+        assert!(remaining > ms(0) && remaining < ttl, "{remaining:?} remain of {ttl:?}");
+        assert!(deadline_at_most(&guard.hold()) > before + ttl / 5, "the deadline did not move");
         assert_covered(&client, &guard.hold(), "extended by hand").await;
         assert!(is_busy(&other.mutex(&name)).await);
     }

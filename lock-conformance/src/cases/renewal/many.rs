@@ -11,6 +11,7 @@ use crate::{
     cases::{
         altered::{Alter, altered},
         lease::{lock_name, ms},
+        steady::steady,
         steps::faulty,
     },
 };
@@ -20,15 +21,19 @@ const FEW: usize = 150;
 
 /// All are held for one and a half times their ttl, in which each is renewed at least four times.
 pub(crate) async fn a_thousand_locks_are_renewed_in_few_requests(world: World) {
+    steady(world, ms(2000), a_thousand_locks).await;
+}
+
+async fn a_thousand_locks(world: World, ttl: Duration) {
     let (client, counted) = faulty(&world).await;
-    let options = client.options().ttl(Duration::from_secs(2));
+    let options = client.options().ttl(ttl);
     let acquired = (0..1000).map(|i| {
-        let lock = client.mutex(&world.name(&format!("job {i}"))).with_options(options.clone());
+        let lock = client.mutex(&world.name(&format!("job {i} {ttl:?}"))).with_options(options.clone());
         async move { lock.acquire().await }
     });
     let guards: Vec<Guard> = join_all(acquired).await.into_iter().collect::<Result<_, _>>().unwrap();
     let before = counted.calls(Verb::Renew);
-    tokio::time::sleep(ms(3000)).await;
+    tokio::time::sleep(ttl * 3 / 2).await;
     let requests = counted.calls(Verb::Renew) - before;
     let lost = guards.iter().filter(|guard| !guard.is_held()).count();
     assert_eq!(lost, 0, "of 1000 locks");
@@ -49,12 +54,16 @@ impl Alter for RefusesOne {
 
 /// Of a handful of locks one cannot be renewed and one is taken away; the others live on.
 pub(crate) async fn a_lease_that_cannot_be_renewed_costs_no_other(world: World) {
+    steady(world, ms(1200), one_lease_fails).await;
+}
+
+async fn one_lease_fails(world: World, ttl: Duration) {
     let store = Arc::new(RefusesOne::default());
     let client = altered(&world, Arc::clone(&store)).await;
     let mut guards = Vec::new();
     for i in 0..9 {
-        let lock = client.mutex(&world.name(&format!("job {i}")));
-        guards.push(lock.acquire_with(&client.options().ttl(ms(1200))).await.unwrap());
+        let lock = client.mutex(&world.name(&format!("job {i} {ttl:?}")));
+        guards.push(lock.acquire_with(&client.options().ttl(ttl)).await.unwrap());
     }
     let (refused, evicted) = (guards.swap_remove(4), guards.swap_remove(2));
     store.0.set(refused.entry_id()).unwrap();

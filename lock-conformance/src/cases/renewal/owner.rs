@@ -1,6 +1,6 @@
 //! A renewal extends what its owner has, and nothing else.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use lock_core::{
     Claim, Creates, Departure, DistributedLock, Entry, Error, FencingToken, Lease, LostReason, Renewal, Step,
@@ -11,6 +11,7 @@ use crate::{
     audit::{assert_free, assert_queue_empties, soon, within},
     cases::{
         lease::{GRAIN, admitted, lease_end, lock_name, ms, until},
+        steady::steady,
         steps::{LONG, faulty, is_busy, take},
     },
 };
@@ -106,9 +107,13 @@ pub(crate) async fn nothing_is_renewed_after_a_release(world: World) {
 
 /// Where clients have sessions, one of them keeps all their entries alive: but not the one that somebody deletes.
 pub(crate) async fn a_lease_is_proved_by_its_own_entry_and_not_by_others_of_its_client(world: World) {
+    steady(world, ms(2000), proved_by_its_own_entry).await;
+}
+
+async fn proved_by_its_own_entry(world: World, ttl: Duration) {
     let (client, other) = (world.client().await, world.client().await);
-    let (deleted, kept) = (world.name("deleted"), world.name("kept"));
-    let options = client.options().ttl(ms(2000));
+    let (deleted, kept) = (world.name(&format!("deleted {ttl:?}")), world.name(&format!("kept {ttl:?}")));
+    let options = client.options().ttl(ttl);
     let guard = client.mutex(&deleted).acquire_with(&options).await.unwrap();
     let alive = client.mutex(&kept).acquire_with(&options).await.unwrap();
     world.server().delete(&lock_name(&deleted)).await.unwrap();

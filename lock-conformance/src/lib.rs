@@ -22,6 +22,7 @@
 //! |---|---|
 //! | running the suite on a backend | [`Harness`], [`ServerControl`], [`suite!`] |
 //! | the cases and the promises they carry | [`cases`], [`Case`], [`REQUIRED`] |
+//! | checking what clients of any lock saw, and simulations | [`history`], [`simulation`] |
 //! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`Faulty`], [`polls`], [`audit`] |
 
 pub mod audit;
@@ -34,10 +35,12 @@ mod faulty;
 mod gate;
 mod harness;
 mod hints;
+pub mod history;
 pub mod polls;
 mod process;
 mod run;
 mod server;
+pub mod simulation;
 mod suite;
 mod world;
 

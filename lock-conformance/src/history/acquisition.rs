@@ -1,0 +1,209 @@
+//! [`Acquisition`]: what became of one attempt to take a lock, put together from its events.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use lock_core::{BootTime, Claim, EntryId, FencingToken};
+
+use super::{Event, Mode, Op, What};
+
+/// One attempt to take a lock, from its beginning to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acquisition {
+    /// Its number.
+    pub op: Op,
+    /// Who made it.
+    pub client: usize,
+    /// The lock.
+    pub name: String,
+    /// What it asked for.
+    pub claim: Claim,
+    /// Its ttl.
+    pub ttl: Duration,
+    /// How it asked.
+    pub mode: Mode,
+    /// When it was begun.
+    pub invoked: BootTime,
+    /// When the guard, the refusal or the error was returned, or the attempt ended without an answer. `None` if it never
+    /// ended.
+    pub answered: Option<BootTime>,
+    /// What was answered.
+    pub outcome: Outcome,
+}
+
+/// How an acquisition ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Not at all.
+    Pending,
+    /// With a guard.
+    Granted(Hold),
+    /// The lock was taken.
+    Refused,
+    /// The wait was over, there was an error, the future was dropped, or its client crashed.
+    GivenUp,
+}
+
+/// What became of a guard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The token.
+    pub token: FencingToken,
+    /// The entry.
+    pub entry: EntryId,
+    /// When the entry was asked for, and when the store first answered that it is in the queue.
+    pub enqueued: Option<(BootTime, BootTime)>,
+    /// Until when the holder could believe to hold the lock: it was given back, lost, taken away by an operator, or its
+    /// client crashed. `None` if that never ended.
+    pub believed_until: Option<BootTime>,
+    /// When the guard was given back.
+    pub returned: Option<BootTime>,
+    /// When the store had confirmed the release.
+    pub released: Option<BootTime>,
+    /// When the lost signal came, and the deadline at that time.
+    pub lost: Option<(BootTime, BootTime)>,
+    /// When an operator took it away.
+    pub evicted: Option<BootTime>,
+    /// When its client crashed.
+    pub crashed: Option<BootTime>,
+}
+
+impl Acquisition {
+    /// Puts the events of each acquisition together.
+    pub(super) fn all(events: &[Event]) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        let mut entries = Entries::default();
+        for event in events {
+            entries.note(event);
+            if let What::Invoked { op, client, name, claim, ttl, mode } = &event.what {
+                assert_eq!(op.0, all.len(), "acquisitions are numbered as they are begun");
+                all.push(Self {
+                    op: *op,
+                    client: *client,
+                    name: name.clone(),
+                    claim: *claim,
+                    ttl: *ttl,
+                    mode: *mode,
+                    invoked: event.at,
+                    answered: None,
+                    outcome: Outcome::Pending,
+                });
+            } else {
+                note(&mut all, event);
+            }
+        }
+        for acquisition in &mut all {
+            if let Outcome::Granted(hold) = &mut acquisition.outcome {
+                entries.complete(hold);
+            }
+        }
+        all
+    }
+
+    /// The guard, if there was one, and when it was returned.
+    #[must_use]
+    pub fn hold(&self) -> Option<(BootTime, &Hold)> {
+        match &self.outcome {
+            Outcome::Granted(hold) => self.answered.map(|at| (at, hold)),
+            _ => None,
+        }
+    }
+
+    /// Whether the two can hold their lock at the same time.
+    #[must_use]
+    pub fn goes_with(&self, other: &Self) -> bool {
+        let sum = u64::from(self.claim.permits()) + u64::from(other.claim.permits());
+        self.name != other.name || sum <= u64::from(self.claim.limit())
+    }
+}
+
+impl Hold {
+    fn end(&mut self, at: BootTime) {
+        self.believed_until = Some(self.believed_until.map_or(at, |until| until.min(at)));
+    }
+}
+
+/// Takes note of what happened to one acquisition, or to all of a client.
+fn note(all: &mut [Acquisition], event: &Event) {
+    let at = event.at;
+    match &event.what {
+        What::Granted { op, token, entry } => {
+            let hold = Hold {
+                token: *token,
+                entry: *entry,
+                enqueued: None,
+                believed_until: None,
+                returned: None,
+                released: None,
+                lost: None,
+                evicted: None,
+                crashed: None,
+            };
+            answer(all, *op, at, Outcome::Granted(hold));
+        }
+        What::Refused { op } => answer(all, *op, at, Outcome::Refused),
+        What::TimedOut { op } | What::Failed { op, .. } | What::Cancelled { op } => {
+            answer(all, *op, at, Outcome::GivenUp);
+        }
+        What::Returned { op, deadline, .. } => with_hold(all, *op, |hold| {
+            hold.end(at.min(*deadline));
+            hold.returned = Some(at);
+        }),
+        What::Released { op, confirmed: true } => with_hold(all, *op, |hold| hold.released = Some(at)),
+        What::Lost { op, deadline, .. } => with_hold(all, *op, |hold| {
+            hold.end(at.min(*deadline));
+            hold.lost = Some((at, *deadline));
+        }),
+        What::Crashed { client, held } => {
+            for (op, deadline) in held {
+                with_hold(all, *op, |hold| {
+                    hold.end(at.min(*deadline));
+                    hold.crashed = Some(at);
+                });
+            }
+            let pending = all.iter_mut().filter(|a| a.client == *client && a.outcome == Outcome::Pending);
+            for acquisition in pending {
+                (acquisition.answered, acquisition.outcome) = (Some(at), Outcome::GivenUp);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn answer(all: &mut [Acquisition], op: Op, at: BootTime, outcome: Outcome) {
+    (all[op.0].answered, all[op.0].outcome) = (Some(at), outcome);
+}
+
+fn with_hold(all: &mut [Acquisition], op: Op, change: impl FnOnce(&mut Hold)) {
+    if let Outcome::Granted(hold) = &mut all[op.0].outcome {
+        change(hold);
+    }
+}
+
+/// What is known of entries and not of acquisitions.
+#[derive(Default)]
+struct Entries {
+    enqueued: BTreeMap<EntryId, (BootTime, BootTime)>,
+    evicted: BTreeMap<EntryId, BootTime>,
+}
+
+impl Entries {
+    fn note(&mut self, event: &Event) {
+        match event.what {
+            What::Enqueued { entry, sent } => {
+                self.enqueued.entry(entry).or_insert((sent, event.at));
+            }
+            What::Evicted { entry } => {
+                self.evicted.entry(entry).or_insert(event.at);
+            }
+            _ => {}
+        }
+    }
+
+    fn complete(&self, hold: &mut Hold) {
+        hold.enqueued = self.enqueued.get(&hold.entry).copied();
+        hold.evicted = self.evicted.get(&hold.entry).copied();
+        if let Some(evicted) = hold.evicted {
+            hold.end(evicted);
+        }
+    }
+}

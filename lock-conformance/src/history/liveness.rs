@@ -1,0 +1,94 @@
+//! M5: nobody waits where nobody may be in the way, and every wait ends.
+
+use std::time::Duration;
+
+use lock_core::BootTime;
+
+use super::{Acquisition, History, Mode, Outcome, Violation, presence::presence};
+
+/// Looks for waits that never end, that end too late, and that go on while nobody can hold the lock.
+#[must_use]
+pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for acquisition in acquisitions {
+        let mut found = |what: &str| {
+            violations.push(Violation::new("M5", format!("{} {what}", acquisition.op)));
+        };
+        let Some(answered) = acquisition.answered else {
+            found("waits for ever");
+            continue;
+        };
+        if acquisition.mode == Mode::Try {
+            continue;
+        }
+        if history.is_disturbed(acquisition.client, acquisition.invoked, answered) {
+            continue;
+        }
+        if let Mode::WaitFor(wait) = acquisition.mode {
+            // A clock that is slow by 1 % waits 1/99 longer.
+            if answered > acquisition.invoked + wait + wait / 90 + history.swift {
+                found("waits for longer than it wanted to");
+            }
+        }
+        let grace = grace(history, acquisitions);
+        let from = acquisition.invoked.max(settled(history));
+        if let Some((free, taken)) = idle(history, acquisitions, acquisition, from, answered, grace) {
+            let time = taken.since(free);
+            found(&format!(
+                "waits, while for {time:?} from {} nobody can hold it",
+                super::event::instant(free)
+            ));
+        }
+    }
+    violations
+}
+
+/// From when on every waiter has looked again after the last fault.
+fn settled(history: &History) -> BootTime {
+    let calm = history.calm();
+    if history.faultless { calm } else { calm + history.late + Duration::from_secs(4) }
+}
+
+/// How long a lock can lie idle while somebody waits. After faults, until the waiter looks again, at a third of its ttl.
+fn grace(history: &History, acquisitions: &[Acquisition]) -> Duration {
+    if history.faultless {
+        return history.swift;
+    }
+    let longest = acquisitions.iter().map(|acquisition| acquisition.ttl).max().unwrap_or_default();
+    longest / 3 + longest / 200 + history.swift
+}
+
+/// The first time between two instants that is longer than `grace` and in which nobody else can hold the lock.
+fn idle(
+    history: &History,
+    acquisitions: &[Acquisition],
+    waiter: &Acquisition,
+    from: BootTime,
+    to: BootTime,
+    grace: Duration,
+) -> Option<(BootTime, BootTime)> {
+    let others = acquisitions.iter().filter(|other| other.op != waiter.op && other.name == waiter.name);
+    let mut holds: Vec<_> = others.map(|other| possible_hold(history, other, grace)).collect();
+    holds.sort();
+    let mut free = from;
+    for (begin, end) in holds.into_iter().chain([(to, to)]) {
+        let begin = begin.min(to);
+        if begin.since(free) > grace {
+            return Some((free, begin));
+        }
+        free = free.max(end);
+    }
+    None
+}
+
+/// When another can have been admitted. A grant can have been given for a while before its guard is returned.
+fn possible_hold(history: &History, other: &Acquisition, grace: Duration) -> (BootTime, BootTime) {
+    let (invoked, end) = presence(history, other);
+    let begin = match (&other.outcome, other.answered) {
+        (Outcome::Granted(_), Some(answered)) if !history.is_disturbed(other.client, invoked, answered) => {
+            (answered - grace).max(invoked)
+        }
+        _ => invoked,
+    };
+    (begin, end)
+}

@@ -1,0 +1,61 @@
+//! M4: a holder is told of its loss before anybody else can hold the lock.
+
+use std::time::Duration;
+
+use lock_core::BootTime;
+
+use super::{Acquisition, History, Hold, Violation};
+
+/// The timers of a runtime tick in milliseconds, and on a slow clock the last bit is slept twice.
+const TICK: Duration = Duration::from_millis(3);
+
+/// On a clock that is fast by 1 %, the keeper's timers, of 1 s at the most, are late by so much.
+const FAST: Duration = Duration::from_millis(10);
+
+/// Looks at every guard that was not given back in time.
+#[must_use]
+pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for acquisition in acquisitions {
+        let Some((granted, hold)) = acquisition.hold() else { continue };
+        let mut found = |what: &str| {
+            violations.push(Violation::new("M4", format!("{} {what}", acquisition.op)));
+        };
+        let Some(ended) = ended(hold) else {
+            found("was neither given back nor lost");
+            continue;
+        };
+        let told_late = hold.lost.is_some_and(|(signal, deadline)| {
+            signal > deadline + TICK + FAST && !history.is_disturbed(acquisition.client, deadline, signal)
+        });
+        if told_late {
+            found("was told of its loss after its deadline");
+        }
+        if let Some(evicted) = hold.evicted {
+            let end = evicted.max(granted) + acquisition.ttl + TICK + FAST;
+            if ended > end && !history.is_disturbed(acquisition.client, evicted, ended) {
+                found("was taken away by an operator, and is not told within its ttl");
+            }
+            continue;
+        }
+        if history.is_disturbed(acquisition.client, granted, ended) {
+            continue;
+        }
+        for next in
+            acquisitions.iter().filter(|next| !acquisition.goes_with(next) && next.op != acquisition.op)
+        {
+            // Whom an operator took the lock away from may be told of his grant later.
+            let comes =
+                |(at, hold): (BootTime, &Hold)| hold.evicted.is_none() && at > granted && at + TICK < ended;
+            if next.hold().is_some_and(comes) {
+                found(&format!("was not told of its loss before {} was granted", next.op));
+            }
+        }
+    }
+    violations
+}
+
+/// When the holder stopped acting on its guard.
+fn ended(hold: &Hold) -> Option<BootTime> {
+    [hold.returned, hold.lost.map(|(at, _)| at), hold.crashed].into_iter().flatten().min()
+}

@@ -1,0 +1,45 @@
+//! Histories of what clients saw, and checkers that find what must not be in them.
+//!
+//! A [`History`] is a list of [`Event`]s with the times at which they happened, on one clock. [`check`] runs all checkers
+//! over it:
+//!
+//! | id | what must hold | in |
+//! |---|---|---|
+//! | M1 | who believes to hold a lock at one time fits its limit | [`exclusion`] |
+//! | M1b | a try is refused only where somebody may have been in the way | [`refusal`] |
+//! | M2 | a grant that was returned before another was asked for has the smaller token, and no token comes twice | [`fencing`] |
+//! | M2r | of two grants that exclude each other, the earlier has the smaller token | [`fencing`] |
+//! | M4 | a lost signal comes at the deadline, before anybody else is granted; an evicted holder is told within its ttl | [`loss`] |
+//! | M5 | nobody waits where nobody may be in the way, and every wait ends | [`liveness`] |
+//! | M6 | who stood in the queue before another came is granted first | [`fairness`] |
+//!
+//! M7, that nothing is left behind, is not in a history: the simulation looks at the store for it.
+
+mod acquisition;
+mod event;
+pub mod exclusion;
+pub mod fairness;
+pub mod fencing;
+pub mod liveness;
+pub mod loss;
+mod presence;
+pub mod refusal;
+mod timeline;
+
+pub use self::{
+    acquisition::{Acquisition, Hold, Outcome},
+    event::{Event, Mode, Op, Way, What},
+    timeline::{History, Violation},
+};
+
+/// Runs every checker, and gives all that they found.
+#[must_use]
+pub fn check(history: &History) -> Vec<Violation> {
+    let acquisitions = history.acquisitions();
+    let checkers =
+        [exclusion::check, refusal::check, fencing::check, loss::check, liveness::check, fairness::check];
+    checkers.iter().flat_map(|check| check(history, &acquisitions)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! When an acquisition can have been in the store at all: wider than when it was, never narrower.
+
+use lock_core::BootTime;
+
+use super::{Acquisition, History, Outcome};
+
+/// From when to when entries of an acquisition can have been in the store.
+pub(super) fn presence(history: &History, acquisition: &Acquisition) -> (BootTime, BootTime) {
+    (acquisition.invoked, end(history, acquisition))
+}
+
+fn end(history: &History, acquisition: &Acquisition) -> BootTime {
+    let Some(answered) = acquisition.answered else { return BootTime::FAR_FUTURE };
+    let ended = match &acquisition.outcome {
+        Outcome::Pending => return BootTime::FAR_FUTURE,
+        Outcome::Refused if history.faultless => return answered,
+        Outcome::Refused | Outcome::GivenUp => answered,
+        Outcome::Granted(hold) => {
+            if let Some(released) = hold.released.filter(|_| history.faultless) {
+                return released;
+            }
+            let ends = [hold.returned, hold.lost.map(|(at, _)| at), hold.crashed];
+            match ends.into_iter().flatten().max() {
+                Some(ended) => ended,
+                None => return BootTime::FAR_FUTURE,
+            }
+        }
+    };
+    if history.faultless
+        && !history.is_disturbed(acquisition.client, acquisition.invoked, ended + history.swift)
+    {
+        return ended + history.swift;
+    }
+    // What was sent last can be late, and give one more lease.
+    ended + history.late + acquisition.ttl + history.swift
+}

@@ -1,0 +1,97 @@
+//! [`History`]: the events in their order, and what the run was like.
+
+use std::{fmt, time::Duration};
+
+use lock_core::BootTime;
+
+use super::{Acquisition, Event, Op, What};
+
+/// What happened in a run, in the order in which it happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct History {
+    /// The events.
+    pub events: Vec<Event>,
+    /// Whether the wires were good from the beginning.
+    pub faultless: bool,
+    /// How late something that goes wrong can be.
+    pub late: Duration,
+    /// How long it can take, when nothing goes wrong, until a lock that is given back is somebody else's: the ways on the
+    /// wire and the ticks of the timers.
+    pub swift: Duration,
+}
+
+/// Something that must not be in a history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The id of the checker: `M1`.
+    pub id: &'static str,
+    /// What was found, for people.
+    pub what: String,
+}
+
+impl History {
+    /// The acquisitions, by their number.
+    #[must_use]
+    pub fn acquisitions(&self) -> Vec<Acquisition> {
+        Acquisition::all(&self.events)
+    }
+
+    /// When things stopped going wrong; the beginning of time if nothing ever did.
+    #[must_use]
+    pub fn calm(&self) -> BootTime {
+        let calm = self.events.iter().find(|event| event.what == What::Calm);
+        match calm {
+            Some(calm) if !self.faultless => calm.at,
+            _ => BootTime::new(Duration::ZERO),
+        }
+    }
+
+    /// When everything had ended.
+    #[must_use]
+    pub fn end(&self) -> BootTime {
+        self.events.last().map_or(BootTime::new(Duration::ZERO), |event| event.at)
+    }
+
+    /// Whether a client was blocked or crashed at some time between two instants.
+    #[must_use]
+    pub fn is_disturbed(&self, client: usize, from: BootTime, to: BootTime) -> bool {
+        let mut since = None;
+        for event in &self.events {
+            match event.what {
+                What::Blocked { client: who } if who == client => since = Some(event.at),
+                What::Crashed { client: who, .. } if who == client && event.at <= to => return true,
+                What::Unblocked { client: who } if who == client => {
+                    let blocked = since.take();
+                    if blocked.is_some_and(|since| since <= to && event.at >= from) {
+                        return true;
+                    }
+                }
+                _ => {}
+            }
+        }
+        since.is_some_and(|since| since <= to)
+    }
+}
+
+/// One line for each event.
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.events.iter().try_for_each(|event| writeln!(f, "{event}"))
+    }
+}
+
+impl Violation {
+    pub(super) fn new(id: &'static str, what: impl Into<String>) -> Self {
+        Self { id, what: what.into() }
+    }
+
+    pub(super) fn between(id: &'static str, one: Op, other: Op, what: &str) -> Self {
+        Self::new(id, format!("{one} and {other}: {what}"))
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.id, self.what)
+    }
+}

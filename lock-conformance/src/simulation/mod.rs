@@ -1,0 +1,148 @@
+//! Seeded runs of the real engine and the real keeper, on simulated time and wires, with every history checked.
+//!
+//! A seed decides everything: how many clients there are and how fast their clocks run, which locks they take, for how
+//! long and how they end, what is lost, late, repeated and refused on the wire, who is blocked, who crashes, and whom an
+//! operator evicts. [`run`] carries it out over [`Memory`](lock_core::Memory), lets everything end, and checks what the
+//! clients saw ([`history`](crate::history)) and what is left behind in the store and in the clients (M7).
+//!
+//! [`run_broken`] does the same with a bug put in, to see that it is found.
+
+mod broken;
+mod observer;
+mod plan;
+mod recorder;
+mod report;
+mod residue;
+mod worker;
+
+use std::{sync::Arc, time::Duration};
+
+use lock_core::testing::{Faults, Sim, SimClient, Simulation};
+use tokio::task::JoinHandle;
+
+pub use self::{broken::Broken, report::Report};
+use self::{
+    broken::BrokenBackend,
+    observer::Observer,
+    plan::{Disturbance, Plan},
+    recorder::Recorder,
+    worker::Worker,
+};
+use crate::history::{What, check};
+
+/// From when on nothing goes wrong any more.
+const CALM: Duration = Duration::from_secs(12);
+
+/// Everything that waits then has had far more time than it can need.
+const PATIENCE: Duration = Duration::from_secs(20 * 60);
+
+/// Runs a seed.
+#[must_use]
+pub fn run(seed: u64) -> Report {
+    simulate(seed, None)
+}
+
+/// Runs a seed with a bug.
+#[must_use]
+pub fn run_broken(seed: u64, broken: Broken) -> Report {
+    simulate(seed, Some(broken))
+}
+
+fn simulate(seed: u64, broken: Option<Broken>) -> Report {
+    let plan = Plan::new(seed);
+    let mut simulation = Simulation::new(seed);
+    if let Some(broken) = broken.filter(|broken| broken.is_in_the_store()) {
+        simulation = simulation.over(move |clock| {
+            let store = Arc::new(lock_core::Memory::with_clock(Arc::clone(&clock)));
+            Arc::new(BrokenBackend::new(store, broken, clock))
+        });
+    }
+    let in_client = broken.filter(|broken| !broken.is_in_the_store());
+    let (recorder, mut violations) = simulation.run(async |sim| {
+        let recorder = Arc::new(Recorder::new(sim.clone()));
+        let residue = act(&sim, &plan, &recorder, in_client).await;
+        recorder.put(What::End);
+        (recorder, residue)
+    });
+    let history = plan.history(recorder.events());
+    violations.extend(check(&history));
+    Report { seed, history, violations }
+}
+
+/// Carries the plan out, lets everything end, and gives what is left behind.
+async fn act(
+    sim: &Sim,
+    plan: &Plan,
+    recorder: &Arc<Recorder>,
+    broken: Option<Broken>,
+) -> Vec<crate::history::Violation> {
+    let clients: Vec<_> =
+        plan.clients.iter().map(|client| Arc::new(connect(sim, client.fast_by, recorder, broken))).collect();
+    let mut workers = Vec::new();
+    for (number, (client, planned)) in clients.iter().zip(&plan.clients).enumerate() {
+        client.set_faults(plan.faults);
+        for attempts in &planned.workers {
+            let worker = Worker::new(number, client, recorder, &plan.locks);
+            workers.push((number, client.spawn(worker.run(attempts.clone()))));
+        }
+    }
+    disturb(sim, plan, recorder, &clients).await;
+    for client in &clients {
+        client.set_faults(Faults { per_mille: 0, ..plan.faults });
+    }
+    recorder.put(What::Calm);
+    // Those who are still there take every lock once more.
+    let crashed = plan.crashed();
+    for (number, client) in clients.iter().enumerate().filter(|(number, _)| !crashed.contains(number)) {
+        let worker = Worker::new(number, client, recorder, &plan.locks);
+        workers.push((number, client.spawn(worker.run(plan.last_round()))));
+    }
+    let waiting = join(workers.into_iter().filter(|(number, _)| !crashed.contains(number)));
+    if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
+        // The histories of those who wait for ever tell.
+        return Vec::new();
+    }
+    residue::left_behind(sim, plan, recorder, clients).await
+}
+
+fn connect(sim: &Sim, fast_by: i32, recorder: &Arc<Recorder>, broken: Option<Broken>) -> SimClient {
+    sim.client_through(fast_by, |backend, clock| {
+        let backend = match broken {
+            Some(broken) => Arc::new(BrokenBackend::new(backend, broken, Arc::new(clock.clone()))),
+            None => backend,
+        };
+        Arc::new(Observer::new(backend, Arc::clone(recorder)))
+    })
+}
+
+async fn join(workers: impl Iterator<Item = (usize, JoinHandle<()>)>) {
+    for (number, worker) in workers {
+        if let Err(error) = worker.await {
+            panic!("client {number}: {error}");
+        }
+    }
+}
+
+/// Blocks, crashes and evicts as planned, until it is calm.
+async fn disturb(sim: &Sim, plan: &Plan, recorder: &Recorder, clients: &[Arc<SimClient>]) {
+    let start = sim.now();
+    for (after, disturbance) in &plan.disturbances {
+        sim.sleep((start + *after).since(sim.now())).await;
+        match *disturbance {
+            Disturbance::Block(client) => {
+                clients[client].block();
+                recorder.put(What::Blocked { client });
+            }
+            Disturbance::Unblock(client) => {
+                recorder.put(What::Unblocked { client });
+                clients[client].unblock();
+            }
+            Disturbance::Crash(client) => {
+                clients[client].crash();
+                recorder.crashed(client, &clients[client]);
+            }
+            Disturbance::Evict(lock) => recorder.evict_holder(&plan.locks[lock].name).await,
+        }
+    }
+    sim.sleep((start + CALM).since(sim.now())).await;
+}

@@ -1,0 +1,115 @@
+//! [`Recorder`]: writes the history of a run.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use lock_core::{
+    EntryId, Guard, Hold, LockName, LostReason, Release,
+    testing::{Sim, SimClient},
+};
+
+use crate::history::{Event, Op, Way, What};
+
+/// Where all clients of a run write down what they see.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    sim: Sim,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    events: Vec<Event>,
+    ops: usize,
+    /// The guards that have neither been given back nor lost, by acquisition, and whose they are.
+    open: BTreeMap<Op, (usize, Hold)>,
+    /// The guards that were leaked, kept so that the memory of the process does not grow with every run.
+    leaked: Vec<Guard>,
+}
+
+impl Recorder {
+    pub(super) fn new(sim: Sim) -> Self {
+        Self { sim, state: Mutex::default() }
+    }
+
+    pub(super) fn put(&self, what: What) {
+        let event = Event { at: self.sim.now(), what };
+        self.lock().events.push(event);
+    }
+
+    pub(super) fn events(&self) -> Vec<Event> {
+        self.lock().events.clone()
+    }
+
+    pub(super) fn sim(&self) -> &Sim {
+        &self.sim
+    }
+
+    /// Gives an acquisition its number.
+    pub(super) fn next_op(&self) -> Op {
+        let mut state = self.lock();
+        state.ops += 1;
+        Op(state.ops - 1)
+    }
+
+    pub(super) fn granted(&self, op: Op, client: usize, guard: &Guard) {
+        self.put(What::Granted { op, token: guard.token(), entry: guard.entry_id() });
+        self.lock().open.insert(op, (client, guard.hold()));
+    }
+
+    pub(super) fn lost(&self, op: Op, client: &SimClient, hold: &Hold, reason: LostReason) {
+        self.lock().open.remove(&op);
+        self.put(What::Lost { op, reason, deadline: client.deadline(hold) });
+    }
+
+    pub(super) fn returned(&self, op: Op, client: &SimClient, guard: &Guard, way: Way) {
+        self.lock().open.remove(&op);
+        self.put(What::Returned { op, way, deadline: client.deadline(&guard.hold()) });
+    }
+
+    pub(super) fn released(&self, op: Op, release: &Result<Release, lock_core::Error>) {
+        self.put(What::Released { op, confirmed: matches!(release, Ok(Release::Released)) });
+    }
+
+    /// Keeps a guard that nobody has any more.
+    pub(super) fn leak(&self, op: Op, guard: Guard) {
+        self.put(What::Forgotten { op });
+        self.lock().leaked.push(guard);
+    }
+
+    /// Drops the leaked guards, whose locks must have been lost by now.
+    pub(super) fn drop_leaked(&self) {
+        let leaked = std::mem::take(&mut self.lock().leaked);
+        drop(leaked);
+    }
+
+    pub(super) fn crashed(&self, client: usize, sim: &SimClient) {
+        let mut state = self.lock();
+        let (theirs, others) =
+            std::mem::take(&mut state.open).into_iter().partition(|(_, hold)| hold.0 == client);
+        state.open = others;
+        drop(state);
+        let theirs: BTreeMap<Op, (usize, Hold)> = theirs;
+        let held = theirs.iter().map(|(op, (_, hold))| (*op, sim.deadline(hold))).collect();
+        self.put(What::Crashed { client, held });
+    }
+
+    /// Takes the lock away from who holds it first, past all wires.
+    pub(super) async fn evict_holder(&self, name: &str) {
+        let name = LockName::new(name).expect("names of a plan are names");
+        let store = self.sim.store();
+        let rows = store.queue(&name).await.expect("memory answers");
+        let holder: Option<EntryId> = rows.first().filter(|row| row.admitted).and_then(|row| row.entry);
+        if let Some(entry) = holder {
+            self.put(What::Evicted { entry });
+            store.evict(&name, entry).await.expect("memory answers");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while the state is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

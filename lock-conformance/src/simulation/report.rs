@@ -1,0 +1,25 @@
+//! [`Report`]: what a run showed.
+
+use std::fmt;
+
+use crate::history::{History, Violation};
+
+/// What came of one seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// What the clients saw.
+    pub history: History,
+    /// What must not have been.
+    pub violations: Vec<Violation>,
+}
+
+/// The history as a timeline, and under it what is wrong with it.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.history)?;
+        self.violations.iter().try_for_each(|violation| writeln!(f, "{violation}"))?;
+        writeln!(f, "seed {}; the run of this seed alone: SEEDS={}..{}", self.seed, self.seed, self.seed + 1)
+    }
+}

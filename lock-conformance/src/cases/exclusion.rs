@@ -47,6 +47,7 @@ macro_rules! exclusion_cases {
             a_second_acquisition_through_the_same_lock_waits_for_the_first ["X09"]
             whoever_does_not_hold_the_lock_cannot_release_it ["X10"]
             a_release_that_comes_after_the_lease_leaves_the_next_holder_alone ["X10"]
+            every_kind_of_lock_excludes_others_for_as_long_as_it_is_renewed ["R01"]
             a_lock_that_was_released_can_be_taken_at_once ["X11"]
             data_of_others_gives_a_typed_error_and_stays_untouched ["X12"]
             a_grant_that_comes_after_its_own_lease_is_not_taken ["X13"]
@@ -170,6 +171,35 @@ pub(super) async fn a_second_acquisition_through_the_same_lock_waits_for_the_fir
     assert_eq!(first.release().await.unwrap(), Release::Released);
     let second = soon("the second acquisition", second).await.unwrap();
     assert!(second.token() > token);
+}
+
+/// Not only for the first ttl, when nothing has to be renewed yet.
+pub(super) async fn every_kind_of_lock_excludes_others_for_as_long_as_it_is_renewed(world: World) {
+    let (holder, other) = (world.client().await, world.client().await);
+    let options = world.options().ttl(Duration::from_millis(1200));
+    let most = Side::Permits { permits: 2, limit: 3 };
+    // What is held, and what it keeps out.
+    let pairs =
+        [(Side::Mutex, Side::Mutex), (Side::Read, Side::Write), (Side::Write, Side::Read), (most, most)];
+    let (mut guards, mut refused) = (Vec::new(), Vec::new());
+    for (i, (held, kept_out)) in pairs.into_iter().enumerate() {
+        let name = world.name(&i.to_string());
+        let lock = held.lock(&holder.locks, &name).unwrap();
+        guards.push(lock.try_acquire_with(&options).await.unwrap().expect("nobody holds it"));
+        refused.push(kept_out.lock(&other.locks, &name).unwrap());
+    }
+    let end = Instant::now() + options.ttl * 3;
+    while Instant::now() < end {
+        for (guard, lock) in guards.iter().zip(&refused) {
+            assert!(lock.try_acquire().await.unwrap().is_none(), "`{}` was granted twice", guard.name());
+            assert!(guard.is_held(), "`{}` was not renewed: {:?}", guard.name(), guard.state());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for (guard, lock) in guards.into_iter().zip(refused) {
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        assert!(lock.try_acquire().await.unwrap().is_some());
+    }
 }
 
 pub(super) async fn a_lock_that_was_released_can_be_taken_at_once(world: World) {

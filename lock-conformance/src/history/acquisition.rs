@@ -183,7 +183,7 @@ fn with_hold(all: &mut [Acquisition], op: Op, change: impl FnOnce(&mut Hold)) {
 #[derive(Default)]
 struct Entries {
     enqueued: BTreeMap<EntryId, (BootTime, BootTime)>,
-    evicted: BTreeMap<EntryId, BootTime>,
+    evicted: BTreeMap<(EntryId, FencingToken), BootTime>,
 }
 
 impl Entries {
@@ -192,8 +192,8 @@ impl Entries {
             What::Enqueued { entry, sent } => {
                 self.enqueued.entry(entry).or_insert((sent, event.at));
             }
-            What::Evicted { entry } => {
-                self.evicted.entry(entry).or_insert(event.at);
+            What::Evicted { entry, token } => {
+                self.evicted.entry((entry, token)).or_insert(event.at);
             }
             _ => {}
         }
@@ -201,7 +201,7 @@ impl Entries {
 
     fn complete(&self, hold: &mut Hold) {
         hold.enqueued = self.enqueued.get(&hold.entry).copied();
-        hold.evicted = self.evicted.get(&hold.entry).copied();
+        hold.evicted = self.evicted.get(&(hold.entry, hold.token)).copied();
         if let Some(evicted) = hold.evicted {
             hold.end(evicted);
         }

@@ -127,6 +127,8 @@ pub enum What {
     Evicted {
         /// The entry.
         entry: EntryId,
+        /// Its life: a create that is repeated afterwards begins another.
+        token: FencingToken,
     },
     /// A client stood still from here on.
     Blocked {
@@ -189,7 +191,7 @@ impl fmt::Display for What {
             Self::Lost { op, reason, deadline } => {
                 write!(f, "{op} is lost ({reason}), was good until {}", instant(*deadline))
             }
-            Self::Evicted { entry } => write!(f, "entry {entry} is evicted"),
+            Self::Evicted { entry, token } => write!(f, "entry {entry} is evicted, token {token}"),
             Self::Blocked { client } => write!(f, "client {client} is blocked"),
             Self::Unblocked { client } => write!(f, "client {client} runs again"),
             Self::Crashed { client, held } => {

@@ -179,7 +179,7 @@ fn an_evicted_holder_that_goes_on_is_found() {
     let mut script = Script::default();
     let one = script.wait(0);
     script.grant(5, one, 1);
-    script.put(10, What::Evicted { entry: EntryId::new(0) });
+    script.put(10, What::Evicted { entry: EntryId::new(0), token: FencingToken::new(1) });
     script.give_back(1_100, one);
     assert_eq!(script.found(), ["M4"]);
 }

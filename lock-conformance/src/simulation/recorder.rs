@@ -6,7 +6,7 @@ use std::{
 };
 
 use lock_core::{
-    EntryId, Guard, Hold, LockName, LostReason, Release,
+    Guard, Hold, LockName, LostReason, QueueRow, Release,
     testing::{Sim, SimClient},
 };
 
@@ -101,11 +101,13 @@ impl Recorder {
         let name = LockName::new(name).expect("names of a plan are names");
         let store = self.sim.store();
         let rows = store.queue(&name).await.expect("memory answers");
-        let holder: Option<EntryId> = rows.first().filter(|row| row.admitted).and_then(|row| row.entry);
-        if let Some(entry) = holder {
-            self.put(What::Evicted { entry });
-            store.evict(&name, entry).await.expect("memory answers");
-        }
+        let Some(QueueRow { entry: Some(entry), token: Some(token), admitted: true, .. }) =
+            rows.into_iter().next()
+        else {
+            return;
+        };
+        self.put(What::Evicted { entry, token });
+        store.evict(&name, entry).await.expect("memory answers");
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -61,6 +61,12 @@ impl Place {
         self.free_by = self.client.keeper.now() + self.entry.ttl;
         self.in_flight = true;
         let backend = &self.client.backend;
+        if step == Step::Create && backend.guarantees().shared_leases {
+            // PR09: should this future not be polled again, a session would keep the entry alive for ever.
+            let entry = Arc::clone(&self.entry);
+            self.watched |=
+                self.client.renewals.watch_place(entry, Creates::InDoubt, self.free_by, self.watched);
+        }
         let answer = guarded(backend.guarantees().store, backend.enter(&self.entry, step, mode)).await;
         let answer = answer.and_then(|answer| answer);
         self.in_flight = false;
@@ -74,7 +80,12 @@ impl Place {
                     return Ok(Standing::Gone);
                 }
             }
-            Ok(Standing::Busy | Standing::Gone) => self.token = None,
+            Ok(Standing::Busy | Standing::Gone) => {
+                if std::mem::take(&mut self.watched) {
+                    self.client.renewals.end(self.entry.id);
+                }
+                self.token = None;
+            }
             Err(error) => {
                 // A mismatch is an answer, and leaves no entry; anything else that was sent may have created one.
                 let mismatch = matches!(error.kind(), BackendErrorKind::ClaimMismatch { .. });

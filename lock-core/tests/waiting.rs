@@ -325,3 +325,23 @@ async fn what_is_granted_to_a_place_that_the_keeper_has_given_up_is_not_held() {
     behind.release().await.unwrap();
     assert!(waiting.await.unwrap().is_ok());
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_whose_future_was_never_polled_again_is_left_where_a_session_would_keep_it() {
+    // PR09: the creating request is on its way, and nobody ever reads its answer.
+    let sim = Sim::new();
+    let client = sim.client();
+    client.wire.share_leases();
+    client.wire.once(Verb::Enter, Fault::Late(ms(10)));
+    let lock = client.locks.mutex("a").unwrap();
+    let mut asleep = Box::pin(async move { lock.acquire_with(&ttl(s(6))).await });
+    assert!((&mut asleep).now_or_never().is_none());
+    sleep(ms(5_990)).await;
+    assert_eq!(client.wire.sent(Verb::Leave).len(), 0, "too early");
+    sleep(ms(20)).await;
+    assert_eq!(client.wire.sent(Verb::Leave).len(), 1);
+    // What the answer says is not to be relied on any more.
+    let guard = asleep.await.unwrap();
+    sleep(s(1)).await;
+    assert_eq!(sim.rows("a").await[0].entry, Some(guard.entry_id()));
+}

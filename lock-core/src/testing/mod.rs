@@ -58,6 +58,8 @@ mod hints;
 mod machine;
 mod remote;
 mod simulation;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use self::machine::Machine;
 pub use self::{

@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -75,6 +75,7 @@ pub(crate) struct Wire {
     always: Mutex<BTreeMap<Verb, Fault>>,
     log: Mutex<Vec<(Verb, BootTime, usize)>>,
     silent: Mutex<bool>,
+    guarantees: OnceLock<Guarantees>,
     /// Where made-up hints go in.
     injected: Mutex<Option<UnboundedSender<Hint>>>,
 }
@@ -91,6 +92,12 @@ impl Wire {
             Some(fault) => self.always.lock().unwrap().insert(verb, fault),
             None => self.always.lock().unwrap().remove(&verb),
         };
+    }
+
+    /// The store keeps entries by a session that they share, as etcd and ZooKeeper do.
+    pub(crate) fn share_leases(&self) {
+        let guarantees = Guarantees { shared_leases: true, ..self.memory.guarantees().clone() };
+        self.guarantees.set(guarantees).expect("it is told first");
     }
 
     /// No hint comes through any more.
@@ -188,7 +195,7 @@ impl Backend for Wire {
     }
 
     fn guarantees(&self) -> &Guarantees {
-        self.memory.guarantees()
+        self.guarantees.get_or_init(|| self.memory.guarantees().clone())
     }
 }
 
@@ -242,6 +249,7 @@ impl Sim {
             always: Mutex::default(),
             log: Mutex::default(),
             silent: Mutex::default(),
+            guarantees: OnceLock::new(),
             injected: Mutex::default(),
         });
         let first_id = (self.clients.fetch_add(1, Ordering::Relaxed) + 1) << 32;

@@ -58,7 +58,7 @@ impl Place {
     /// The request may have been carried out; the drop of the place sees to it.
     pub(crate) async fn enter(&mut self, mode: WaitMode) -> Result<Standing, BackendError> {
         let step = self.token.map_or(Step::Create, Step::Again);
-        self.free_by = self.client.keeper.now() + self.entry.ttl;
+        self.free_by = self.client.keeper.now() + self.ttl.max(self.entry.ttl);
         self.in_flight = true;
         let backend = &self.client.backend;
         if step == Step::Create && backend.guarantees().shared_leases {

@@ -85,8 +85,9 @@ impl Tenure {
 /// What is to be done for one row that is due.
 enum Work {
     Renew(Tenure),
-    /// The lease ended, or the hold did: leave, so that others need not wait for the store to notice.
-    Leave(Arc<Entry>, Creates),
+    /// The lease ended, or the hold did: leave, so that others need not wait for the store to notice. With how long the
+    /// entry can live on if that fails.
+    Leave(Arc<Entry>, Creates, Duration),
 }
 
 impl Renewals {
@@ -220,15 +221,14 @@ impl Renewals {
         for id in Self::due_ids(&book, now) {
             match Self::work(&mut book, id, now) {
                 Some(Work::Renew(tenure)) => batches.entry(tenure.hold.lease()).or_default().push(tenure),
-                Some(Work::Leave(entry, creates)) => leaving.push((entry, creates)),
+                Some(Work::Leave(entry, creates, ttl)) => leaving.push((entry, creates, now + ttl)),
                 None => {}
             }
         }
         let parked_until = book.due.first().map_or(BootTime::FAR_FUTURE, |(due, _)| *due);
         book.parked_until = parked_until;
         drop(book);
-        for (entry, creates) in leaving {
-            let free_by = now + entry.ttl;
+        for (entry, creates, free_by) in leaving {
             self.cleanup.owe(entry, creates, free_by);
         }
         // One task for each batch: a slow store, or a class of long leases, never delays the others.
@@ -260,10 +260,13 @@ impl Renewals {
             Kept::Tenure(tenure) if tenure.hold.is_held() => tenure.clone(),
             _ => {
                 return match book.rows.remove(&id)?.kept {
-                    Kept::Tenure(tenure) => {
-                        Some(Work::Leave(Arc::clone(tenure.hold.entry()), tenure.creates))
+                    Kept::Tenure(Tenure { hold, creates, .. }) => {
+                        Some(Work::Leave(Arc::clone(hold.entry()), creates, hold.ttl()))
                     }
-                    Kept::Place { entry, creates } => Some(Work::Leave(entry, creates)),
+                    Kept::Place { entry, creates } => {
+                        let ttl = entry.ttl;
+                        Some(Work::Leave(entry, creates, ttl))
+                    }
                 };
             }
         };
@@ -332,7 +335,7 @@ impl Renewals {
             drop(book);
             // Whoever takes the row out of the book sees to the departure.
             if let Some(Row { kept: Kept::Tenure(tenure), .. }) = row {
-                let free_by = self.keeper.now() + hold.entry().ttl;
+                let free_by = self.keeper.now() + hold.ttl();
                 self.cleanup.owe(Arc::clone(hold.entry()), tenure.creates, free_by);
             }
         }

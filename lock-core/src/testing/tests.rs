@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     AcquireOptions, Backend, BackendErrorKind, Claim, Clock, Creates, DistributedLock, Entry, EntryId,
-    HoldState, LockName, LostReason, Memory, Outage, Standing, Step, WaitMode,
+    FencingToken, Hint, HoldState, LockName, LostReason, Memory, Outage, Standing, Step, WaitMode,
 };
 
 const fn ms(ms: u64) -> Duration {

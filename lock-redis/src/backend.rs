@@ -129,17 +129,16 @@ impl Backend for Redis {
         let keys = [own.lock(), own.queue(), own.entries(), own.tokens(), own.tombstone(entry.id)];
         let mode = if wait == WaitMode::Try { 't' } else { 'q' };
         let kind = letter(entry.claim.kind());
-        let args = [
-            text(entry.id),
-            millis(entry.ttl),
-            match step {
-                Step::Create => Vec::new(),
-                Step::Again(token) => text(token),
-            },
-            text(format_args!("{mode} {kind} {} {}", entry.claim.permits(), entry.claim.limit())),
-            self.channel(),
-            entry.label.as_ref().map(|label| format!(":{label}").into_bytes()).unwrap_or_default(),
-        ];
+        let (permits, limit) = (entry.claim.permits(), entry.claim.limit());
+        let place = match step {
+            Step::Create => format!("{mode} {kind} {permits} {limit}"),
+            Step::Again(token) => format!("{mode} {kind} {permits} {limit} {token}"),
+        };
+        let owner = match &entry.label {
+            None => format!(":{}", entry.id),
+            Some(label) => format!(":{}:{label}", entry.id),
+        };
+        let args = [owner.into_bytes(), millis(entry.ttl), place.into_bytes(), self.channel()];
         let sent = self.keeper.now();
         let look = reply::look(&self.wire.call(&ENTER, &keys, &args).await?)?;
         let valid_until = valid_until(sent, entry.ttl, entry.ttl);

@@ -100,10 +100,10 @@ impl Notifications {
     /// Safe to drop.
     pub(crate) async fn live(&self) {
         self.start();
-        let mut phase = self.news.phase.subscribe();
-        if *phase.borrow_and_update() != Phase::Starting {
+        if *self.news.phase.borrow() != Phase::Starting {
             return;
         }
+        let mut phase = self.news.phase.subscribe();
         let until = self.keeper.now() + self.news.endpoint.config.command_timeout;
         // Either way the waiter goes on. The sender lives in `self`, so that there is always a phase.
         let _ = by(&self.keeper, until, phase.wait_for(|phase| *phase != Phase::Starting)).await;

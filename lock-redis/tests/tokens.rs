@@ -57,6 +57,25 @@ async fn tokens_grow_when_the_clock_of_the_server_is_behind_them() {
 }
 
 #[tokio::test]
+async fn a_counter_lives_for_a_month_from_the_last_day_of_its_use() {
+    let server = Server::start();
+    let client = server.client();
+    let counter = companion("t", "job");
+    let use_it = async || {
+        let holder = mutex("job");
+        client.hold(&holder).await;
+        client.leave(&holder).await;
+        server.bytes::<i64>(&[b"TTL", &counter])
+    };
+    let month = 29 * 24 * 3_600..=30 * 24 * 3_600;
+    assert!(month.contains(&use_it().await));
+    // As if it had been used the day before, for the last time.
+    let yesterday = server.command::<(u64, u64)>("TIME").0 * 1_000_000 - 24 * 3_600 * 1_000_000;
+    server.bytes::<()>(&[b"SET", &counter, yesterday.to_string().as_bytes(), b"EX", b"60"]);
+    assert!(month.contains(&use_it().await));
+}
+
+#[tokio::test]
 async fn tokens_past_the_reach_of_a_double_are_exact() {
     let server = Server::start();
     let client = server.client();

@@ -1,19 +1,22 @@
-local ttl, label = ARGV[2], ARGV[6]
+local ttl, label = ARGV[2], ARGV[1]:sub(34)
 local process = channel:sub(-32)
-local tries, my_kind, my_permits, my_limit = ARGV[4]:match('^(%a) (%a) (%d+) (%d+)$')
-tries = tries == 't'
+local mode, my_kind, my_permits, my_limit, place = ARGV[3]:match('^(%a) (%a) (%d+) (%d+) ?(%d*)$')
+local tries, creates = mode == 't', place == ''
 local permits = tonumber(my_permits)
 
 -- A token larger than any before: the time, or one more than the last if the clock is behind it. The first write of an
 -- enter that creates: out of memory, it is refused before anything has changed.
 local function mint()
-    local last = call('SET', KEYS[4], now_us, 'PX', '2592000000', 'GET')
-    if not last or (tonumber(last) or math.huge) < tonumber(now_us) then
+    local last = call('SET', KEYS[4], now_us, 'KEEPTTL', 'GET')
+    local last_us, us = tonumber(last), tonumber(now_us)
+    if not last or last_us and last_us < us then
+        call('PEXPIRE', KEYS[4], '2592000000')
         return now_us
     end
     call('SET', KEYS[4], last, 'KEEPTTL')
     local next = redis.pcall('INCR', KEYS[4])
     if type(next) == 'number' then
+        call('PEXPIRE', KEYS[4], '2592000000')
         return call('GET', KEYS[4])
     end
     return nil, next.err:find('overflow', 1, true) and {'X'} or {'F', 'token counter'}
@@ -154,13 +157,13 @@ if role and expiry <= now then
     remove(role, own_permits)
     role = nil
 end
-if ARGV[3] ~= '' and token ~= ARGV[3] then
+if not creates and token ~= place then
     settle()
     return {'G'}
 end
 if not role then
     settle()
-    if ARGV[3] ~= '' or call('EXISTS', KEYS[5]) == 1 then
+    if not creates or call('EXISTS', KEYS[5]) == 1 then
         return {'G'}
     end
     return create()

@@ -16,10 +16,29 @@ end
 if ARGV[2] == 'm' then
     local value = redis.pcall('GET', raw)
     if type(value) == 'string' and value:match('^%d+:([0-9a-f]+)') == id then
-        call('DEL', raw)
-        if call('EXISTS', q) == 0 then
+        -- PR20: a write that is never denied.
+        local heir = call('ZPOPMIN', q)[1]
+        if not heir then
+            call('DEL', raw)
             return 1
         end
+        local time = call('TIME')
+        now_us = time[1] .. string.format('%06d', time[2])
+        local entry = call('HGET', e, heir) or ''
+        local token, expiry, process, label = entry:match('^(%d+) %d+ (%d+) 1 (%S+) (.*)$')
+        if token and tonumber(expiry) * 1000 > tonumber(now_us) then
+            -- What is written here is what `admit` and `settle` write, for one heir of a mutex.
+            call('SET', raw, token .. ':' .. heir .. label, 'PXAT', expiry)
+            if call('EXISTS', q) == 1 then
+                call('HDEL', e, heir)
+            else
+                call('DEL', e)
+            end
+            redis.pcall('PUBLISH', channel:sub(1, -33) .. process, 'A ' .. heir .. ' ' .. token)
+            return 1
+        end
+        call('DEL', raw)
+        call('HDEL', e, heir)
         left = 1
     end
 end

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use lock_core::{BootTime, Claim, EntryId, FencingToken};
+use lock_core::{BootTime, Claim, EntryId, FencingToken, LostReason};
 
 use super::{Event, Mode, Op, What};
 
@@ -21,6 +21,8 @@ pub struct Acquisition {
     pub ttl: Duration,
     /// How it asked.
     pub mode: Mode,
+    /// Whether its guard is to be renewed for as long as it is held.
+    pub renew: bool,
     /// When it was begun.
     pub invoked: BootTime,
     /// When the guard, the refusal or the error was returned, or the attempt ended without an answer. `None` if it never
@@ -28,6 +30,8 @@ pub struct Acquisition {
     pub answered: Option<BootTime>,
     /// What was answered.
     pub outcome: Outcome,
+    /// When its client was blocked, from when to when, and from when on it was gone.
+    pub stops: Vec<(BootTime, BootTime)>,
 }
 
 /// How an acquisition ended.
@@ -61,6 +65,8 @@ pub struct Hold {
     pub released: Option<BootTime>,
     /// When the lost signal came, and the deadline at that time.
     pub lost: Option<(BootTime, BootTime)>,
+    /// Why it was lost.
+    pub reason: Option<LostReason>,
     /// When an operator took it away.
     pub evicted: Option<BootTime>,
     /// When its client crashed.
@@ -74,7 +80,7 @@ impl Acquisition {
         let mut entries = Entries::default();
         for event in events {
             entries.note(event);
-            if let What::Invoked { op, client, name, claim, ttl, mode } = &event.what {
+            if let What::Invoked { op, client, name, claim, ttl, mode, renew } = &event.what {
                 assert_eq!(op.0, all.len(), "acquisitions are numbered as they are begun");
                 all.push(Self {
                     op: *op,
@@ -83,15 +89,19 @@ impl Acquisition {
                     claim: *claim,
                     ttl: *ttl,
                     mode: *mode,
+                    renew: *renew,
                     invoked: event.at,
                     answered: None,
                     outcome: Outcome::Pending,
+                    stops: Vec::new(),
                 });
             } else {
                 note(&mut all, event);
             }
         }
+        let stops = stops(events);
         for acquisition in &mut all {
+            acquisition.stops = stops.get(&acquisition.client).cloned().unwrap_or_default();
             if let Outcome::Granted(hold) = &mut acquisition.outcome {
                 entries.complete(hold);
             }
@@ -108,6 +118,12 @@ impl Acquisition {
         }
     }
 
+    /// Whether its client was blocked or gone at some time between two instants.
+    #[must_use]
+    pub fn is_disturbed(&self, from: BootTime, to: BootTime) -> bool {
+        self.stops.iter().any(|(begin, end)| *begin <= to && *end >= from)
+    }
+
     /// Whether the two can hold their lock at the same time.
     #[must_use]
     pub fn goes_with(&self, other: &Self) -> bool {
@@ -120,6 +136,25 @@ impl Hold {
     fn end(&mut self, at: BootTime) {
         self.believed_until = Some(self.believed_until.map_or(at, |until| until.min(at)));
     }
+}
+
+/// When each client was blocked or gone.
+fn stops(events: &[Event]) -> BTreeMap<usize, Vec<(BootTime, BootTime)>> {
+    let mut stops: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for event in events {
+        match event.what {
+            What::Blocked { client } | What::Crashed { client, .. } => {
+                stops.entry(client).or_default().push((event.at, BootTime::FAR_FUTURE));
+            }
+            What::Unblocked { client } => {
+                if let Some(stop) = stops.entry(client).or_default().last_mut() {
+                    stop.1 = event.at;
+                }
+            }
+            _ => {}
+        }
+    }
+    stops
 }
 
 /// Takes note of what happened to one acquisition, or to all of a client.
@@ -135,6 +170,7 @@ fn note(all: &mut [Acquisition], event: &Event) {
                 returned: None,
                 released: None,
                 lost: None,
+                reason: None,
                 evicted: None,
                 crashed: None,
             };
@@ -149,9 +185,10 @@ fn note(all: &mut [Acquisition], event: &Event) {
             hold.returned = Some(at);
         }),
         What::Released { op, confirmed: true } => with_hold(all, *op, |hold| hold.released = Some(at)),
-        What::Lost { op, deadline, .. } => with_hold(all, *op, |hold| {
+        What::Lost { op, deadline, reason } => with_hold(all, *op, |hold| {
             hold.end(at.min(*deadline));
             hold.lost = Some((at, *deadline));
+            hold.reason = Some(*reason);
         }),
         What::Crashed { client, held } => {
             for (op, deadline) in held {

@@ -54,6 +54,8 @@ pub enum What {
         ttl: Duration,
         /// How.
         mode: Mode,
+        /// Whether the guard is to be renewed for as long as it is held.
+        renew: bool,
     },
     /// The store answered for the first time that an entry stands in the queue, waiting or holding.
     Enqueued {
@@ -173,8 +175,9 @@ pub(super) fn instant(at: BootTime) -> String {
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Invoked { op, client, name, claim, ttl, mode } => {
-                write!(f, "{op} client {client} asks for `{name}` as {claim}, ttl {ttl:?}, {mode:?}")
+            Self::Invoked { op, client, name, claim, ttl, mode, renew } => {
+                let renew = if *renew { "" } else { ", without renewal" };
+                write!(f, "{op} client {client} asks for `{name}` as {claim}, ttl {ttl:?}{renew}, {mode:?}")
             }
             Self::Enqueued { entry, sent } => write!(f, "entry {entry} is in, asked at {}", instant(*sent)),
             Self::Granted { op, token, entry } => write!(f, "{op} is granted, token {token}, entry {entry}"),

@@ -25,8 +25,7 @@ pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> 
                 found("the second came later and was granted first");
             }
             // Those that go together are granted together: a long time between them is a place that was passed.
-            let undisturbed =
-                history.faultless && !history.is_disturbed(first.client, first.invoked, first_at);
+            let undisturbed = history.faultless && !first.is_disturbed(first.invoked, first_at);
             if orderly && undisturbed && first.goes_with(second) && first_at > second_at + history.swift {
                 found("the second came later and was granted long before");
             }

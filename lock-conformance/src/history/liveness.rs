@@ -21,7 +21,7 @@ pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> 
         if acquisition.mode == Mode::Try {
             continue;
         }
-        if history.is_disturbed(acquisition.client, acquisition.invoked, answered) {
+        if acquisition.is_disturbed(acquisition.invoked, answered) {
             continue;
         }
         if let Mode::WaitFor(wait) = acquisition.mode {
@@ -85,7 +85,7 @@ fn idle(
 fn possible_hold(history: &History, other: &Acquisition, grace: Duration) -> (BootTime, BootTime) {
     let (invoked, end) = presence(history, other);
     let begin = match (&other.outcome, other.answered) {
-        (Outcome::Granted(_), Some(answered)) if !history.is_disturbed(other.client, invoked, answered) => {
+        (Outcome::Granted(_), Some(answered)) if !other.is_disturbed(invoked, answered) => {
             (answered - grace).max(invoked)
         }
         _ => invoked,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::BootTime;
+use lock_core::{BootTime, LostReason};
 
 use super::{Acquisition, History, Hold, Violation};
 
@@ -26,19 +26,27 @@ pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> 
             continue;
         };
         let told_late = hold.lost.is_some_and(|(signal, deadline)| {
-            signal > deadline + TICK + FAST && !history.is_disturbed(acquisition.client, deadline, signal)
+            signal > deadline + TICK + FAST && !acquisition.is_disturbed(deadline, signal)
         });
         if told_late {
             found("was told of its loss after its deadline");
         }
+        let needless = history.faultless
+            && acquisition.renew
+            && hold.evicted.is_none()
+            && matches!(hold.reason, Some(LostReason::Expired | LostReason::Gone))
+            && !acquisition.is_disturbed(granted, ended);
+        if needless {
+            found("was lost, though nothing went wrong");
+        }
         if let Some(evicted) = hold.evicted {
             let end = evicted.max(granted) + acquisition.ttl + TICK + FAST;
-            if ended > end && !history.is_disturbed(acquisition.client, evicted, ended) {
+            if ended > end && !acquisition.is_disturbed(evicted, ended) {
                 found("was taken away by an operator, and is not told within its ttl");
             }
             continue;
         }
-        if history.is_disturbed(acquisition.client, granted, ended) {
+        if acquisition.is_disturbed(granted, ended) {
             continue;
         }
         for next in

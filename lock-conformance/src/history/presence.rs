@@ -26,9 +26,7 @@ fn end(history: &History, acquisition: &Acquisition) -> BootTime {
             }
         }
     };
-    if history.faultless
-        && !history.is_disturbed(acquisition.client, acquisition.invoked, ended + history.swift)
-    {
+    if history.faultless && !acquisition.is_disturbed(acquisition.invoked, ended + history.swift) {
         return ended + history.swift;
     }
     // What was sent last can be late, and give one more lease.

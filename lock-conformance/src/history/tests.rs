@@ -29,7 +29,10 @@ impl Script {
     fn ask(&mut self, ms: u64, claim: Claim, mode: Mode) -> Op {
         let op = Op(self.ops);
         self.ops += 1;
-        self.put(ms, What::Invoked { op, client: op.0, name: "a".into(), claim, ttl: TTL, mode });
+        self.put(
+            ms,
+            What::Invoked { op, client: op.0, name: "a".into(), claim, ttl: TTL, mode, renew: false },
+        );
         op
     }
 
@@ -171,6 +174,17 @@ fn a_late_lost_signal_is_found() {
     let one = script.wait(0);
     script.grant(5, one, 1);
     script.lose(1_000, one, 980);
+    assert_eq!(script.found(), ["M4"]);
+}
+
+#[test]
+fn a_loss_without_a_fault_is_found() {
+    let mut script = Script::default();
+    let one = script.wait(0);
+    let What::Invoked { renew, .. } = &mut script.events[0].what else { panic!("it was just begun") };
+    *renew = true;
+    script.grant(5, one, 1);
+    script.lose(990, one, 990);
     assert_eq!(script.found(), ["M4"]);
 }
 

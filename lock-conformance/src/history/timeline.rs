@@ -51,26 +51,6 @@ impl History {
     pub fn end(&self) -> BootTime {
         self.events.last().map_or(BootTime::new(Duration::ZERO), |event| event.at)
     }
-
-    /// Whether a client was blocked or crashed at some time between two instants.
-    #[must_use]
-    pub fn is_disturbed(&self, client: usize, from: BootTime, to: BootTime) -> bool {
-        let mut since = None;
-        for event in &self.events {
-            match event.what {
-                What::Blocked { client: who } if who == client => since = Some(event.at),
-                What::Crashed { client: who, .. } if who == client && event.at <= to => return true,
-                What::Unblocked { client: who } if who == client => {
-                    let blocked = since.take();
-                    if blocked.is_some_and(|since| since <= to && event.at >= from) {
-                        return true;
-                    }
-                }
-                _ => {}
-            }
-        }
-        since.is_some_and(|since| since <= to)
-    }
 }
 
 /// One line for each event.

@@ -41,9 +41,9 @@ impl Worker {
 
     async fn acquire(&self, op: Op, attempt: &Attempt) -> Option<Guard> {
         let name = self.locks[attempt.lock].name.clone();
-        let &Attempt { claim, ttl, mode, .. } = attempt;
+        let &Attempt { claim, ttl, mode, renew, .. } = attempt;
         let lock = self.lock(&name, attempt);
-        self.recorder.put(What::Invoked { op, client: self.number, name, claim, ttl, mode });
+        self.recorder.put(What::Invoked { op, client: self.number, name, claim, ttl, mode, renew });
         let options = options(attempt);
         let acquiring = async {
             match mode {

@@ -47,23 +47,30 @@ impl FromIterator<Duration> for Samples {
 
 /// One figure, measured in several rounds, each beside its floor.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rounds {
-    ours: Vec<f64>,
-    floors: Vec<f64>,
+pub(crate) struct Rounds(Vec<Round>);
+
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    ours: f64,
+    floor: Option<f64>,
 }
 
 impl Rounds {
     pub(crate) fn push(&mut self, ours: f64, floor: Option<f64>) {
-        self.ours.push(ours);
-        self.floors.extend(floor);
+        self.0.push(Round { ours, floor });
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     pub(crate) fn value(&self) -> f64 {
-        median(self.ours.clone())
+        median(self.ours())
     }
 
     pub(crate) fn floor(&self) -> Option<f64> {
-        (!self.floors.is_empty()).then(|| median(self.floors.clone()))
+        let floors: Vec<f64> = self.0.iter().filter_map(|round| round.floor).collect();
+        (!floors.is_empty()).then(|| median(floors))
     }
 
     /// Within each round, so that what slows the machine down for a while slows both down. The median.
@@ -75,12 +82,17 @@ impl Rounds {
     /// The least and the largest ratio of a round, or value where there is no floor.
     pub(crate) fn spread(&self) -> (f64, f64) {
         let ratios = self.ratios();
-        let of = if ratios.is_empty() { &self.ours } else { &ratios };
-        of.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), x| (least.min(*x), most.max(*x)))
+        let of = if ratios.is_empty() { self.ours() } else { ratios };
+        of.into_iter()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), x| (least.min(x), most.max(x)))
     }
 
     fn ratios(&self) -> Vec<f64> {
-        self.ours.iter().zip(&self.floors).map(|(ours, floor)| ours / floor).collect()
+        self.0.iter().filter_map(|round| Some(round.ours / round.floor?)).collect()
+    }
+
+    fn ours(&self) -> Vec<f64> {
+        self.0.iter().map(|round| round.ours).collect()
     }
 }
 

@@ -172,7 +172,11 @@ impl Backend for Redis {
             keys.push(own.tombstone(entry.id));
             args.push(millis(entry.ttl.max(DOOR_CLOSED)));
         }
-        reply::departure(&self.wire.call(&LEAVE, &keys, &args).await?)
+        let answer = self.wire.call(&LEAVE, &keys, &args).await?;
+        if let Some(hint) = reply::hint(&answer) {
+            self.notifications.told(hint);
+        }
+        reply::departure(&answer)
     }
 
     fn alarms(&self) -> Alarms {

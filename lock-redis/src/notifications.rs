@@ -88,6 +88,11 @@ impl Notifications {
         &self.news.eviction_channel
     }
 
+    /// What the server said to this process in an answer instead of a message.
+    pub(crate) fn told(&self, payload: &[u8]) {
+        self.news.hand_on(&self.news.process_channel, payload);
+    }
+
     /// Hints for the entries of this process.
     pub(crate) fn hints(&self) -> &Switchboard {
         &self.news.hints

@@ -40,9 +40,17 @@ pub(crate) fn look(answer: &Value) -> Result<Look, BackendError> {
     }
 }
 
+/// What an answer to a leave says to whom this process handed the lock.
+pub(crate) fn hint(answer: &Value) -> Option<&[u8]> {
+    match answer {
+        Value::BulkString(hint) => Some(hint),
+        _ => None,
+    }
+}
+
 pub(crate) fn departure(answer: &Value) -> Result<Departure, BackendError> {
     match answer {
-        Value::Int(1) => Ok(Departure::Left),
+        Value::Int(1) | Value::BulkString(_) => Ok(Departure::Left),
         Value::Int(0) => Ok(Departure::Absent),
         _ => Err(not_understood(answer)),
     }

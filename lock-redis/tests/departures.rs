@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use futures_util::{FutureExt, StreamExt};
-use lock_core::{Hint, Operator, Renewal, Standing, Step, WaitMode};
+use lock_core::{Departure, Hint, Operator, Renewal, Standing, Step, WaitMode};
 
 #[tokio::test]
 async fn a_hand_off_is_told_with_the_token_and_nothing_is_left_to_ask() {
@@ -197,4 +197,18 @@ async fn a_waiter_who_only_tries_leaves_nothing_behind() {
     let standing = client.enter(&mutex("job"), Step::Create, WaitMode::Try).await.unwrap();
     assert!(matches!(standing, Standing::Busy));
     assert_eq!(server.dump(), before);
+}
+
+#[tokio::test]
+async fn an_heir_in_the_same_process_is_told_by_the_answer_to_the_release_and_by_the_message() {
+    let server = Server::start();
+    let client = server.client();
+    let holder = mutex("job");
+    client.hold(&holder).await;
+    let mut heir = waiting(client.create(&mutex("job")).await);
+    assert_eq!(client.leave(&holder).await, Departure::Left);
+    let hint = Hint::Admitted { token: heir.token };
+    assert_eq!(heir.hints.next().now_or_never(), Some(Some(hint)), "told when the release is answered");
+    // The message comes all the same: of a release whose answer is lost there is nothing else.
+    assert_eq!(heir.hints.next().await, Some(hint));
 }

@@ -3,7 +3,8 @@
 -- KEYS: 1 the lock · 2 its queue · 3 its entries · 4 the tombstone of this entry, if a create was not answered
 -- ARGV: 1 id · 2 'm' for a mutex, else '' · 3 channel of this process · 4 life of the tombstone in ms, or '' or nothing
 --       5 channel of alarms to tell, or nothing
--- Answer: 1 left · 0 was not there
+-- Answer: 1 left · 0 was not there · left, and the hint for the heir as text: it is of the process that asks, which is
+--         told by this sooner than by the message
 local call, raw, q, e = redis.call, KEYS[1], KEYS[2], KEYS[3]
 local id, channel = ARGV[1], ARGV[3]
 local now_us, left
@@ -34,8 +35,10 @@ if ARGV[2] == 'm' then
             else
                 call('DEL', e)
             end
-            redis.pcall('PUBLISH', channel:sub(1, -33) .. process, 'A ' .. heir .. ' ' .. token)
-            return 1
+            -- Also where the answer tells it: the answer may be lost, or nobody may wait for it any more.
+            local hint = 'A ' .. heir .. ' ' .. token
+            redis.pcall('PUBLISH', channel:sub(1, -33) .. process, hint)
+            return process == channel:sub(-32) and hint or 1
         end
         call('DEL', raw)
         call('HDEL', e, heir)

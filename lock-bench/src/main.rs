@@ -20,10 +20,7 @@ mod uncontended;
 use std::{error, fs::File, process::ExitCode, sync::Arc};
 
 use clap::Parser;
-use tokio::{
-    runtime,
-    signal::unix::{SignalKind, signal},
-};
+use tokio::runtime;
 
 use self::{
     args::{Args, Task, WorkerArgs},
@@ -94,10 +91,19 @@ async fn work(args: &WorkerArgs) -> Result<()> {
     serve(Member::new(Arc::from(store), counted)).await
 }
 
+#[cfg(unix)]
 async fn interrupted() -> Result<&'static str> {
+    use tokio::signal::unix::{SignalKind, signal};
+
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(tokio::select! {
         _ = terminate.recv() => "SIGTERM",
         _ = interrupt.recv() => "SIGINT",
     })
+}
+
+#[cfg(not(unix))]
+async fn interrupted() -> Result<&'static str> {
+    tokio::signal::ctrl_c().await?;
+    Ok("Ctrl-C")
 }

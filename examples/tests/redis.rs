@@ -43,9 +43,7 @@ impl Server {
         match env::var("DISTLOCK_TEST_REDIS_URL") {
             Ok(url) if !url.is_empty() => Self { url, process: None },
             // A port that was free a moment ago may be taken by the time that the server asks for it.
-            _ => {
-                (0..10).find_map(|_| Self::start_on_a_free_port()).expect("a server on one of ten ports")
-            }
+            _ => (0..10).find_map(|_| Self::start_on_a_free_port()).expect("a server on one of ten ports"),
         }
     }
 

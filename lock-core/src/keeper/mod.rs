@@ -2,6 +2,7 @@
 
 mod cleanup;
 mod renewals;
+mod tenure;
 mod timers;
 
 use std::{
@@ -18,7 +19,8 @@ pub use self::timers::Sleep;
 use self::timers::Timers;
 pub(crate) use self::{
     cleanup::{Cleanup, guarded},
-    renewals::{Renewals, Tenure},
+    renewals::Renewals,
+    tenure::Tenure,
 };
 #[cfg(feature = "testing")]
 use crate::testing::Machine;

@@ -9,7 +9,7 @@ use std::{
 use futures_util::StreamExt;
 use tokio::sync::Notify;
 
-use super::{Cleanup, Keeper, guarded};
+use super::{Cleanup, Keeper, Tenure, guarded};
 use crate::{
     Backend, BackendError, BootTime, Creates, Entry, EntryId, Hold, Lease, LostReason, Renewal, hold::Proof,
     telemetry,
@@ -55,31 +55,6 @@ enum Kept {
         entry: Arc<Entry>,
         creates: Creates,
     },
-}
-
-/// A lock that is held.
-#[derive(Clone, Debug)]
-pub(crate) struct Tenure {
-    pub(crate) hold: Hold,
-    pub(crate) creates: Creates,
-    pub(crate) renew: bool,
-}
-
-impl Tenure {
-    fn renews(&self) -> bool {
-        self.renew && !self.hold.is_at_max_hold()
-    }
-
-    /// The next renewal: a third of the ttl after the last proof was sent. Where the store's proofs reach less far, a
-    /// third of what is left. Without renewal, the deadline.
-    fn next_due(&self, now: BootTime) -> BootTime {
-        let deadline = self.hold.deadline();
-        if self.renews() {
-            (deadline - self.hold.lease() * 2 / 3).max(now + deadline.since(now) / 3)
-        } else {
-            deadline
-        }
-    }
 }
 
 /// What is to be done for one row that is due.
@@ -272,7 +247,7 @@ impl Renewals {
         };
         let renew = tenure.renews();
         // The answer of the renewal sets the next one; should its task be lost, this does.
-        let in_flight = if renew { now + 2 * try_limit(&tenure) } else { BootTime::FAR_FUTURE };
+        let in_flight = if renew { now + 2 * tenure.try_limit() } else { BootTime::FAR_FUTURE };
         row.due = in_flight.min(tenure.hold.deadline());
         let due = row.due;
         book.due.insert((due, id));
@@ -280,7 +255,7 @@ impl Renewals {
     }
 
     async fn renew_batch(self: Arc<Self>, batch: Vec<Tenure>) {
-        let Some(limit) = batch.iter().map(try_limit).min() else { return };
+        let Some(limit) = batch.iter().map(Tenure::try_limit).min() else { return };
         let leases: Vec<Lease> = batch
             .iter()
             .map(|t| Lease { entry: Arc::clone(t.hold.entry()), token: t.hold.token() })
@@ -304,7 +279,7 @@ impl Renewals {
                         telemetry::store_away(tenure.hold.entry(), "renew", &error);
                     }
                     tenure.hold.suspect();
-                    self.reschedule(tenure, self.keeper.now() + retry_pause(tenure));
+                    self.reschedule(tenure, self.keeper.now() + tenure.retry_pause());
                 }
             }
         }
@@ -372,16 +347,6 @@ impl Drop for Renewals {
         // The task looks up, and ends.
         self.wake.notify_one();
     }
-}
-
-/// How long one try may take: with this, three fit between the first and the deadline.
-fn try_limit(tenure: &Tenure) -> Duration {
-    tenure.hold.lease() / 6
-}
-
-/// How long to wait after a failed try: short against the ttl, and not a flood where the store refuses at once.
-fn retry_pause(tenure: &Tenure) -> Duration {
-    (tenure.hold.lease() / 20).clamp(Duration::from_millis(5), Duration::from_secs(1))
 }
 
 fn chunks(mut items: Vec<Tenure>, size: usize) -> Vec<Vec<Tenure>> {

@@ -9,7 +9,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Somebody with `redis-cli`.
 #[derive(Clone, Debug)]
-pub struct Admin {
+pub(crate) struct Admin {
     server: redis::Client,
     prefix: String,
     client_name: String,
@@ -20,7 +20,7 @@ impl Admin {
     ///
     /// # Panics
     /// If the URL is bad.
-    pub fn new(url: &str, prefix: &str, client_name: &str) -> Self {
+    pub(crate) fn new(url: &str, prefix: &str, client_name: &str) -> Self {
         let server = redis::Client::open(url).expect("the URL of a test server is good");
         Self { server, prefix: prefix.to_owned(), client_name: client_name.to_owned() }
     }
@@ -29,36 +29,36 @@ impl Admin {
     ///
     /// # Panics
     /// If the server does not carry it out.
-    pub fn command(&self, command: &redis::Cmd) -> Value {
+    pub(crate) fn command(&self, command: &redis::Cmd) -> Value {
         self.try_command(command).unwrap_or_else(|error| panic!("the server did not do it: {error}"))
     }
 
     /// Sends one command and gives its answer, if there is one.
-    pub fn try_command(&self, command: &redis::Cmd) -> redis::RedisResult<Value> {
+    pub(crate) fn try_command(&self, command: &redis::Cmd) -> redis::RedisResult<Value> {
         let mut connection = self.server.get_connection_with_timeout(PATIENCE)?;
         connection.set_read_timeout(Some(PATIENCE))?;
         command.query(&mut connection)
     }
 
     /// `DEL` of the key of a lock.
-    pub fn delete(&self, name: &LockName) {
+    pub(crate) fn delete(&self, name: &LockName) {
         self.command(redis::cmd("DEL").arg(self.key(name)));
     }
 
     /// Puts a list under the key of a lock: no lock is one.
-    pub fn put_foreign(&self, name: &LockName) {
+    pub(crate) fn put_foreign(&self, name: &LockName) {
         self.command(redis::cmd("RPUSH").arg(self.key(name)).arg("not").arg("a lock"));
     }
 
     /// Whether the list is still there, as it was put.
-    pub fn has_foreign(&self, name: &LockName) -> bool {
+    pub(crate) fn has_foreign(&self, name: &LockName) -> bool {
         let list = self.command(redis::cmd("LRANGE").arg(self.key(name)).arg(0).arg(-1));
         let bulk = |text: &str| Value::BulkString(text.into());
         list == Value::Array(vec![bulk("not"), bulk("a lock")])
     }
 
     /// Sets the counter of a name: see `docs/adr` for the stored format. Only for names without braces.
-    pub fn raise_tokens(&self, name: &LockName, last: FencingToken) {
+    pub(crate) fn raise_tokens(&self, name: &LockName, last: FencingToken) {
         assert!(!name.as_str().contains(['{', '}']), "the companions of such a name have another tag");
         let key = [self.prefix.as_bytes(), &[0xFF], b"1t{", &self.key(name), b"}"].concat();
         // The counters of Redis have a sign.
@@ -67,7 +67,7 @@ impl Admin {
     }
 
     /// Breaks the subscriptions of all clients with our client name.
-    pub fn cut_notifications(&self) {
+    pub(crate) fn cut_notifications(&self) {
         let list = self.command(redis::cmd("CLIENT").arg("LIST").arg("TYPE").arg("pubsub"));
         let list: String = redis::from_redis_value(list).expect("a list of clients is a text");
         let name = format!(" name={}", self.client_name);

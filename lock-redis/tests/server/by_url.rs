@@ -7,15 +7,15 @@ use lock_core::{FencingToken, LockName};
 use super::Admin;
 
 /// Why such a server is not ended, paused or emptied.
-pub const NOT_OURS: &str = "the server is known by its URL only, and perhaps serves others";
+pub(crate) const NOT_OURS: &str = "the server is known by its URL only, and perhaps serves others";
 
 /// A server that is only known by its URL: what concerns one name can be done to it, and nothing else.
 #[derive(Debug)]
-pub struct ServerByUrl(Admin);
+pub(crate) struct ServerByUrl(Admin);
 
 impl ServerByUrl {
     /// The server that this operator works on.
-    pub fn new(admin: Admin) -> Self {
+    pub(crate) fn new(admin: Admin) -> Self {
         Self(admin)
     }
 }

@@ -9,7 +9,7 @@ use std::env;
 
 use lock_conformance::ServerControl;
 
-pub use self::{
+pub(crate) use self::{
     admin::Admin,
     by_url::{NOT_OURS, ServerByUrl},
     own::OwnServer,
@@ -17,10 +17,10 @@ pub use self::{
 
 /// Names a server to use instead of one of our own, as a service container is. It may hold other data: every case keeps
 /// to a prefix of its own.
-pub const URL_VARIABLE: &str = "DISTLOCK_TEST_REDIS_URL";
+pub(crate) const URL_VARIABLE: &str = "DISTLOCK_TEST_REDIS_URL";
 
 /// The server that [`URL_VARIABLE`] names.
-pub fn url() -> Option<String> {
+pub(crate) fn url() -> Option<String> {
     env::var(URL_VARIABLE).ok().filter(|url| !url.is_empty())
 }
 
@@ -28,7 +28,7 @@ pub fn url() -> Option<String> {
 ///
 /// # Panics
 /// If there is none: a case must not pass without its server.
-pub async fn for_one_case(keeps_data: bool) -> (String, Box<dyn ServerControl>) {
+pub(crate) async fn for_one_case(keeps_data: bool) -> (String, Box<dyn ServerControl>) {
     let Some(base) = url() else {
         let server = OwnServer::start(keeps_data).await;
         let url = format!("redis://127.0.0.1:{}/0", server.port());
@@ -50,7 +50,7 @@ fn with_parameters(url: &str, prefix: &str, client_name: &str) -> String {
 }
 
 /// Digits that nobody else uses.
-pub fn unique() -> String {
+pub(crate) fn unique() -> String {
     use lock_core::{Entropy, SystemEntropy};
     format!("{:016x}", SystemEntropy.bits() as u64)
 }

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server process on a port of its own, with a directory of its own. Dropping it ends both.
 #[derive(Debug)]
-pub struct OwnServer {
+pub(crate) struct OwnServer {
     port: u16,
     directory: PathBuf,
     keeps_data: bool,
@@ -31,7 +31,7 @@ pub struct OwnServer {
 
 impl OwnServer {
     /// Starts a server, and returns when it answers.
-    pub async fn start(keeps_data: bool) -> Self {
+    pub(crate) async fn start(keeps_data: bool) -> Self {
         loop {
             let port = free_port();
             let directory = std::env::temp_dir().join(format!("distlock-redis-{port}-{}", super::unique()));
@@ -45,13 +45,13 @@ impl OwnServer {
     }
 
     /// The same server, with an operator who looks under a prefix.
-    pub fn with_admin(mut self, admin: Admin) -> Self {
+    pub(crate) fn with_admin(mut self, admin: Admin) -> Self {
         self.admin = admin;
         self
     }
 
     /// Where it listens.
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 

@@ -13,7 +13,7 @@ use lock_conformance::{
 };
 
 /// How many seeds each test of a bug may need at the most.
-const FOUND_WITHIN: u64 = 100;
+const FOUND_WITHIN: u64 = 500;
 
 /// What `SEEDS` asks for: `n` are the first n, `from..to` are those.
 fn seeds() -> (u64, u64) {

@@ -1,9 +1,10 @@
 //! Seeded runs of the real engine and the real keeper, on simulated time and wires, with every history checked.
 //!
 //! A seed decides everything: how many clients there are and how fast their clocks run, which locks they take, for how
-//! long and how they end, what is lost, late, repeated and refused on the wire, who is blocked, who crashes, and whom an
-//! operator evicts. [`run`] carries it out over [`Memory`](lock_core::Memory), lets everything end, and checks what the
-//! clients saw ([`history`](crate::history)) and what is left behind in the store and in the clients (M7).
+//! long and how they end, what is lost, late, repeated and refused on the wire, who is blocked, who crashes, whom an
+//! operator evicts, and whether entries end by their ttl or live as long as the session of their client. [`run`] carries
+//! it out over [`Memory`](lock_core::Memory), lets everything end, and checks what the clients saw
+//! ([`history`](crate::history)) and what is left behind in the store and in the clients (M7).
 //!
 //! [`run_broken`] does the same with a bug put in, to see that it is found.
 
@@ -13,6 +14,7 @@ mod plan;
 mod recorder;
 mod report;
 mod residue;
+mod sessions;
 mod worker;
 
 use std::{sync::Arc, time::Duration};
@@ -26,6 +28,7 @@ use self::{
     observer::Observer,
     plan::{Disturbance, Plan},
     recorder::Recorder,
+    sessions::Sessions,
     worker::Worker,
 };
 use crate::history::{What, check};
@@ -56,6 +59,8 @@ fn simulate(seed: u64, broken: Option<Broken>) -> Report {
             let store = Arc::new(lock_core::Memory::with_clock(Arc::clone(&clock)));
             Arc::new(BrokenBackend::new(store, broken, clock))
         });
+    } else if plan.sessions {
+        simulation = simulation.over(|clock| Arc::new(Sessions::new(clock)));
     }
     let in_client = broken.filter(|broken| !broken.is_in_the_store());
     let (recorder, mut violations) = simulation.run(async |sim| {
@@ -140,6 +145,14 @@ async fn disturb(sim: &Sim, plan: &Plan, recorder: &Recorder, clients: &[Arc<Sim
             Disturbance::Crash(client) => {
                 clients[client].crash();
                 recorder.crashed(client, &clients[client]);
+                if plan.sessions {
+                    let (sim, plan_names, late) = (sim.clone(), plan.names(), plan.faults.late);
+                    tokio::spawn(async move {
+                        // What it had sent has arrived by then, and nothing more is taken from it.
+                        sim.sleep(late + Duration::from_millis(100)).await;
+                        sessions::end(&sim, &plan_names, client).await;
+                    });
+                }
             }
             Disturbance::Evict(lock) => recorder.evict_holder(&plan.locks[lock].name).await,
         }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use lock_core::{
-    Claim,
+    Claim, LockName,
     testing::{Faults, SeededEntropy},
 };
 
@@ -14,6 +14,8 @@ use crate::history::{Event, History, Mode};
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) faults: Faults,
+    /// Whether entries live as long as the session of their client, and not for their ttl.
+    pub(super) sessions: bool,
     pub(super) locks: Vec<PlannedLock>,
     pub(super) clients: Vec<PlannedClient>,
     /// In the order of their times.
@@ -80,17 +82,25 @@ fn one<T: Clone>(entropy: &SeededEntropy, of: &[T]) -> T {
 impl Plan {
     pub(super) fn new(seed: u64) -> Self {
         let entropy = SeededEntropy::new(seed).branch();
+        let sessions = entropy.chance(250);
         let per_mille = if entropy.chance(250) { 0 } else { 1 + entropy.below(300) as u32 };
         let faults = Faults {
             per_mille,
             latency: entropy.up_to(ms(3)),
             late: one(&entropy, &[ms(300), ms(1_500), ms(5_000)]),
             limit: one(&entropy, &[ms(200), ms(1_000), ms(3_000)]),
+            // A create that came again after its answer would be a guest for ever where no ttl ends it.
+            repeats: !sessions,
         };
         let locks: Vec<_> = (0..=entropy.below(3)).map(|number| lock(&entropy, number)).collect();
         let clients: Vec<_> = (0..2 + entropy.below(7)).map(|_| client(&entropy, &locks)).collect();
         let disturbances = disturbances(&entropy, clients.len(), locks.len());
-        Self { faults, locks, clients, disturbances }
+        Self { faults, sessions, locks, clients, disturbances }
+    }
+
+    pub(super) fn names(&self) -> Vec<LockName> {
+        let name = |lock: &PlannedLock| LockName::new(&lock.name).expect("names of a plan are names");
+        self.locks.iter().map(name).collect()
     }
 
     pub(super) fn history(&self, events: Vec<Event>) -> History {

@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lock_core::{
-    LockName,
-    testing::{Sim, SimClient},
-};
+use lock_core::testing::{Sim, SimClient};
 
 use super::{plan::Plan, recorder::Recorder};
 use crate::history::Violation;
@@ -33,8 +30,7 @@ pub(super) async fn left_behind(
     let wires: Vec<_> = clients.iter().map(|client| Arc::clone(client.wire())).collect();
     drop(clients);
     sim.sleep(LONGEST_TTL + plan.faults.late).await;
-    for lock in &plan.locks {
-        let name = LockName::new(&lock.name).expect("names of a plan are names");
+    for name in plan.names() {
         let rows = sim.store().queue(&name).await.expect("memory answers");
         if !rows.is_empty() {
             found.push(violation(format!("in the queue of `{name}` is still {rows:?}")));

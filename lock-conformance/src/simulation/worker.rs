@@ -8,6 +8,7 @@ use tokio::time::sleep;
 use super::{
     plan::{Attempt, Ending, PlannedLock},
     recorder::Recorder,
+    sessions,
 };
 use crate::history::{Mode, Op, Way, What};
 
@@ -44,7 +45,7 @@ impl Worker {
         let &Attempt { claim, ttl, mode, renew, .. } = attempt;
         let lock = self.lock(&name, attempt);
         self.recorder.put(What::Invoked { op, client: self.number, name, claim, ttl, mode, renew });
-        let options = options(attempt);
+        let options = options(attempt).label(sessions::label(self.number));
         let acquiring = async {
             match mode {
                 Mode::Try => lock.try_acquire_with(&options).await,

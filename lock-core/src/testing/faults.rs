@@ -17,6 +17,8 @@ pub struct Faults {
     pub late: Duration,
     /// When a client gives up a request that was not answered: the store's time limit for a command.
     pub limit: Duration,
+    /// Whether a request can be carried out twice, as where something on the way repeats it.
+    pub repeats: bool,
 }
 
 impl Faults {
@@ -28,6 +30,7 @@ impl Faults {
             latency: Duration::from_millis(2),
             late: Duration::from_secs(5),
             limit: Duration::from_secs(1),
+            repeats: true,
         }
     }
 
@@ -47,6 +50,7 @@ impl Faults {
         match entropy.below(9) {
             0 => Journey { arrives: None, ..good },
             1 => Journey { answered: None, ..good },
+            2 | 3 if !self.repeats => good,
             2 => Journey { again: Some(out + entropy.up_to(self.latency)), ..good },
             3 => Journey { again: Some(out + entropy.up_to(self.late)), ..good },
             4 => Journey { arrives: Some(entropy.up_to(self.late)), ..good },

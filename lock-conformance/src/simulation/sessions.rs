@@ -1,0 +1,97 @@
+//! [`Sessions`]: memory as a store whose entries live as long as the session of their client.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use lock_core::{
+    Alarms, Backend, BackendError, Clock, Creates, Departure, Diagnosis, Entry, EntryId, Guarantees, Lease,
+    LockName, Memory, Operator, QueueRow, Renewal, Standing, Step, WaitMode, testing::Sim,
+};
+
+/// Longer than a run: what its client does not leave stays until the session ends.
+const SESSION: Duration = Duration::from_secs(60 * 60);
+
+static GUARANTEES: Guarantees = Guarantees {
+    store: "memory with sessions",
+    exclusive_while: "always",
+    overlap_when: "never",
+    tokens: "grow for ever",
+    freed_after_death: "when the session ends",
+    fairness: "first come, first served",
+    foreign_clients: "none",
+    shared_leases: true,
+};
+
+/// A store in which no entry ends by its ttl: the clients have to leave for all that they do not keep (PR09).
+#[derive(Debug)]
+pub(super) struct Sessions(Memory);
+
+impl Sessions {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self(Memory::with_clock(clock))
+    }
+}
+
+/// How the entries of a client are known: by their label.
+pub(super) fn label(client: usize) -> String {
+    format!("client {client}")
+}
+
+/// Ends the session of a client that has crashed.
+pub(super) async fn end(sim: &Sim, names: &[LockName], client: usize) {
+    for name in names {
+        let rows = sim.store().queue(name).await.expect("memory answers");
+        let theirs = rows.iter().filter(|row| row.label.as_deref() == Some(&label(client)));
+        for entry in theirs.filter_map(|row| row.entry) {
+            sim.store().evict(name, entry).await.expect("memory answers");
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for Sessions {
+    async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
+        let mut kept = entry.clone();
+        kept.ttl = SESSION;
+        let mut standing = self.0.enter(&kept, step, wait).await?;
+        if let Standing::Admitted { ttl, .. } | Standing::Waiting { ttl, .. } = &mut standing {
+            *ttl = entry.ttl;
+        }
+        Ok(standing)
+    }
+
+    async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        self.0.renew(leases).await
+    }
+
+    async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
+        self.0.leave(entry, creates).await
+    }
+
+    fn alarms(&self) -> Alarms {
+        self.0.alarms()
+    }
+
+    fn guarantees(&self) -> &Guarantees {
+        &GUARANTEES
+    }
+}
+
+#[async_trait]
+impl Operator for Sessions {
+    async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
+        self.0.queue(name).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
+        self.0.list(prefix).await
+    }
+
+    async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
+        self.0.evict(name, entry).await
+    }
+
+    async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
+        self.0.diagnose().await
+    }
+}

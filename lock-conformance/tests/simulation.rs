@@ -126,6 +126,18 @@ fn a_seed_gives_the_same_history_every_time() {
 }
 
 #[test]
+fn a_report_shows_the_timeline_the_violations_and_how_to_repeat_the_run() {
+    let report = (0..FOUND_WITHIN).map(|seed| simulation::run_broken(seed, Broken::TokensSwapped));
+    let report = report.into_iter().find(|report| !report.violations.is_empty()).expect("it is found");
+    let text = report.to_string();
+    let line = |at: usize| text.lines().nth(at).unwrap_or_default().to_owned();
+    assert!(line(0).starts_with(" 1000."), "{}", line(0));
+    assert_eq!(text.lines().take_while(|line| !line.is_empty()).count(), report.history.events.len());
+    assert!(text.contains("\nM2: "), "{text}");
+    assert!(text.trim_end().ends_with(&format!("SEEDS={}..{}", report.seed, report.seed + 1)), "{text}");
+}
+
+#[test]
 fn seeds_differ() {
     assert_ne!(simulation::run(1).history, simulation::run(2).history);
 }

@@ -18,10 +18,13 @@ pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> 
             found("waits for ever");
             continue;
         };
-        if acquisition.mode == Mode::Try {
+        if acquisition.is_disturbed(acquisition.invoked, answered) {
             continue;
         }
-        if acquisition.is_disturbed(acquisition.invoked, answered) {
+        if acquisition.mode == Mode::Try {
+            if history.faultless && answered > acquisition.invoked + history.swift {
+                found("is a try, and waits");
+            }
             continue;
         }
         if let Mode::WaitFor(wait) = acquisition.mode {

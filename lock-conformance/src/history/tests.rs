@@ -233,6 +233,18 @@ fn a_wait_that_never_ends_or_lasts_too_long_is_found() {
 }
 
 #[test]
+fn a_try_that_waits_is_found() {
+    let mut script = Script::default();
+    let holder = script.wait(0);
+    script.grant(1, holder, 1);
+    let one = script.ask(5, Claim::mutex(), Mode::Try);
+    script.give_back(90, holder);
+    script.grant(92, one, 2);
+    script.give_back(95, one);
+    assert_eq!(script.found(), ["M5"]);
+}
+
+#[test]
 fn a_waiter_that_is_passed_is_found() {
     let mut script = Script::default();
     let (holder, first, second) = (script.wait(0), script.wait(0), script.wait(0));

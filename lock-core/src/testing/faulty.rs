@@ -147,6 +147,9 @@ impl Faulty {
                 faulty.add_stale(Hint::Admitted { token });
             }
         }
+        if self.entropy.chance(state.faults.per_mille) {
+            faulty.break_off();
+        }
         *hints = Box::pin(faulty);
     }
 }

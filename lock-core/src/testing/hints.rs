@@ -18,12 +18,13 @@ use tokio::time::{Instant, Sleep};
 use super::{Faults, SeededEntropy};
 use crate::{Hint, Hints};
 
-/// Loses, delays and repeats hints, and gives some that were for a former life.
+/// Loses, delays and repeats hints, gives some that were for a former life, and ends too early.
 pub(super) struct FaultyHints {
     inner: Option<Hints>,
     faults: Faults,
     entropy: SeededEntropy,
-    later: BTreeMap<(Instant, u64), Hint>,
+    /// What is to come, and the end of the stream, which is `None`.
+    later: BTreeMap<(Instant, u64), Option<Hint>>,
     timer: Pin<Box<Sleep>>,
     _line: Line,
 }
@@ -37,10 +38,16 @@ impl FaultyHints {
     /// Gives a hint after a while that the store never sent to this entry in this life.
     pub(super) fn add_stale(&mut self, hint: Hint) {
         let after = self.entropy.up_to(self.faults.late);
-        self.put(after, hint);
+        self.put(after, Some(hint));
     }
 
-    fn put(&mut self, after: Duration, hint: Hint) {
+    /// Ends the stream after a while, whatever is still to come.
+    pub(super) fn break_off(&mut self) {
+        let after = self.entropy.up_to(self.faults.late);
+        self.put(after, None);
+    }
+
+    fn put(&mut self, after: Duration, hint: Option<Hint>) {
         let order = self.later.len() as u64 + self.entropy.next() / 2;
         self.later.insert((Instant::now() + after, order), hint);
     }
@@ -49,7 +56,7 @@ impl FaultyHints {
     fn take(&mut self, hint: Hint) -> Option<Hint> {
         let [first, second] = self.faults.deliveries(&self.entropy);
         for after in [first, second].into_iter().flatten().filter(|after| !after.is_zero()) {
-            self.put(after, hint);
+            self.put(after, Some(hint));
         }
         first.filter(Duration::is_zero).map(|_| hint)
     }
@@ -73,7 +80,12 @@ impl Stream for FaultyHints {
         while let Some(entry) = self.later.first_entry() {
             let (due, _) = *entry.key();
             if due <= Instant::now() {
-                return Poll::Ready(Some(entry.remove()));
+                let hint = entry.remove();
+                if hint.is_none() {
+                    self.inner = None;
+                    self.later.clear();
+                }
+                return Poll::Ready(hint);
             }
             self.timer.as_mut().reset(due);
             if self.timer.as_mut().poll(cx).is_pending() {

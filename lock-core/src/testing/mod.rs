@@ -37,7 +37,7 @@
 //!
 //! | fault | how |
 //! |---|---|
-//! | requests and answers lost, late, twice or refused; hints lost, late, repeated or for a former life | [`Faults`], per client, at a rate |
+//! | requests and answers lost, late, twice or refused; hints lost, late, repeated or for a former life, and streams of them that end | [`Faults`], per client, at a rate |
 //! | a client that does nothing for a while, as a stopped process or a blocked runtime | [`SimClient::block`] |
 //! | a client that is gone without a word | [`SimClient::crash`] |
 //! | a clock that runs fast or slow | [`Sim::client_through`] |

@@ -203,6 +203,18 @@ async fn bad_hints_are_lost_late_or_twice_and_the_stream_ends_behind_the_last() 
     assert!(started.elapsed() <= faults.late + ms(1));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_hints_that_breaks_off_ends_though_the_store_goes_on() {
+    let endless = Box::pin(futures_util::stream::pending());
+    let faults = Faults::none();
+    let mut hints = FaultyHints::new(endless, faults, SeededEntropy::new(4), Line::new(&Arc::default()));
+    hints.break_off();
+    let started = tokio::time::Instant::now();
+    assert_eq!(hints.next().await, None);
+    assert!(started.elapsed() <= faults.late + ms(1));
+    assert_eq!(hints.next().await, None);
+}
+
 #[test]
 #[should_panic(expected = "the simulation with seed 5 is stuck")]
 fn a_simulation_that_waits_for_what_never_comes_ends_in_a_panic() {

@@ -23,6 +23,8 @@ pub struct Acquisition {
     pub mode: Mode,
     /// Whether its guard is to be renewed for as long as it is held.
     pub renew: bool,
+    /// How long the guard may be held at the most.
+    pub max_hold: Option<Duration>,
     /// When it was begun.
     pub invoked: BootTime,
     /// When the guard, the refusal or the error was returned, or the attempt ended without an answer. `None` if it never
@@ -80,7 +82,7 @@ impl Acquisition {
         let mut entries = Entries::default();
         for event in events {
             entries.note(event);
-            if let What::Invoked { op, client, name, claim, ttl, mode, renew } = &event.what {
+            if let What::Invoked { op, client, name, claim, ttl, mode, renew, max_hold } = &event.what {
                 assert_eq!(op.0, all.len(), "acquisitions are numbered as they are begun");
                 all.push(Self {
                     op: *op,
@@ -90,6 +92,7 @@ impl Acquisition {
                     ttl: *ttl,
                     mode: *mode,
                     renew: *renew,
+                    max_hold: *max_hold,
                     invoked: event.at,
                     answered: None,
                     outcome: Outcome::Pending,

@@ -56,6 +56,8 @@ pub enum What {
         mode: Mode,
         /// Whether the guard is to be renewed for as long as it is held.
         renew: bool,
+        /// How long the guard may be held at the most.
+        max_hold: Option<Duration>,
     },
     /// The store answered for the first time that an entry stands in the queue, waiting or holding.
     Enqueued {
@@ -175,9 +177,10 @@ pub(super) fn instant(at: BootTime) -> String {
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Invoked { op, client, name, claim, ttl, mode, renew } => {
+            Self::Invoked { op, client, name, claim, ttl, mode, renew, max_hold } => {
                 let renew = if *renew { "" } else { ", without renewal" };
-                write!(f, "{op} client {client} asks for `{name}` as {claim}, ttl {ttl:?}{renew}, {mode:?}")
+                write!(f, "{op} client {client} asks for `{name}` as {claim}, ttl {ttl:?}{renew}, {mode:?}")?;
+                max_hold.map_or(Ok(()), |max_hold| write!(f, ", to hold it for {max_hold:?} at the most"))
             }
             Self::Enqueued { entry, sent } => write!(f, "entry {entry} is in, asked at {}", instant(*sent)),
             Self::Granted { op, token, entry } => write!(f, "{op} is granted, token {token}, entry {entry}"),

@@ -25,6 +25,9 @@ pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> 
             found("was neither given back nor lost");
             continue;
         };
+        if longest(acquisition).is_some_and(|longest| hold.believed_until > Some(granted + longest)) {
+            found("is held for longer than it may be");
+        }
         let told_late = hold.lost.is_some_and(|(signal, deadline)| {
             signal > deadline + TICK + FAST && !acquisition.is_disturbed(deadline, signal)
         });
@@ -61,6 +64,13 @@ pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> 
         }
     }
     violations
+}
+
+/// How long a guard can be held: for `max_hold`, and without renewal for the ttl. On a slow clock 1/99 longer.
+fn longest(acquisition: &Acquisition) -> Option<Duration> {
+    let unrenewed = (!acquisition.renew).then_some(acquisition.ttl);
+    let longest = acquisition.max_hold.into_iter().chain(unrenewed).min()?;
+    Some(longest + longest / 98)
 }
 
 /// When the holder stopped acting on its guard.

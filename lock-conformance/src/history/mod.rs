@@ -9,7 +9,7 @@
 //! | M1b | a try is refused only where somebody may have been in the way | [`refusal`] |
 //! | M2 | a grant that was returned before another was asked for has the smaller token, and no token comes twice | [`fencing`] |
 //! | M2r | of two grants that exclude each other, the earlier has the smaller token | [`fencing`] |
-//! | M4 | a lost signal comes at the deadline, before anybody else is granted; an evicted holder is told within its ttl; nothing is lost if nothing goes wrong | [`loss`] |
+//! | M4 | a lost signal comes at the deadline, before anybody else is granted; an evicted holder is told within its ttl; nothing is lost if nothing goes wrong, and nothing is held for longer than it may be | [`loss`] |
 //! | M5 | nobody waits where nobody may be in the way, every wait ends, and a try does not wait | [`liveness`] |
 //! | M6 | who stood in the queue before another came is granted first | [`fairness`] |
 //!

@@ -31,7 +31,16 @@ impl Script {
         self.ops += 1;
         self.put(
             ms,
-            What::Invoked { op, client: op.0, name: "a".into(), claim, ttl: TTL, mode, renew: false },
+            What::Invoked {
+                op,
+                client: op.0,
+                name: "a".into(),
+                claim,
+                ttl: TTL,
+                mode,
+                renew: true,
+                max_hold: None,
+            },
         );
         op
     }
@@ -55,7 +64,7 @@ impl Script {
     }
 
     fn lose(&mut self, ms: u64, op: Op, deadline: u64) {
-        self.put(ms, What::Lost { op, reason: LostReason::Expired, deadline: at(deadline) });
+        self.put(ms, What::Lost { op, reason: LostReason::MaxHold, deadline: at(deadline) });
     }
 
     fn history(mut self) -> History {
@@ -181,11 +190,24 @@ fn a_late_lost_signal_is_found() {
 fn a_loss_without_a_fault_is_found() {
     let mut script = Script::default();
     let one = script.wait(0);
-    let What::Invoked { renew, .. } = &mut script.events[0].what else { panic!("it was just begun") };
-    *renew = true;
     script.grant(5, one, 1);
-    script.lose(990, one, 990);
+    script.put(990, What::Lost { op: one, reason: LostReason::Expired, deadline: at(990) });
     assert_eq!(script.found(), ["M4"]);
+}
+
+#[test]
+fn a_guard_that_is_held_for_longer_than_it_may_be_is_found() {
+    for bound in [(true, Some(Duration::from_millis(500))), (false, None)] {
+        let mut script = Script::default();
+        let one = script.wait(0);
+        let What::Invoked { renew, max_hold, .. } = &mut script.events[0].what else {
+            panic!("it was just begun")
+        };
+        (*renew, *max_hold) = bound;
+        script.grant(5, one, 1);
+        script.give_back(1_020, one);
+        assert_eq!(script.found(), ["M4"], "{bound:?}");
+    }
 }
 
 #[test]

@@ -42,9 +42,9 @@ impl Worker {
 
     async fn acquire(&self, op: Op, attempt: &Attempt) -> Option<Guard> {
         let name = self.locks[attempt.lock].name.clone();
-        let &Attempt { claim, ttl, mode, renew, .. } = attempt;
+        let &Attempt { claim, ttl, mode, renew, max_hold, .. } = attempt;
         let lock = self.lock(&name, attempt);
-        self.recorder.put(What::Invoked { op, client: self.number, name, claim, ttl, mode, renew });
+        self.recorder.put(What::Invoked { op, client: self.number, name, claim, ttl, mode, renew, max_hold });
         let options = options(attempt).label(sessions::label(self.number));
         let acquiring = async {
             match mode {

@@ -225,3 +225,14 @@ async fn a_machine_that_slept_past_the_deadline_knows_it_when_it_is_asked_and_te
     lost.await.unwrap();
     assert!(woke.elapsed() <= ms(1_002), "{:?}", woke.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_slow_all_the_time_but_extends_every_lease_costs_no_lock() {
+    let sim = Sim::new();
+    let client = sim.client();
+    // Longer than a try may take, which is a sixth of the ttl.
+    client.wire.always(Verb::Renew, Some(Fault::Late(s(4))));
+    let guard = client.locks.mutex("a").unwrap().acquire_with(&options()).await.unwrap();
+    sleep(TTL * 10).await;
+    assert!(guard.is_held());
+}

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -254,34 +255,54 @@ impl Renewals {
         renew.then_some(Work::Renew(tenure))
     }
 
+    /// Renews leases that have the same ttl. A try that takes too long makes them suspect and is followed by another, but
+    /// its answer counts whenever it comes: the store may be slow all the time, and extend every lease.
     async fn renew_batch(self: Arc<Self>, batch: Vec<Tenure>) {
         let Some(limit) = batch.iter().map(Tenure::try_limit).min() else { return };
         let leases: Vec<Lease> = batch
             .iter()
             .map(|t| Lease { entry: Arc::clone(t.hold.entry()), token: t.hold.token() })
             .collect();
-        let sent = self.keeper.now();
-        let mut answers = tokio::select! {
-            biased;
-            answers = self.ask(&leases) => answers.into_iter(),
-            () = self.keeper.sleep_until(sent + limit) => Vec::new().into_iter(),
-        };
+        let mut asked = pin!(self.ask(&leases));
+        let mut answers = self.within(limit, asked.as_mut()).await;
+        let late = answers.is_none();
+        if late {
+            for tenure in &batch {
+                self.try_again(tenure);
+            }
+            // No answer is worth anything after the lease.
+            answers = self.within(limit * 6, asked).await;
+        }
+        let mut answers = answers.unwrap_or_default().into_iter();
         for tenure in &batch {
             match answers.next() {
                 Some(Ok(renewal)) => {
-                    let proof = self.settle(&tenure.hold, renewal);
-                    if proof == Proof::Accepted {
+                    if self.settle(&tenure.hold, renewal) == Proof::Accepted {
                         self.reschedule(tenure, tenure.next_due(self.keeper.now()));
                     }
                 }
+                // The next try is on its way.
+                _ if late => {}
                 answer => {
                     if let Some(Err(error)) = answer {
                         telemetry::store_away(tenure.hold.entry(), "renew", &error);
                     }
-                    tenure.hold.suspect();
-                    self.reschedule(tenure, self.keeper.now() + tenure.retry_pause());
+                    self.try_again(tenure);
                 }
             }
+        }
+    }
+
+    fn try_again(&self, tenure: &Tenure) {
+        tenure.hold.suspect();
+        self.reschedule(tenure, self.keeper.now() + tenure.retry_pause());
+    }
+
+    async fn within<T>(&self, limit: Duration, answer: impl Future<Output = T> + Send) -> Option<T> {
+        tokio::select! {
+            biased;
+            answer = answer => Some(answer),
+            () = self.keeper.sleep_until(self.keeper.now() + limit) => None,
         }
     }
 

@@ -15,7 +15,7 @@ async fn a_hand_off_is_told_with_the_token_and_nothing_is_left_to_ask() {
     let mut waiter = waiting(theirs.create(&next).await);
     assert_eq!(waiter.hints.next().now_or_never(), None);
     mine.leave(&holder).await;
-    assert_eq!(waiter.hints.next().await, Some(Hint::Admitted { token: waiter.token }));
+    assert_eq!(soon(waiter.hints.next()).await, Some(Hint::Admitted { token: waiter.token }));
     assert!(matches!(theirs.renew(&next, waiter.token).await, Renewal::Renewed { .. }));
 }
 
@@ -32,7 +32,7 @@ async fn a_cancelled_writer_frees_the_readers_behind_it() {
     }
     client.leave(&w).await;
     for mut reader in behind {
-        assert_eq!(reader.hints.next().await, Some(Hint::Admitted { token: reader.token }));
+        assert_eq!(soon(reader.hints.next()).await, Some(Hint::Admitted { token: reader.token }));
     }
     assert_eq!(server.command::<u64>("ZCARD page"), 6);
 }
@@ -71,7 +71,7 @@ async fn readers_by_the_hundred_are_admitted_by_one_departure() {
     assert_eq!(server.command::<u64>("ZCARD page"), 200);
     for mut reader in behind {
         // Past so many in one process, each is told to look.
-        assert_eq!(reader.hints.next().await, Some(Hint::Changed));
+        assert_eq!(soon(reader.hints.next()).await, Some(Hint::Changed));
     }
 }
 
@@ -90,7 +90,7 @@ async fn an_expired_holder_is_noticed_by_whoever_comes_next() {
         // A stranger who only tries.
         let standing = client.enter(&comer, Step::Create, WaitMode::Try).await.unwrap();
         assert!(matches!(standing, Standing::Busy));
-        assert_eq!(waiter.hints.next().await, Some(Hint::Admitted { token: waiter.token }));
+        assert_eq!(soon(waiter.hints.next()).await, Some(Hint::Admitted { token: waiter.token }));
     }
 }
 
@@ -105,13 +105,13 @@ async fn every_verb_admits_those_who_now_fit() {
     let mut waiter = waiting(client.create(&semaphore("pool", 1, 2)).await);
     outlive(100).await;
     client.renew(&live, token).await;
-    assert_eq!(waiter.hints.next().await, Some(Hint::Admitted { token: waiter.token }));
+    assert_eq!(soon(waiter.hints.next()).await, Some(Hint::Admitted { token: waiter.token }));
 
     client.hold(&living(mutex("job"), 100)).await;
     let mut waiter = waiting(client.create(&mutex("job")).await);
     outlive(100).await;
     client.leave(&mutex("job")).await;
-    assert_eq!(waiter.hints.next().await, Some(Hint::Admitted { token: waiter.token }));
+    assert_eq!(soon(waiter.hints.next()).await, Some(Hint::Admitted { token: waiter.token }));
 }
 
 /// PR12.
@@ -210,5 +210,5 @@ async fn an_heir_in_the_same_process_is_told_by_the_answer_to_the_release_and_by
     let hint = Hint::Admitted { token: heir.token };
     assert_eq!(heir.hints.next().now_or_never(), Some(Some(hint)), "told when the release is answered");
     // The message comes all the same: of a release whose answer is lost there is nothing else.
-    assert_eq!(heir.hints.next().await, Some(hint));
+    assert_eq!(soon(heir.hints.next()).await, Some(hint));
 }

@@ -63,7 +63,7 @@ async fn a_departure_hands_on_to_those_who_wait() {
         let mut heir = waiting(client.create(&next).await);
         fill(&server);
         assert_eq!(client.leave(&mine).await, Departure::Left);
-        assert_eq!(heir.hints.next().await, Some(Hint::Admitted { token: heir.token }));
+        assert_eq!(soon(heir.hints.next()).await, Some(Hint::Admitted { token: heir.token }));
         assert!(matches!(client.renew(&next, heir.token).await, Renewal::Renewed { .. }));
         assert_eq!(client.leave(&next).await, Departure::Left);
         server.command::<()>("CONFIG SET maxmemory 0");

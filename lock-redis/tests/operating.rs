@@ -96,7 +96,7 @@ async fn an_eviction_frees_the_lock_and_alarms_its_holder() {
         let next_token = holders.queue_up(&next).await;
         let of = mine.name.clone();
         assert_eq!(operator.redis.evict(&of, mine.id).await.unwrap(), Departure::Left);
-        assert_eq!(alarms.next().await, Some(mine.id));
+        assert_eq!(soon(alarms.next()).await, Some(mine.id));
         assert_eq!(holders.renew(&mine, token).await, Renewal::Lost);
         assert!(matches!(holders.renew(&next, next_token).await, Renewal::Renewed { .. }));
         assert_eq!(operator.redis.evict(&of, mine.id).await.unwrap(), Departure::Absent);
@@ -191,8 +191,8 @@ async fn the_documented_permissions_are_enough() {
         waiting(client.again(&next, heir.token).await);
         assert_eq!(client.redis.queue(&mine.name).await.unwrap().len(), 2);
         assert_eq!(client.redis.evict(&mine.name, mine.id).await.unwrap(), Departure::Left);
-        assert_eq!(alarms.next().await, Some(mine.id));
-        assert_eq!(heir.hints.next().await, Some(lock_core::Hint::Admitted { token: heir.token }));
+        assert_eq!(soon(alarms.next()).await, Some(mine.id));
+        assert_eq!(soon(heir.hints.next()).await, Some(lock_core::Hint::Admitted { token: heir.token }));
         client.redis.leave(&next, lock_core::Creates::InDoubt).await.unwrap();
     }
     assert_eq!(client.redis.list("").await.unwrap().len(), 0);

@@ -282,3 +282,8 @@ pub(crate) fn waiting(standing: Standing) -> Waiting {
 pub(crate) async fn outlive(ttl: u64) {
     tokio::time::sleep(ms(ttl + 20)).await;
 }
+
+/// What has to come by itself. A test that waits in vain fails, and does not hang.
+pub(crate) async fn soon<T>(coming: impl Future<Output = T>) -> T {
+    tokio::time::timeout(ms(10_000), coming).await.expect("this should have come long ago")
+}

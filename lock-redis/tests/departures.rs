@@ -143,11 +143,10 @@ async fn crashed_waiters_cost_no_time() {
     for _ in 0..300 {
         client.queue_up(&living(mutex("job"), 100)).await;
     }
-    let last = mutex("job");
-    let token = client.queue_up(&last).await;
+    let mut last = waiting(client.create(&mutex("job")).await);
     outlive(100).await;
     client.leave(&holder).await;
-    assert!(matches!(client.renew(&last, token).await, Renewal::Renewed { .. }));
+    assert_eq!(soon(last.hints.next()).await, Some(Hint::Admitted { token: last.token }));
     assert_eq!(server.bytes::<u64>(&[b"ZCARD", &companion("q", "job")]), 0);
     assert!(!server.bytes::<bool>(&[b"EXISTS", &companion("e", "job")]));
 }

@@ -79,12 +79,14 @@ impl Rounds {
         (!ratios.is_empty()).then(|| median(ratios))
     }
 
-    /// The least and the largest ratio of a round, or value where there is no floor.
-    pub(crate) fn spread(&self) -> (f64, f64) {
+    /// The least and the largest ratio of a round, or value where there is no floor; without the outermost tenth of the
+    /// rounds on either side. None if there is no round.
+    pub(crate) fn spread(&self) -> Option<(f64, f64)> {
         let ratios = self.ratios();
-        let of = if ratios.is_empty() { self.ours() } else { ratios };
-        of.into_iter()
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), x| (least.min(x), most.max(x)))
+        let mut of = if ratios.is_empty() { self.ours() } else { ratios };
+        of.sort_by(f64::total_cmp);
+        let outermost = of.len() / 10;
+        Some((*of.get(outermost)?, *of.get(of.len() - 1 - outermost)?))
     }
 
     fn ratios(&self) -> Vec<f64> {
@@ -120,7 +122,7 @@ mod tests {
         }
         assert_eq!(rounds.ratio(), Some(1.2));
         assert_eq!((rounds.value(), rounds.floor()), (12.0, Some(10.0)));
-        assert_eq!(rounds.spread(), (1.1, 1.5));
+        assert_eq!(rounds.spread(), Some((1.1, 1.5)));
     }
 
     #[test]
@@ -129,7 +131,15 @@ mod tests {
         rounds.push(3.0, None);
         rounds.push(1.0, None);
         assert_eq!((rounds.ratio(), rounds.floor(), rounds.value()), (None, None, 2.0));
-        assert_eq!(rounds.spread(), (1.0, 3.0));
+        assert_eq!(rounds.spread(), Some((1.0, 3.0)));
+        assert_eq!(Rounds::default().spread(), None);
+    }
+
+    #[test]
+    fn the_spread_leaves_out_the_outermost_tenth_on_either_side() {
+        let mut rounds = Rounds::default();
+        (1..=20).for_each(|value| rounds.push(f64::from(value), None));
+        assert_eq!(rounds.spread(), Some((3.0, 18.0)));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::{
     crew::Crew,
     member::{Order, Reply},
     nanos::Nanos,
+    plan::Plan,
     ring::Grant,
     samples::{Rounds, Samples},
     store::Leg,
@@ -45,25 +46,23 @@ impl Handoff {
         };
         gather(&mut crew, &group, waiters).await?;
         // Whatever is done only once is done.
-        let length = bench.plan.round() / 5;
-        relay(&mut crew, HOLD, length).await?;
-        turn(&mut crew, HOLD, length).await?;
+        both(&mut crew, true, HOLD, Plan::ROUND / 2).await?;
 
-        let (mut p50, mut p99, mut rate) = (Rounds::default(), Rounds::default(), Rounds::default());
-        let long = bench.plan.round();
+        let (mut p50, mut rate) = (Rounds::default(), Rounds::default());
+        let (mut latencies, mut floors) = (Samples::new(), Samples::new());
         for round in bench.rounds(&group) {
             let floor_first = round.is_multiple_of(2);
-            let (floor, grants) = both(&mut crew, floor_first, HOLD, long).await?;
-            let latencies = handed_over(&grants)?;
+            let (floor, grants) = both(&mut crew, floor_first, HOLD, Plan::ROUND).await?;
+            let ours = handed_over(&grants)?;
             // On a machine that did something else all the time, a round may be over before anything was handed over.
-            if latencies.len() > 0 {
-                let at = |percent| (floor.len() > 0).then(|| floor.percentile(percent));
-                p50.push(latencies.percentile(50.0), at(50.0));
-                p99.push(latencies.percentile(99.0), at(99.0));
+            if ours.len() > 0 {
+                p50.push(ours.percentile(50.0), (floor.len() > 0).then(|| floor.percentile(50.0)));
+                latencies.add(&ours);
+                floors.add(&floor);
             }
-            let (floor, grants) = both(&mut crew, floor_first, Duration::ZERO, long / 2).await?;
+            let (floor, grants) = both(&mut crew, floor_first, Duration::ZERO, Plan::ROUND / 2).await?;
             if let Some(handoffs) = per_second(&grants)? {
-                let messages = floor.len() as f64 / (long / 2).as_secs_f64();
+                let messages = floor.len() as f64 / (Plan::ROUND / 2).as_secs_f64();
                 rate.push(handoffs, (floor.len() > 0).then_some(messages));
             }
         }
@@ -73,7 +72,7 @@ impl Handoff {
         crew.tell_all(|_| Order::Disband).await?;
         Ok(vec![
             Figure::over(format!("{group}.p50"), &p50),
-            Figure::over(format!("{group}.p99"), &p99),
+            Figure::p99(format!("{group}.p99"), &latencies, &floors),
             Figure::over(format!("{group}.rate"), &rate),
         ])
     }

@@ -6,12 +6,20 @@ mod pair;
 mod takeover;
 mod throughput;
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use lock_core::{Keeper, Locks, SystemEntropy};
 
-use crate::{Result, plan::Plan, samples::Rounds, store::Store};
+use crate::{
+    Result,
+    plan::Plan,
+    samples::{Rounds, Samples},
+    store::Store,
+};
 
 /// All of them, in the order of the table.
 pub(crate) fn all() -> Vec<Box<dyn Measurement>> {
@@ -52,10 +60,16 @@ impl Bench {
         Ok(Self { plan, store: Arc::from(store), locks })
     }
 
-    /// Rounds, told to whoever waits for the table.
+    /// Rounds, told now and then to whoever waits for the table.
     pub(crate) fn rounds(&self, what: &str) -> impl Iterator<Item = u32> + use<> {
         let (what, rounds) = (what.to_owned(), self.plan.rounds());
-        (0..rounds).inspect(move |round| eprintln!("{what}: round {} of {rounds}", round + 1))
+        let mut told: Option<Instant> = None;
+        (0..rounds).inspect(move |round| {
+            if told.is_none_or(|told| told.elapsed() >= Duration::from_secs(2)) {
+                told = Some(Instant::now());
+                eprintln!("{what}: round {} of {rounds}", round + 1);
+            }
+        })
     }
 }
 
@@ -101,7 +115,7 @@ pub(crate) struct Figure {
     pub(crate) value: f64,
     pub(crate) floor: Option<f64>,
     pub(crate) ratio: Option<f64>,
-    /// The least and the largest of a round: ratio if there is one, else value.
+    /// From the least to the largest of a round: ratio if there is one, else value.
     pub(crate) spread: Option<(f64, f64)>,
     /// Calls that scripts made on the server.
     pub(crate) inside: Option<f64>,
@@ -119,8 +133,16 @@ impl Figure {
             value: rounds.value(),
             floor: rounds.floor(),
             ratio: rounds.ratio(),
-            spread: Some(rounds.spread()),
+            spread: rounds.spread(),
             inside: None,
         }
+    }
+
+    /// Over all rounds together: what is rare may be in none of them, or in few.
+    fn p99(row: impl Into<String>, ours: &Samples, floor: &Samples) -> Self {
+        let value = ours.percentile(99.0);
+        let floor = (floor.len() > 0).then(|| floor.percentile(99.0));
+        let ratio = floor.map(|floor| value / floor);
+        Self { floor, ratio, ..Self::plain(row, value) }
     }
 }

@@ -11,8 +11,10 @@ use crate::{
 
 pub(super) struct Pair;
 
-/// Pairs in a row, before it is the floor's turn. Short, so that drift hits both alike.
-const SLICE: u64 = 100;
+/// So many in a row, before it is the floor's turn, and so often in a round: some milliseconds each. Whether client and
+/// server share a core makes a factor of two, so a ratio is one of neighbours.
+const PAIRS: u64 = 100;
+const SLICES: u32 = 10;
 
 #[async_trait]
 impl Measurement for Pair {
@@ -32,31 +34,30 @@ impl Measurement for Pair {
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
         let lock = bench.locks.mutex("bench:pair")?;
         let mut floors = bench.store.floors().await?;
-        let slices = if bench.plan.is_quick() { 10 } else { 25 };
         // Connects, and loads the scripts.
-        pairs(&lock, Stop::After(SLICE)).await?;
-        let (mut p50, mut p99) = (Rounds::default(), Rounds::default());
-        let (mut ping50, mut ping99) = (Rounds::default(), Rounds::default());
+        pairs(&lock, Stop::After(PAIRS)).await?;
+        let (mut pings, mut raw, mut ours) = (Samples::new(), Samples::new(), Samples::new());
+        let (mut ping, mut pair) = (Rounds::default(), Rounds::default());
         for _ in bench.rounds("pair") {
-            let (mut pings, mut raw, mut ours) = (Samples::new(), Samples::new(), Samples::new());
-            for _ in 0..slices {
+            for _ in 0..SLICES {
+                let mut floor = None;
                 if let Some(floors) = &mut floors {
-                    pings.add(&floors.pings(Stop::After(SLICE / 2)).await?);
-                    raw.add(&floors.pairs("bench:raw", Stop::After(SLICE)).await?);
+                    let slice = floors.pings(Stop::After(PAIRS)).await?;
+                    ping.push(slice.percentile(50.0), None);
+                    pings.add(&slice);
+                    let slice = floors.pairs("bench:raw", Stop::After(PAIRS)).await?;
+                    floor = Some(slice.percentile(50.0));
+                    raw.add(&slice);
                 }
-                ours.add(&pairs(&lock, Stop::After(SLICE)).await?);
-            }
-            let floor = |percent| (raw.len() > 0).then(|| raw.percentile(percent));
-            p50.push(ours.percentile(50.0), floor(50.0));
-            p99.push(ours.percentile(99.0), floor(99.0));
-            if floors.is_some() {
-                ping50.push(pings.percentile(50.0), None);
-                ping99.push(pings.percentile(99.0), None);
+                let slice = pairs(&lock, Stop::After(PAIRS)).await?;
+                pair.push(slice.percentile(50.0), floor);
+                ours.add(&slice);
             }
         }
-        let mut figures = vec![Figure::over("pair.p50", &p50), Figure::over("pair.p99", &p99)];
+        let mut figures = vec![Figure::over("pair.p50", &pair), Figure::p99("pair.p99", &ours, &raw)];
         if floors.is_some() {
-            figures.extend([Figure::over("ping.p50", &ping50), Figure::over("ping.p99", &ping99)]);
+            figures.push(Figure::over("ping.p50", &ping));
+            figures.push(Figure::p99("ping.p99", &pings, &Samples::new()));
         }
         Ok(Outcome::Measured(figures))
     }

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
     Result,
+    plan::Plan,
     samples::{Rounds, Samples},
     store::Floors,
     uncontended::{Stop, pairs},
@@ -66,7 +67,7 @@ async fn measure(bench: &Bench, floors: Option<&Floors>, tasks: usize) -> Result
     run(tasks, |i| ours(i, Stop::After(10))).await?;
     let mut rounds = Rounds::default();
     for round in bench.rounds(&name(tasks)) {
-        let stop = || Stop::At(Instant::now() + bench.plan.round());
+        let stop = || Stop::At(Instant::now() + Plan::ROUND);
         let (mut floor, mut value) = (None, 0.0);
         // In turn one or the other is first.
         for turn in [round % 2, (round + 1) % 2] {

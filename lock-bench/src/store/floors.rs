@@ -16,9 +16,6 @@ pub(crate) struct Floors {
 const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 
-/// As long as the id of one of our entries.
-const VALUE: &str = "0123456789abcdef0123456789abcdef";
-
 const TTL_MS: u32 = 30_000;
 
 impl Floors {
@@ -46,18 +43,21 @@ impl Floors {
         Ok(samples)
     }
 
-    /// `SET NX PX` and the script that compares and deletes, one pair after the other. The commands are made once: a
-    /// floor is what cannot be done faster.
+    /// `SET NX PX` and the script that compares and deletes, one pair after the other. Each time with another value, or
+    /// there would be nothing to compare; it is only counted, not drawn at random, for a floor is what cannot be done
+    /// faster.
     pub(crate) async fn pairs(&mut self, key: &str, stop: Stop) -> Result<Samples> {
-        let mut take = redis::cmd("SET");
-        take.arg(key).arg(VALUE).arg("NX").arg("PX").arg(TTL_MS);
         let script = Script::new(COMPARE_AND_DELETE);
-        let mut give_back = redis::cmd("EVALSHA");
-        give_back.arg(script.get_hash()).arg(1).arg(key).arg(VALUE);
+        let sha = script.get_hash();
         let mut samples = Samples::new();
         while stop.goes_on(samples.len()) {
             let started = Instant::now();
+            let value = format!("{:032x}", samples.len());
+            let mut take = redis::cmd("SET");
+            take.arg(key).arg(&value).arg("NX").arg("PX").arg(TTL_MS);
             let taken: Option<String> = take.query_async(&mut self.connection).await?;
+            let mut give_back = redis::cmd("EVALSHA");
+            give_back.arg(sha).arg(1).arg(key).arg(&value);
             let deleted: i64 = give_back.query_async(&mut self.connection).await?;
             samples.record(started.elapsed());
             if taken.is_none() || deleted != 1 {

@@ -10,8 +10,8 @@ use std::{
 
 use async_trait::async_trait;
 use lock_core::{
-    Alarms, Backend, BackendError, Creates, Departure, Diagnosis, Entry, EntryId, Guarantees, Lease,
-    LockName, Operator, QueueRow, Renewal, Standing, Step, WaitMode,
+    Alarms, Backend, BackendError, Creates, Departure, Entry, Guarantees, Lease, Operator, Renewal, Standing,
+    Step, WaitMode,
 };
 use tokio::sync::Notify;
 
@@ -133,23 +133,8 @@ impl Backend for Counted {
     fn guarantees(&self) -> &Guarantees {
         self.inner.guarantees()
     }
-}
 
-#[async_trait]
-impl Operator for Counted {
-    async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
-        self.inner.queue(name).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-        self.inner.list(prefix).await
-    }
-
-    async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
-        self.inner.evict(name, entry).await
-    }
-
-    async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
-        self.inner.diagnose().await
+    fn operator(&self) -> &dyn Operator {
+        self.inner.operator()
     }
 }

@@ -77,7 +77,7 @@ pub async fn await_queue(client: &Client, name: &str, len: usize) {
     let name = LockName::new(name).expect("cases use good names");
     let what = format!("{len} entries in the queue of `{name}`");
     eventually(&what, SLACK, || async {
-        client.backend.queue(&name).await.is_ok_and(|rows| rows.len() == len)
+        client.backend.operator().queue(&name).await.is_ok_and(|rows| rows.len() == len)
     })
     .await;
 }

@@ -8,8 +8,8 @@ use std::{
 
 use async_trait::async_trait;
 use lock_core::{
-    Alarms, Backend, BackendError, BackendErrorKind, Creates, Departure, Diagnosis, Entry, EntryId,
-    Guarantees, Keeper, Lease, LockName, Operator, QueueRow, Renewal, Standing, Step, WaitMode,
+    Alarms, Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, Guarantees, Keeper, Lease,
+    Operator, Renewal, Standing, Step, WaitMode,
 };
 
 use crate::Gate;
@@ -221,23 +221,8 @@ impl Backend for Faulty {
     fn guarantees(&self) -> &Guarantees {
         self.inner.guarantees()
     }
-}
 
-#[async_trait]
-impl Operator for Faulty {
-    async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
-        self.inner.queue(name).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-        self.inner.list(prefix).await
-    }
-
-    async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
-        self.inner.evict(name, entry).await
-    }
-
-    async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
-        self.inner.diagnose().await
+    fn operator(&self) -> &dyn Operator {
+        self.inner.operator()
     }
 }

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures_util::stream;
 use lock_core::{
-    Alarms, Backend, BackendError, BootTime, Creates, Departure, Diagnosis, Entry, EntryId, Guarantees,
-    Keeper, Lease, LockName, Operator, QueueRow, Renewal, Standing, Step, WaitMode,
+    Alarms, Backend, BackendError, BootTime, Creates, Departure, Entry, Guarantees, Keeper, Lease, Operator,
+    Renewal, Standing, Step, WaitMode,
 };
 
 /// A backend whose hints never come: the stream ends at once, and waiters look again on a timer.
@@ -92,24 +92,9 @@ macro_rules! pass_on {
             fn guarantees(&self) -> &Guarantees {
                 self.inner.guarantees()
             }
-        }
 
-        #[async_trait]
-        impl Operator for $wrapper {
-            async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
-                self.inner.queue(name).await
-            }
-
-            async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-                self.inner.list(prefix).await
-            }
-
-            async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
-                self.inner.evict(name, entry).await
-            }
-
-            async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
-                self.inner.diagnose().await
+            fn operator(&self) -> &dyn Operator {
+                self.inner.operator()
             }
         }
     };

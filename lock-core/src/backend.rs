@@ -30,7 +30,7 @@ use crate::{BackendError, BootTime, Entry, EntryId, FencingToken, Guarantees, Op
 ///
 /// The suite in `lock-conformance` has a case for each of these.
 #[async_trait]
-pub trait Backend: Operator + fmt::Debug + Send + Sync + 'static {
+pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Stands in the queue, or looks again from the place already taken, and refreshes the lease.
     ///
     /// [`Step::Create`] creates the entry if it is not there. [`Step::Again`] never creates: if the entry is not there
@@ -58,6 +58,9 @@ pub trait Backend: Operator + fmt::Debug + Send + Sync + 'static {
 
     /// What this store promises, as data.
     fn guarantees(&self) -> &Guarantees;
+
+    /// The same store, for people and tools. A wrapper gives that of the backend it wraps.
+    fn operator(&self) -> &dyn Operator;
 }
 
 /// Whether [`Backend::enter`] may create the entry.

@@ -197,7 +197,7 @@ impl DistributedLock for Lock {
 
     async fn queue(&self) -> Result<Vec<QueueRow>, Error> {
         self.client.check_fork(&self.name)?;
-        let rows = self.client.backend.queue(&self.name).await;
+        let rows = self.client.backend.operator().queue(&self.name).await;
         rows.map_err(|source| Error::from_backend(&self.name, self.claim, source))
     }
 }

@@ -79,7 +79,7 @@ impl Locks {
     /// The store, for people and tools: queues, names, force-release, diagnosis.
     #[must_use]
     pub fn operator(&self) -> &dyn Operator {
-        &*self.client.backend
+        self.client.backend.operator()
     }
 
     /// What the store promises.

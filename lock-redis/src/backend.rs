@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use lock_core::{
-    Alarms, Backend, BackendError, Creates, Departure, Entry, Guarantees, Keeper, Kind, Lease, Renewal,
-    Standing, Step, WaitMode, valid_until,
+    Alarms, Backend, BackendError, Creates, Departure, Entry, Guarantees, Keeper, Kind, Lease, Operator,
+    Renewal, Standing, Step, WaitMode, valid_until,
 };
 
 use crate::{
@@ -185,6 +185,10 @@ impl Backend for Redis {
 
     fn guarantees(&self) -> &Guarantees {
         &guarantees::STANDALONE
+    }
+
+    fn operator(&self) -> &dyn Operator {
+        self
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) fn deadline_at_most(hold: &Hold) -> BootTime {
 
 /// The row of an entry.
 pub(super) async fn row(client: &Client, name: &LockName, id: EntryId) -> Option<QueueRow> {
-    let rows = client.backend.queue(name).await.unwrap();
+    let rows = client.backend.operator().queue(name).await.unwrap();
     rows.into_iter().find(|row| row.entry == Some(id))
 }
 
@@ -76,7 +76,7 @@ pub(super) async fn assert_covered(client: &Client, hold: &Hold, what: &str) {
 /// Waits until somebody stands behind a lock with a short lease. If the machine is so busy that the lease ends first, the
 /// waiter meets its end while it comes, which no promise depends on.
 pub(super) async fn queued_behind(client: &Client, hold: &Hold) {
-    let rows = || async { client.backend.queue(hold.name()).await.unwrap().len() };
+    let rows = || async { client.backend.operator().queue(hold.name()).await.unwrap().len() };
     eventually("a waiter in the queue", SLACK, || async { !hold.is_held() || rows().await > 1 }).await;
 }
 

@@ -217,9 +217,9 @@ pub(super) async fn a_lost_lock_is_never_taken_again(world: World) {
     // From the loss of each, and for a ttl after that of both.
     let mut over = None;
     while over.is_none_or(|end| now() < end) {
-        let rows = client.backend.queue(renewed.name()).await.unwrap();
+        let rows = client.backend.operator().queue(renewed.name()).await.unwrap();
         assert!(rows.is_empty(), "{rows:?} after the deletion");
-        let rows = client.backend.queue(ending.name()).await.unwrap();
+        let rows = client.backend.operator().queue(ending.name()).await.unwrap();
         assert!(rows.iter().all(|row| row.entry == Some(ending.entry_id())), "{rows:?} after the expiry");
         match over {
             Some(_) => assert!(!renewed.is_held() && !ending.is_held(), "held again"),

@@ -59,7 +59,7 @@ impl Watch {
                     let before = millis(started);
                     asking.store(before, Ordering::SeqCst);
                     // That it fails is noted by the time that it takes.
-                    let _ = client.backend.queue(&name).await;
+                    let _ = client.backend.operator().queue(&name).await;
                     tokio::time::sleep(ms(5)).await;
                     longest.fetch_max(millis(started) - before, Ordering::SeqCst);
                 }

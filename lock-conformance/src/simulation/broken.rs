@@ -11,9 +11,8 @@ use std::{
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use lock_core::{
-    Alarms, Backend, BackendError, BootTime, Claim, Clock, Creates, Departure, Diagnosis, Entry, EntryId,
-    FencingToken, Guarantees, Hint, Kind, Lease, LockName, Operator, QueueRow, Renewal, Standing, Step,
-    WaitMode, valid_until,
+    Alarms, Backend, BackendError, BootTime, Claim, Clock, Creates, Departure, Entry, EntryId, FencingToken,
+    Guarantees, Hint, Kind, Lease, Operator, Renewal, Standing, Step, WaitMode, valid_until,
 };
 
 /// A bug of a backend.
@@ -206,23 +205,8 @@ impl Backend for BrokenBackend {
     fn guarantees(&self) -> &Guarantees {
         self.inner.guarantees()
     }
-}
 
-#[async_trait]
-impl Operator for BrokenBackend {
-    async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
-        self.inner.queue(name).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-        self.inner.list(prefix).await
-    }
-
-    async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
-        self.inner.evict(name, entry).await
-    }
-
-    async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
-        self.inner.diagnose().await
+    fn operator(&self) -> &dyn Operator {
+        self.inner.operator()
     }
 }

@@ -100,14 +100,14 @@ impl Recorder {
     pub(super) async fn evict_holder(&self, name: &str) {
         let name = LockName::new(name).expect("names of a plan are names");
         let store = self.sim.store();
-        let rows = store.queue(&name).await.expect("memory answers");
+        let rows = store.operator().queue(&name).await.expect("memory answers");
         let Some(QueueRow { entry: Some(entry), token: Some(token), admitted: true, .. }) =
             rows.into_iter().next()
         else {
             return;
         };
         self.put(What::Evicted { entry, token });
-        store.evict(&name, entry).await.expect("memory answers");
+        store.operator().evict(&name, entry).await.expect("memory answers");
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

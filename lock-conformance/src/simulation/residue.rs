@@ -31,7 +31,7 @@ pub(super) async fn left_behind(
     drop(clients);
     sim.sleep(LONGEST_TTL + plan.faults.late).await;
     for name in plan.names() {
-        let rows = sim.store().queue(&name).await.expect("memory answers");
+        let rows = sim.store().operator().queue(&name).await.expect("memory answers");
         if !rows.is_empty() {
             found.push(violation(format!("in the queue of `{name}` is still {rows:?}")));
         }

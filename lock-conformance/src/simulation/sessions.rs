@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use lock_core::{
-    Alarms, Backend, BackendError, Clock, Creates, Departure, Diagnosis, Entry, EntryId, Guarantees, Lease,
-    LockName, Memory, Operator, QueueRow, Renewal, Standing, Step, WaitMode, testing::Sim,
+    Alarms, Backend, BackendError, Clock, Creates, Departure, Entry, Guarantees, Lease, LockName, Memory,
+    Operator, Renewal, Standing, Step, WaitMode, testing::Sim,
 };
 
 /// Longer than a run: what its client does not leave stays until the session ends.
@@ -40,10 +40,10 @@ pub(super) fn label(client: usize) -> String {
 /// Ends the session of a client that has crashed.
 pub(super) async fn end(sim: &Sim, names: &[LockName], client: usize) {
     for name in names {
-        let rows = sim.store().queue(name).await.expect("memory answers");
+        let rows = sim.store().operator().queue(name).await.expect("memory answers");
         let theirs = rows.iter().filter(|row| row.label.as_deref() == Some(&label(client)));
         for entry in theirs.filter_map(|row| row.entry) {
-            sim.store().evict(name, entry).await.expect("memory answers");
+            sim.store().operator().evict(name, entry).await.expect("memory answers");
         }
     }
 }
@@ -75,23 +75,8 @@ impl Backend for Sessions {
     fn guarantees(&self) -> &Guarantees {
         &GUARANTEES
     }
-}
 
-#[async_trait]
-impl Operator for Sessions {
-    async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
-        self.0.queue(name).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-        self.0.list(prefix).await
-    }
-
-    async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
-        self.0.evict(name, entry).await
-    }
-
-    async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
-        self.0.diagnose().await
+    fn operator(&self) -> &dyn Operator {
+        self.0.operator()
     }
 }

@@ -175,6 +175,10 @@ impl Backend for Memory {
     fn guarantees(&self) -> &Guarantees {
         &GUARANTEES
     }
+
+    fn operator(&self) -> &dyn Operator {
+        self
+    }
 }
 
 #[async_trait]

@@ -23,9 +23,8 @@ use super::{
     hints::{FaultyHints, Line},
 };
 use crate::{
-    Alarms, Backend, BackendError, BackendErrorKind, Creates, Departure, Diagnosis, Entry, EntryId,
-    FencingToken, Guarantees, Hint, Hints, Lease, LockName, Operator, QueueRow, Renewal, Standing, Step,
-    WaitMode,
+    Alarms, Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, EntryId, FencingToken,
+    Guarantees, Hint, Hints, Lease, Operator, Renewal, Standing, Step, WaitMode,
 };
 
 /// So many requests at one instant are a loop that never ends, which on paused time would hang the test.
@@ -234,24 +233,9 @@ impl Backend for Faulty {
     fn guarantees(&self) -> &Guarantees {
         self.inner.guarantees()
     }
-}
 
-/// What people and tools ask goes past the wire.
-#[async_trait]
-impl Operator for Faulty {
-    async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
-        self.inner.queue(name).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-        self.inner.list(prefix).await
-    }
-
-    async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
-        self.inner.evict(name, entry).await
-    }
-
-    async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
-        self.inner.diagnose().await
+    // What people and tools ask goes past the wire.
+    fn operator(&self) -> &dyn Operator {
+        self.inner.operator()
     }
 }

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use super::VirtualClock;
 use crate::{
-    Alarms, Backend, BackendError, Clock, Creates, Departure, Diagnosis, Entry, EntryId, Guarantees, Lease,
-    LockName, Operator, QueueRow, Renewal, Standing, Step, WaitMode, valid_until,
+    Alarms, Backend, BackendError, Clock, Creates, Departure, Entry, Guarantees, Lease, Operator, Renewal,
+    Standing, Step, WaitMode, valid_until,
 };
 
 /// Counts deadlines on the client's clock, from the sending of the request, as a client of a real server does.
@@ -64,23 +64,8 @@ impl Backend for Remote {
     fn guarantees(&self) -> &Guarantees {
         self.inner.guarantees()
     }
-}
 
-#[async_trait]
-impl Operator for Remote {
-    async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
-        self.inner.queue(name).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-        self.inner.list(prefix).await
-    }
-
-    async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
-        self.inner.evict(name, entry).await
-    }
-
-    async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
-        self.inner.diagnose().await
+    fn operator(&self) -> &dyn Operator {
+        self.inner.operator()
     }
 }

@@ -13,9 +13,9 @@ use std::{
 use async_trait::async_trait;
 use futures_channel::mpsc::{UnboundedSender, unbounded};
 use lock_core::{
-    Alarms, Backend, BackendError, BackendErrorKind, BootTime, Clock, Creates, Departure, Diagnosis, Entropy,
-    Entry, EntryId, Guarantees, Hint, Keeper, Lease, LockName, Locks, Memory, Operator, QueueRow, Renewal,
-    Standing, Step, WaitMode,
+    Alarms, Backend, BackendError, BackendErrorKind, BootTime, Clock, Creates, Departure, Entropy, Entry,
+    Guarantees, Hint, Keeper, Lease, LockName, Locks, Memory, Operator, QueueRow, Renewal, Standing, Step,
+    WaitMode,
 };
 use tokio::time::Instant;
 
@@ -197,24 +197,9 @@ impl Backend for Wire {
     fn guarantees(&self) -> &Guarantees {
         self.guarantees.get_or_init(|| self.memory.guarantees().clone())
     }
-}
 
-#[async_trait]
-impl Operator for Wire {
-    async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
-        self.memory.queue(name).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-        self.memory.list(prefix).await
-    }
-
-    async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
-        self.memory.evict(name, entry).await
-    }
-
-    async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
-        self.memory.diagnose().await
+    fn operator(&self) -> &dyn Operator {
+        self.memory.operator()
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) async fn a_token_past_two_to_the_53_is_exact(world: World) {
             let shown = row(&other, &entry.name, entry.id).await.expect("it holds the lock");
             assert_eq!(shown.token, Some(token));
             assert_renews_only(&client, &entry, token).await;
-            client.backend.evict(&entry.name, entry.id).await.unwrap();
+            client.backend.operator().evict(&entry.name, entry.id).await.unwrap();
         }
         let guard = take_free(&mutex(&client, &name)).await;
         assert!(guard.token() > last, "{} after {last}", guard.token());

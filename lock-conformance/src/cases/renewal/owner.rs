@@ -61,7 +61,7 @@ pub(crate) async fn a_renewal_extends_nobody_elses_lease(world: World) {
     let name = world.name("job");
     let gone = former.entry(&name, Claim::mutex(), LONG);
     let (old, _) = admitted(&former, &gone, Step::Create).await;
-    former.backend.evict(&gone.name, gone.id).await.unwrap();
+    former.backend.operator().evict(&gone.name, gone.id).await.unwrap();
 
     let mine = holder.entry(&name, Claim::mutex(), LONG);
     let (new, _) = admitted(&holder, &mine, Step::Create).await;
@@ -94,7 +94,7 @@ pub(crate) async fn nothing_is_renewed_after_a_release(world: World) {
     tokio::time::sleep(ms(100)).await;
     let after = lease_end(&other, next.name(), next.entry_id()).await;
     assert!(after <= before + GRAIN, "a late renewal moved the next lease by {:?}", after.since(before));
-    let rows = client.backend.queue(next.name()).await.unwrap();
+    let rows = client.backend.operator().queue(next.name()).await.unwrap();
     assert!(
         rows.len() == 1 && rows[0].entry == Some(next.entry_id()),
         "a late renewal made an entry: {rows:?}"

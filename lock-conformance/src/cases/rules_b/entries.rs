@@ -176,7 +176,7 @@ pub(in crate::cases) async fn a_release_whose_first_answer_was_lost_was_a_releas
     // And where there was nothing to leave any more, it is not called a release.
     let guard = take_free(&lock).await;
     let evicted = LockName::new(&name).unwrap();
-    other.backend.evict(&evicted, guard.entry_id()).await.unwrap();
+    other.backend.operator().evict(&evicted, guard.entry_id()).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
     drop(take(&mutex(&other, &name)).await);
 }

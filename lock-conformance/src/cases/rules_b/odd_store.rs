@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use lock_core::{
-    Alarms, Backend, BackendError, Clock, Creates, Departure, Diagnosis, Entry, EntryId, Guarantees, Lease,
-    LockName, Operator, QueueRow, Renewal, Standing, Step, SystemClock, WaitMode, valid_until,
+    Alarms, Backend, BackendError, Clock, Creates, Departure, Entry, Guarantees, Lease, Operator, Renewal,
+    Standing, Step, SystemClock, WaitMode, valid_until,
 };
 
 use crate::{Client, Faulty, World, cases::steps::LONG};
@@ -104,23 +104,8 @@ impl Backend for OddStore {
     fn guarantees(&self) -> &Guarantees {
         self.inner.guarantees()
     }
-}
 
-#[async_trait]
-impl Operator for OddStore {
-    async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
-        self.inner.queue(name).await
-    }
-
-    async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-        self.inner.list(prefix).await
-    }
-
-    async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
-        self.inner.evict(name, entry).await
-    }
-
-    async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
-        self.inner.diagnose().await
+    fn operator(&self) -> &dyn Operator {
+        self.inner.operator()
     }
 }

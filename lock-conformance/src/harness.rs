@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use lock_core::{Backend, Keeper};
 
-use crate::{Case, ServerControl};
+use crate::{Case, ServerControl, Wire};
 
 /// A store for one case, and clients of it.
 #[async_trait]
@@ -38,6 +38,10 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
 
     /// A new client, as a new process would make it.
     async fn connect(&self, keeper: &Keeper) -> Arc<dyn Backend>;
+
+    /// The connection that a proxy can stand in. `None` if there is none, as with a store in the memory of this process:
+    /// then the cases that need one are [declared](Self::declared).
+    fn wire(&self) -> Option<&dyn Wire>;
 
     /// The server side.
     fn server(&self) -> &dyn ServerControl;

@@ -20,10 +20,10 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | running the suite on a backend | [`Harness`], [`ServerControl`], [`suite!`] |
+//! | running the suite on a backend | [`Harness`], [`Wire`], [`ServerControl`], [`suite!`] |
 //! | the cases and the promises they carry | [`cases`], [`Case`], [`REQUIRED`] |
 //! | checking what clients of any lock saw, and simulations | [`history`], [`simulation`] |
-//! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`Faulty`], [`polls`], [`audit`] |
+//! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`Faulty`], [`Proxy`], [`polls`], [`audit`] |
 
 pub mod audit;
 mod case;
@@ -38,10 +38,12 @@ mod hints;
 pub mod history;
 pub mod polls;
 mod process;
+mod proxy;
 mod run;
 mod server;
 pub mod simulation;
 mod suite;
+mod wire;
 mod world;
 
 pub use self::{
@@ -55,7 +57,9 @@ pub use self::{
     harness::{Declared, Harness},
     hints::{HintsOnly, Silent},
     process::Process,
+    proxy::{Flow, Links, Newcomers, Proxy, Way},
     run::{check_declarations, contend, run},
     server::{Control, Data, ServerControl, Unsupported},
+    wire::Wire,
     world::World,
 };

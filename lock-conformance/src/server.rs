@@ -30,6 +30,24 @@ pub trait ServerControl: fmt::Debug + Send + Sync {
     /// Deletes everything that the store holds.
     async fn flush(&self) -> Control;
 
+    /// Makes the server forget whatever it may forget at any time without losing a lock: scripts, history, caches.
+    async fn forget(&self) -> Control;
+
+    /// Makes the server so full that it stores nothing more, until [`make_room`](Self::make_room).
+    async fn fill(&self) -> Control;
+
+    /// Ends what [`fill`](Self::fill) began.
+    async fn make_room(&self) -> Control;
+
+    /// Makes the server throw out all that it holds for want of room, as if it were a cache that its owner made too small.
+    async fn evict(&self) -> Control;
+
+    /// Takes from all clients the right to do anything, and closes their connections, until [`let_in`](Self::let_in).
+    async fn lock_out(&self) -> Control;
+
+    /// Gives the clients back what [`lock_out`](Self::lock_out) took.
+    async fn let_in(&self) -> Control;
+
     /// Puts data under a name that no lock has.
     async fn put_foreign(&self, name: &LockName) -> Control;
 

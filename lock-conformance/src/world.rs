@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use lock_core::{AcquireOptions, Backend, Keeper};
 
-use crate::{Case, Client, Harness, HintsOnly, Mode, Process, ServerControl, Silent};
+use crate::{Case, Client, Harness, HintsOnly, Mode, Process, Proxy, ServerControl, Silent};
 
 /// How often a waiter looks while no hint comes. Only in a mode that depends on it: short, for the sake of time.
 const LOOKS: Duration = Duration::from_millis(15);
@@ -71,6 +71,31 @@ impl World {
             Mode::WithoutHints => Arc::new(Silent::looking_every(LOOKS, keeper.clone(), backend)),
             Mode::WithoutPolling => Arc::new(HintsOnly::new(backend)),
         };
+        Client::new(wrap(backend), keeper, self.options())
+    }
+
+    /// A proxy in front of the server, for [`client_by`](Self::client_by).
+    ///
+    /// # Panics
+    /// If the store has no [wire](Harness::wire): then the case is to be declared.
+    #[must_use]
+    pub fn proxy(&self) -> Proxy {
+        let wire = self.harness.wire().expect("a store that declares no case of the wire has one");
+        Proxy::start(wire.server(), wire.carries_hints())
+    }
+
+    /// A new client that reaches the server by a proxy, wrapped.
+    ///
+    /// # Panics
+    /// If it cannot be made, or the store has no [wire](Harness::wire).
+    pub async fn client_by(
+        &self,
+        proxy: &Proxy,
+        wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend> + Send,
+    ) -> Client {
+        let keeper = Keeper::start().expect("a keeper's thread can be started");
+        let wire = self.harness.wire().expect("a store that declares no case of the wire has one");
+        let backend = wire.connect_by(&keeper, proxy.address()).await;
         Client::new(wrap(backend), keeper, self.options())
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use lock_conformance::{Case, Control, Data, Declared, Harness, ServerControl, Unsupported};
+use lock_conformance::{Case, Control, Data, Declared, Harness, ServerControl, Unsupported, Wire};
 use lock_core::{Backend, FencingToken, Keeper, LockName, Memory, Operator};
 
 lock_conformance::suite!(MemoryHarness);
@@ -46,6 +46,10 @@ impl Harness for MemoryHarness {
         Arc::new(self.0.clone())
     }
 
+    fn wire(&self) -> Option<&dyn Wire> {
+        None
+    }
+
     fn server(&self) -> &dyn ServerControl {
         self
     }
@@ -81,6 +85,31 @@ impl ServerControl for MemoryHarness {
     }
 
     async fn flush(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    /// It keeps nothing that it could do without.
+    async fn forget(&self) -> Control {
+        Ok(())
+    }
+
+    async fn fill(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn make_room(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn evict(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn lock_out(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn let_in(&self) -> Control {
         Err(Unsupported(NO_SERVER))
     }
 

@@ -2,17 +2,15 @@
 
 use std::{
     io::{Read, Write},
-    net::{Shutdown, TcpListener, TcpStream},
+    net::{TcpListener, TcpStream},
     path::Path,
     process::{Child, Command, Stdio},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
+use lock_conformance::Proxy;
 use lock_core::Keeper;
 use tempfile::TempDir;
 
@@ -164,62 +162,7 @@ pub(crate) fn wire(url: &str) -> Wire {
     Wire::new(endpoint(url), Keeper::start().unwrap())
 }
 
-/// A proxy in front of a server that can go on to take bytes and to hand none on.
-pub(crate) struct Proxy {
-    pub(crate) port: u16,
-    links: Arc<Mutex<Vec<Link>>>,
-}
-
-struct Link {
-    swallows: Arc<AtomicBool>,
-    ends: [TcpStream; 2],
-}
-
-impl Proxy {
-    pub(crate) fn start(server: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let links = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&links);
-        thread::spawn(move || {
-            for client in listener.incoming().map_while(Result::ok) {
-                let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else { continue };
-                let swallows = Arc::new(AtomicBool::new(false));
-                pass_on(&client, &server, &swallows);
-                pass_on(&server, &client, &swallows);
-                kept.lock().unwrap().push(Link { swallows, ends: [client, server] });
-            }
-        });
-        Self { port, links }
-    }
-
-    /// Nothing passes any more on the connections there are; new ones are not touched.
-    pub(crate) fn swallow(&self) {
-        self.links.lock().unwrap().iter().for_each(|link| link.swallows.store(true, Ordering::SeqCst));
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        for end in self.links.lock().unwrap().iter().flat_map(|link| &link.ends) {
-            // It may have ended by itself.
-            let _ = end.shutdown(Shutdown::Both);
-        }
-    }
-}
-
-fn pass_on(from: &TcpStream, to: &TcpStream, swallows: &Arc<AtomicBool>) {
-    let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-    let swallows = Arc::clone(swallows);
-    thread::spawn(move || {
-        let mut buffer = [0; 4096];
-        while let Ok(len @ 1..) = from.read(&mut buffer) {
-            if !swallows.load(Ordering::SeqCst) && to.write_all(&buffer[..len]).is_err() {
-                break;
-            }
-        }
-        if !swallows.load(Ordering::SeqCst) {
-            let _ = to.shutdown(Shutdown::Write);
-        }
-    });
+/// A proxy in front of a server of one's own.
+pub(crate) fn proxy(server: &Server) -> Proxy {
+    Proxy::start(([127, 0, 0, 1], server.port).into(), |_| false)
 }

@@ -2,17 +2,17 @@
 
 mod server;
 
-use std::sync::Arc;
+use std::{
+    net::{SocketAddr, ToSocketAddrs},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
-use lock_conformance::{Case, Declared, Harness, ServerControl};
+use lock_conformance::{Case, Declared, Harness, ServerControl, Wire};
 use lock_core::{Backend, Keeper};
 use lock_redis::{Redis, RedisConfig};
 
 lock_conformance::suite!(RedisHarness);
-
-/// The label of the cases that restart a server with its data.
-const RESTART: &str = "L06";
 
 /// A server for one case, or a prefix on the one that a URL names.
 #[derive(Debug)]
@@ -29,15 +29,15 @@ impl Harness for RedisHarness {
     }
 
     fn declared() -> &'static [Declared] {
-        const NOT_OURS: &str = server::NOT_OURS;
-        if server::url().is_none() {
-            return &[];
+        const fn not_ours(id: &'static str) -> Declared {
+            Declared { id, reason: server::NOT_OURS }
         }
-        &[Declared { id: "L06", reason: NOT_OURS }, Declared { id: "F05", reason: NOT_OURS }]
+        const NOT_OURS: &[Declared] = &[not_ours("L06"), not_ours("F05")];
+        if server::url().is_some() { NOT_OURS } else { &[] }
     }
 
     async fn start(case: &'static Case) -> Self {
-        let (url, server) = server::for_one_case(case.ids.contains(&RESTART)).await;
+        let (url, server) = server::for_one_case(case).await;
         Self { url, server: Some(server) }
     }
 
@@ -50,11 +50,40 @@ impl Harness for RedisHarness {
     }
 
     async fn connect(&self, keeper: &Keeper) -> Arc<dyn Backend> {
-        let config = RedisConfig::from_url(&self.url).expect("the URL of a test server is good");
-        Arc::new(Redis::new(config, keeper).expect("the configuration is good"))
+        Arc::new(Redis::new(self.config(), keeper).expect("the configuration is good"))
+    }
+
+    fn wire(&self) -> Option<&dyn Wire> {
+        Some(self)
     }
 
     fn server(&self) -> &dyn ServerControl {
         self.server.as_deref().expect("a contender leaves the server alone")
+    }
+}
+
+#[async_trait]
+impl Wire for RedisHarness {
+    fn server(&self) -> SocketAddr {
+        let RedisConfig { host, port, .. } = self.config();
+        let mut found =
+            (host.as_str(), port).to_socket_addrs().expect("the host of the server has an address");
+        found.next().expect("the host of the server has an address")
+    }
+
+    async fn connect_by(&self, keeper: &Keeper, address: SocketAddr) -> Arc<dyn Backend> {
+        let mut config = self.config();
+        (config.host, config.port) = (address.ip().to_string(), address.port());
+        Arc::new(Redis::new(config, keeper).expect("the configuration is good"))
+    }
+
+    fn carries_hints(&self) -> fn(&[u8]) -> bool {
+        |sent| sent.windows(9).any(|word| word.eq_ignore_ascii_case(b"SUBSCRIBE"))
+    }
+}
+
+impl RedisHarness {
+    fn config(&self) -> RedisConfig {
+        RedisConfig::from_url(&self.url).expect("the URL of a test server is good")
     }
 }

@@ -4,10 +4,11 @@ use std::time::Instant;
 
 use futures_executor::block_on;
 use futures_util::{FutureExt, StreamExt};
+use lock_conformance::Links;
 use lock_core::{FencingToken, Hints};
 
 use super::*;
-use crate::testing::{Proxy, Server, endpoint, eventually};
+use crate::testing::{Server, endpoint, eventually, proxy};
 
 /// Two heartbeats, the longest pause before a new try, and what a loaded machine adds.
 const NOTICED: Duration = Duration::from_secs(2 + 2 + 1);
@@ -96,13 +97,13 @@ fn a_killed_subscription_comes_back_and_all_waiters_look_again() {
 #[test]
 fn a_half_open_connection_is_noticed_and_all_waiters_look_again() {
     let server = Server::start();
-    let proxy = Proxy::start(server.port);
-    let notifications = notifications(&format!("redis://127.0.0.1:{}", proxy.port));
+    let proxy = proxy(&server);
+    let notifications = notifications(&format!("redis://127.0.0.1:{}", proxy.address().port()));
     block_on(notifications.live());
     let mut hints = notifications.hints().listen(EntryId::new(1));
     // A whole heartbeat goes through first.
     std::thread::sleep(Duration::from_millis(1100));
-    proxy.swallow();
+    proxy.silence(Links::Open);
     let started = Instant::now();
     assert_eq!(next(&mut hints, NOTICED), Some(Hint::Changed));
     assert!(started.elapsed() < NOTICED, "{:?}", started.elapsed());

@@ -6,6 +6,8 @@ use lock_core::{FencingToken, LockName};
 use redis::Value;
 
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Who the clients are, where it matters.
+const USER: &str = "clients";
 
 /// Somebody with `redis-cli`.
 #[derive(Clone, Debug)]
@@ -77,6 +79,47 @@ impl Admin {
             // It may have gone by itself.
             let _ = self.try_command(redis::cmd("CLIENT").arg("KILL").arg("ID").arg(id));
         }
+    }
+
+    /// Adds a user for the clients, and gives what stands for it in their URL.
+    pub(crate) fn add_user(&self) -> String {
+        self.set_user(&["on", ">open", "~*", "&*", "+@all"]);
+        format!("{USER}:open@")
+    }
+
+    /// Takes their user from the clients, or gives it back. False if they have none of their own.
+    pub(crate) fn allow_user(&self, allowed: bool) -> bool {
+        if self.command(redis::cmd("ACL").arg("GETUSER").arg(USER)) == Value::Nil {
+            return false;
+        }
+        self.set_user(&[if allowed { "on" } else { "off" }]);
+        if !allowed {
+            self.command(redis::cmd("CLIENT").arg("KILL").arg("USER").arg(USER));
+        }
+        true
+    }
+
+    fn set_user(&self, rules: &[&str]) {
+        self.command(redis::cmd("ACL").arg("SETUSER").arg(USER).arg(rules));
+    }
+
+    /// Sets how much memory there is. Without a bound at 0.
+    pub(crate) fn limit_memory(&self, bytes: u64) {
+        self.configure("maxmemory", &bytes.to_string());
+    }
+
+    /// Lets the server throw out keys for want of room, until there are none.
+    pub(crate) fn evict_all(&self) {
+        self.configure("maxmemory-policy", "allkeys-random");
+        self.limit_memory(1);
+        // With each command it throws out as many as it has time for.
+        while self.command(&redis::cmd("DBSIZE")) != Value::Int(0) {}
+        self.limit_memory(0);
+        self.configure("maxmemory-policy", "noeviction");
+    }
+
+    fn configure(&self, setting: &str, value: &str) {
+        self.command(redis::cmd("CONFIG").arg("SET").arg(setting).arg(value));
     }
 
     fn key(&self, name: &LockName) -> Vec<u8> {

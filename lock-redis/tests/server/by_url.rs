@@ -51,6 +51,31 @@ impl ServerControl for ServerByUrl {
         Err(Unsupported(NOT_OURS))
     }
 
+    async fn forget(&self) -> Control {
+        self.0.command(redis::cmd("SCRIPT").arg("FLUSH"));
+        Ok(())
+    }
+
+    async fn fill(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn make_room(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn evict(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn lock_out(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn let_in(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
     async fn put_foreign(&self, name: &LockName) -> Control {
         self.0.put_foreign(name);
         Ok(())

@@ -7,7 +7,7 @@ mod process;
 
 use std::env;
 
-use lock_conformance::ServerControl;
+use lock_conformance::{Case, ServerControl};
 
 pub(crate) use self::{
     admin::Admin,
@@ -24,22 +24,30 @@ pub(crate) fn url() -> Option<String> {
     env::var(URL_VARIABLE).ok().filter(|url| !url.is_empty())
 }
 
-/// A server for one case, which keeps its data when it is killed or not, and the URL that clients reach it by.
+/// A server for one case, and the URL that clients reach it by.
 ///
 /// # Panics
 /// If there is none: a case must not pass without its server.
-pub(crate) async fn for_one_case(keeps_data: bool) -> (String, Box<dyn ServerControl>) {
+pub(crate) async fn for_one_case(case: &Case) -> (String, Box<dyn ServerControl>) {
+    let shows = |labels: &[&str]| case.ids.iter().any(|id| labels.contains(id));
     let Some(base) = url() else {
-        let server = OwnServer::start(keeps_data).await;
-        let url = format!("redis://127.0.0.1:{}/0", server.port());
-        let admin = Admin::new(&url, PREFIX, CLIENT_NAME);
-        return (with_parameters(&url, PREFIX, CLIENT_NAME), Box::new(server.with_admin(admin)));
+        let server = OwnServer::start(shows(RESTARTS)).await;
+        let address = format!("127.0.0.1:{}/0", server.port());
+        let admin = Admin::new(&format!("redis://{address}"), PREFIX, CLIENT_NAME);
+        let user = if shows(CREDENTIALS) { admin.add_user() } else { String::new() };
+        let url = with_parameters(&format!("redis://{user}{address}"), PREFIX, CLIENT_NAME);
+        return (url, Box::new(server.with_admin(admin)));
     };
     let run = unique();
     let (prefix, client_name) = (format!("{run}:"), format!("{CLIENT_NAME}-{run}"));
     let admin = Admin::new(&base, &prefix, &client_name);
     (with_parameters(&base, &prefix, &client_name), Box::new(ServerByUrl::new(admin)))
 }
+
+/// The labels of the cases that restart a server with its data.
+const RESTARTS: &[&str] = &["L06", "T21"];
+/// The labels of the cases in which clients need a user of their own, who can be locked out.
+const CREDENTIALS: &[&str] = &["T24"];
 
 const PREFIX: &str = "case:";
 const CLIENT_NAME: &str = "distlock-test";

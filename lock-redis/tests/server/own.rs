@@ -85,6 +85,11 @@ impl OwnServer {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn allow_clients(&self, allowed: bool) -> Control {
+        let theirs = self.admin.allow_user(allowed);
+        if theirs { Ok(()) } else { Err(Unsupported("its clients have no user of their own")) }
+    }
+
     fn signal(&self, signal: &str) {
         self.process().as_ref().expect("the server runs").signal(signal);
     }
@@ -145,6 +150,34 @@ impl ServerControl for OwnServer {
     async fn flush(&self) -> Control {
         self.admin.command(&redis::cmd("FLUSHALL"));
         Ok(())
+    }
+
+    async fn forget(&self) -> Control {
+        self.admin.command(redis::cmd("SCRIPT").arg("FLUSH"));
+        Ok(())
+    }
+
+    async fn fill(&self) -> Control {
+        self.admin.limit_memory(1);
+        Ok(())
+    }
+
+    async fn make_room(&self) -> Control {
+        self.admin.limit_memory(0);
+        Ok(())
+    }
+
+    async fn evict(&self) -> Control {
+        self.admin.evict_all();
+        Ok(())
+    }
+
+    async fn lock_out(&self) -> Control {
+        self.allow_clients(false)
+    }
+
+    async fn let_in(&self) -> Control {
+        self.allow_clients(true)
     }
 
     async fn put_foreign(&self, name: &LockName) -> Control {

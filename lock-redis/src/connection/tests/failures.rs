@@ -1,7 +1,9 @@
 use std::net::TcpListener;
 
+use lock_conformance::Links;
+
 use super::*;
-use crate::testing::{Proxy, free_port};
+use crate::testing::{free_port, proxy};
 
 const LIMITS: &str = "connect_timeout=300ms&command_timeout=300ms";
 /// Twice 300 ms, and what a loaded machine adds.
@@ -93,10 +95,10 @@ fn a_stopped_server_times_out_and_is_used_again_when_it_goes_on() {
 #[test]
 fn a_black_hole_costs_one_time_limit_and_the_next_command_gets_a_new_connection() {
     let server = Server::start();
-    let proxy = Proxy::start(server.port);
-    let wire = limited(proxy.port);
+    let proxy = proxy(&server);
+    let wire = limited(proxy.address().port());
     ask(&wire, "PING").unwrap();
-    proxy.swallow();
+    proxy.silence(Links::Open);
     let error = refused_within(IN_TIME, &wire, "SET k 1");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, false), "{error}");
     ask(&wire, "PING").unwrap();

@@ -1,0 +1,184 @@
+//! [`Proxy`]: stands between a client and its server, and does what networks do.
+
+mod book;
+mod link;
+mod pump;
+mod shadow;
+
+use std::{
+    net::{self, SocketAddr},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use tokio::{net::TcpListener, runtime, sync::oneshot};
+
+use self::{book::Book, link::Link};
+use crate::Gate;
+
+/// A TCP proxy in front of a server. It runs on a thread of its own, and passes on what it is given until it has
+/// [orders](Self::order). Dropping it breaks all connections that it has.
+///
+/// It knows nothing of any protocol, so it cannot lose one request and let the next one pass: from the first byte that is
+/// lost on a connection, all that follow in that direction are lost too, as they are in a network.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    book: Arc<Book>,
+    /// The thread ends when this is dropped.
+    _running: oneshot::Sender<()>,
+}
+
+/// Which connections an order is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// Those there are, and those to come.
+    All,
+    /// Those there are. New ones are not touched.
+    Open,
+    /// Those there are, but for those that hints come on.
+    OpenCommands,
+    /// Those that hints come on, also those to come.
+    Hints,
+    /// Those there are that hints come on. New ones are not touched.
+    OpenHints,
+}
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From the client to the server.
+    Requests,
+    /// From the server to the client.
+    Replies,
+}
+
+/// What becomes of the bytes that go one way.
+#[derive(Clone, Debug)]
+pub enum Flow {
+    /// They arrive.
+    Pass,
+    /// They arrive later by this time.
+    Delay(Duration),
+    /// They arrive when the gate opens, in order with all that comes after them, even if whoever sent them is gone.
+    Hold(Gate),
+    /// They are lost, and with them all that follow on the connection.
+    Lose,
+    /// So many of them arrive; at the next one, the connection is reset on both sides.
+    Cut(usize),
+}
+
+/// What becomes of a connection that a client opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Newcomers {
+    /// It is served.
+    Serve,
+    /// It is reset at once.
+    Refuse,
+    /// It is served, and whatever the client sends reaches the server twice: again, on a connection beside it, when the
+    /// first has been answered and before the client has the answer.
+    Duplicate,
+}
+
+impl Proxy {
+    /// A proxy on a free port of the loopback interface. `carries_hints` tells, by what a client has sent on a connection
+    /// so far, whether hints come on it.
+    ///
+    /// # Panics
+    /// If there is no free port, or no thread can be started.
+    #[must_use]
+    pub fn start(server: SocketAddr, carries_hints: fn(&[u8]) -> bool) -> Self {
+        let listener = net::TcpListener::bind(("127.0.0.1", 0)).expect("there is a free port");
+        listener.set_nonblocking(true).expect("a listener need not block");
+        let address = listener.local_addr().expect("a listener has an address");
+        let runtime = runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.expect("a runtime can be started");
+        let book = Arc::new(Book::new(carries_hints));
+        let (running, over) = oneshot::channel::<()>();
+        let serving = serve(listener, server, Arc::clone(&book));
+        let thread = thread::Builder::new().name("proxy".into()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    // The proxy is dropped: there is nobody to tell.
+                    _ = over => {}
+                    () = serving => {}
+                }
+            });
+        });
+        thread.expect("a thread can be started");
+        Self { address, book, _running: running }
+    }
+
+    /// Where clients connect to.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Says what becomes of all bytes that have not been read yet. What has been read before keeps to what was ordered
+    /// then. Where bytes were lost, nothing but [`reset`](Self::reset) has an effect any more.
+    pub fn order(&self, links: Links, way: Way, flow: &Flow) {
+        self.book.order(links, way, flow);
+    }
+
+    /// Half-open: nothing comes through in either direction, and nobody is told.
+    pub fn silence(&self, links: Links) {
+        self.order(links, Way::Requests, &Flow::Lose);
+        self.order(links, Way::Replies, &Flow::Lose);
+    }
+
+    /// Resets connections on both sides.
+    pub fn reset(&self, links: Links) {
+        self.book.reset(links);
+    }
+
+    /// Says what becomes of the connections to come.
+    pub fn newcomers(&self, newcomers: Newcomers) {
+        self.book.lock().newcomers = newcomers;
+    }
+
+    /// Takes back all orders. Connections that have lost bytes stay as they are.
+    pub fn heal(&self) {
+        self.order(Links::All, Way::Requests, &Flow::Pass);
+        self.order(Links::All, Way::Replies, &Flow::Pass);
+        self.newcomers(Newcomers::Serve);
+    }
+
+    /// How many connections were opened so far.
+    #[must_use]
+    pub fn opened(&self) -> u64 {
+        self.book.lock().opened
+    }
+
+    /// How many connections carry hints now.
+    #[must_use]
+    pub fn hinting(&self) -> usize {
+        self.book.lock().links.values().filter(|link| link.hints).count()
+    }
+
+    /// Whether the server has carried out all that reached it from clients that are gone: it has closed those
+    /// connections. Those that lost bytes on the way are not counted, for they do not end.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.book.lock().links.values().all(|link| !link.is_draining())
+    }
+}
+
+async fn serve(listener: net::TcpListener, server: SocketAddr, book: Arc<Book>) {
+    let listener = TcpListener::from_std(listener).expect("a listener that does not block can be used here");
+    loop {
+        // A client may be gone before it is taken in.
+        let Ok((client, _)) = listener.accept().await else { continue };
+        let newcomers = book.lock().newcomers;
+        if newcomers == Newcomers::Refuse {
+            link::abort(&client);
+            continue;
+        }
+        let link = Link::new(Arc::clone(&book), newcomers == Newcomers::Duplicate);
+        tokio::spawn(link.run(client, server));
+    }
+}
+
+#[cfg(test)]
+mod tests;

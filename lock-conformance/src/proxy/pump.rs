@@ -1,0 +1,84 @@
+//! [`pump`]: one direction of one connection.
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::tcp::{ReadHalf, WriteHalf},
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    time::Instant,
+};
+
+use super::{
+    Flow, Way,
+    book::{Book, Fate},
+    shadow::Shadow,
+};
+
+#[derive(Clone, Copy)]
+pub(super) struct Pump<'a> {
+    pub(super) book: &'a Book,
+    pub(super) id: u64,
+    pub(super) way: Way,
+    pub(super) shadow: Option<&'a Shadow>,
+}
+
+/// Bytes on their way. None are the end.
+struct Parcel {
+    bytes: Vec<u8>,
+    read: Instant,
+    flow: Flow,
+    /// Whether the connection is reset after them.
+    cut: bool,
+}
+
+/// Passes on what comes, as it was ordered, until its end.
+pub(super) async fn pump(pump: Pump<'_>, from: ReadHalf<'_>, to: WriteHalf<'_>) {
+    let (sender, parcels) = unbounded_channel();
+    tokio::join!(pump.read(from, sender), pump.deliver(parcels, to));
+}
+
+impl Pump<'_> {
+    async fn read(self, mut from: ReadHalf<'_>, parcels: UnboundedSender<Parcel>) {
+        let mut buffer = vec![0; 16 * 1024];
+        loop {
+            // A connection that is broken has ended.
+            let len = from.read(&mut buffer).await.unwrap_or(0);
+            let (mut bytes, read) = (buffer[..len].to_vec(), Instant::now());
+            let parcel = match self.book.judge(self.id, self.way, &bytes) {
+                Fate::Lost => None,
+                Fate::Flows(flow) => Some(Parcel { bytes, read, flow, cut: false }),
+                Fate::Cut(left) => {
+                    bytes.truncate(left);
+                    Some(Parcel { bytes, read, flow: Flow::Pass, cut: true })
+                }
+            };
+            // The other half of this pump takes them for as long as this one runs.
+            let _ = parcel.map(|parcel| parcels.send(parcel));
+            if len == 0 {
+                return;
+            }
+        }
+    }
+
+    async fn deliver(self, mut parcels: UnboundedReceiver<Parcel>, mut to: WriteHalf<'_>) {
+        while let Some(Parcel { bytes, read, flow, cut }) = parcels.recv().await {
+            match flow {
+                Flow::Delay(delay) => tokio::time::sleep_until(read + delay).await,
+                Flow::Hold(gate) => gate.pass().await,
+                Flow::Pass | Flow::Lose | Flow::Cut(_) => {}
+            }
+            if let Some(shadow) = self.shadow {
+                match self.way {
+                    Way::Requests => shadow.note(&bytes),
+                    Way::Replies => shadow.repeat().await,
+                }
+            }
+            // Whoever is gone gets nothing, and the others go on.
+            let _ = to.write_all(&bytes).await;
+            if cut && let Some(row) = self.book.lock().links.get(&self.id) {
+                row.reset.notify_one();
+            } else if bytes.is_empty() {
+                let _ = to.shutdown().await;
+            }
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! [`Wire`]: the connection between clients and a server, for a [`Proxy`](crate::Proxy) to stand in.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use async_trait::async_trait;
+use lock_core::{Backend, Keeper};
+
+/// A store whose clients speak to a server over TCP.
+#[async_trait]
+pub trait Wire: Send + Sync {
+    /// Where the server listens.
+    fn server(&self) -> SocketAddr;
+
+    /// A new client, as [`Harness::connect`](crate::Harness::connect) makes it, that connects to this address instead.
+    async fn connect_by(&self, keeper: &Keeper, address: SocketAddr) -> Arc<dyn Backend>;
+
+    /// Tells, by what a client has sent on a connection so far, whether hints come on it. Where commands and hints share
+    /// one connection, all do.
+    fn carries_hints(&self) -> fn(&[u8]) -> bool;
+}

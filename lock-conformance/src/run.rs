@@ -23,6 +23,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("redis", &["X14", "X15", "R13"]),
     // A server that is run for others too cannot be ended or emptied.
     ("redis by url", &["X14", "X15", "R13", "L06", "F05"]),
+    // Its tokens are revisions of the store, which nobody can set.
+    ("etcd", &["F11", "F12"]),
+    ("etcd by url", &["F11", "F12", "L06", "F05"]),
 ];
 
 /// Runs one case on a store of its own. What [`suite!`](crate::suite) expands to.

@@ -151,6 +151,12 @@ impl Proxy {
         self.book.lock().opened
     }
 
+    /// How many connections there are now.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.book.lock().links.len()
+    }
+
     /// How many connections carry hints now.
     #[must_use]
     pub fn hinting(&self) -> usize {

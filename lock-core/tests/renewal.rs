@@ -4,8 +4,8 @@ mod support;
 
 use std::time::Duration;
 
-use lock_core::{AcquireOptions, DistributedLock, HoldState, LostReason, Release};
-use support::{Fault, Sim, Verb, assert_at, lease, ms, s, sleep};
+use lock_core::{AcquireOptions, DistributedLock, Guard, HoldState, LostReason, Release};
+use support::{Client, Fault, Sim, Verb, assert_at, lease, ms, s, sleep};
 
 const TTL: Duration = s(12);
 
@@ -183,6 +183,43 @@ async fn renewals_that_are_due_together_share_a_request() {
     assert!(guards.iter().all(|guard| guard.state() == HoldState::Held));
     assert!(renewed >= 9_000, "{renewed} renewals");
     assert!(requests <= renewed / 100, "{requests} requests for {renewed} renewals");
+}
+
+/// So many locks that their renewal takes many requests, all due together.
+async fn take_many(client: &Client) -> Vec<Guard> {
+    let mut guards = Vec::new();
+    for i in 0..3_000 {
+        guards.push(client.locks.mutex(format!("{i}")).unwrap().acquire_with(&options()).await.unwrap());
+    }
+    guards
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_of_many_locks_are_sent_one_after_the_other_and_not_all_at_once() {
+    let sim = Sim::new();
+    let client = sim.client();
+    let guards = take_many(&client).await;
+    client.wire.always(Verb::Renew, Some(Fault::Late(ms(100))));
+    sleep(TTL * 5).await;
+    let sent = client.wire.sent(Verb::Renew);
+    assert!(client.wire.entries(Verb::Renew) >= 14 * guards.len(), "{sent:?}");
+    for five in sent.windows(5) {
+        assert!(five[4].since(five[0]) >= ms(100), "five requests wait for their answers");
+    }
+    assert!(guards.iter().all(|guard| guard.state() == HoldState::Held));
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_are_not_answered_hold_the_others_up_for_one_try_at_the_most() {
+    let sim = Sim::new();
+    let client = sim.client();
+    let guards = take_many(&client).await;
+    (0..4).for_each(|_| client.wire.once(Verb::Renew, Fault::Hangs));
+    sleep(TTL * 2 / 3).await;
+    let sent = client.wire.sent(Verb::Renew);
+    assert_at(sent[4], sent[0] + TTL / 6);
+    sleep(TTL * 5).await;
+    assert!(guards.iter().all(|guard| guard.state() == HoldState::Held));
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_util::StreamExt;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::{Cleanup, Keeper, Tenure, guarded};
 use crate::{
@@ -21,6 +21,10 @@ const COMPANY: Duration = Duration::from_secs(1);
 
 /// At most so many leases go into one request, so that its answer is not late for all of them.
 const BATCH: usize = 256;
+
+/// At most so many requests for leases of one ttl are made before one of them is answered or late: a request is larger
+/// than all else that is kept for its leases.
+const AT_ONCE: usize = 4;
 
 /// The leases of one client: guards, which are renewed, and waiters, which are not (they renew themselves, by entering
 /// again). Each has a dead-man's timer: when its deadline passes, the keeper leaves for it.
@@ -185,7 +189,7 @@ impl Renewals {
             _ => return,
         };
         let renewals = Arc::clone(self);
-        self.keeper.spawn(async move { renewals.renew_batch(vec![tenure]).await });
+        self.keeper.spawn(async move { renewals.renew_batch(vec![tenure], None).await });
     }
 
     /// Does what is due, and says when to look again.
@@ -208,9 +212,16 @@ impl Renewals {
             self.cleanup.owe(entry, creates, free_by);
         }
         // One task for each batch: a slow store, or a class of long leases, never delays the others.
-        for batch in batches.into_values().flat_map(|class| chunks(class, BATCH)) {
-            let renewals = Arc::clone(self);
-            self.keeper.spawn(async move { renewals.renew_batch(batch).await });
+        for class in batches.into_values() {
+            let turns = Arc::new(Semaphore::new(AT_ONCE));
+            for batch in class.chunks(BATCH) {
+                let (renewals, batch, turns) = (Arc::clone(self), batch.to_vec(), Arc::clone(&turns));
+                self.keeper.spawn(async move {
+                    // Nobody closes it.
+                    let turn = turns.acquire_owned().await.ok();
+                    renewals.renew_batch(batch, turn).await;
+                });
+            }
         }
         parked_until
     }
@@ -257,7 +268,7 @@ impl Renewals {
 
     /// Renews leases that have the same ttl. A try that takes too long makes them suspect and is followed by another, but
     /// its answer counts whenever it comes: the store may be slow all the time, and extend every lease.
-    async fn renew_batch(self: Arc<Self>, batch: Vec<Tenure>) {
+    async fn renew_batch(self: Arc<Self>, batch: Vec<Tenure>, turn: Option<OwnedSemaphorePermit>) {
         let Some(limit) = batch.iter().map(Tenure::try_limit).min() else { return };
         let leases: Vec<Lease> = batch
             .iter()
@@ -266,6 +277,7 @@ impl Renewals {
         let mut asked = pin!(self.ask(&leases));
         let mut answers = self.within(limit, asked.as_mut()).await;
         let late = answers.is_none();
+        drop(turn);
         if late {
             for tenure in &batch {
                 self.try_again(tenure);
@@ -368,16 +380,6 @@ impl Drop for Renewals {
         // The task looks up, and ends.
         self.wake.notify_one();
     }
-}
-
-fn chunks(mut items: Vec<Tenure>, size: usize) -> Vec<Vec<Tenure>> {
-    let mut chunks = Vec::with_capacity(items.len().div_ceil(size));
-    while items.len() > size {
-        let rest = items.split_off(size);
-        chunks.push(std::mem::replace(&mut items, rest));
-    }
-    chunks.push(items);
-    chunks
 }
 
 fn too_few(backend: &dyn Backend) -> BackendError {

@@ -96,6 +96,10 @@ impl Worker {
         Ok(Self { process, orders, replies: BufReader::new(output).lines() })
     }
 
+    pub(crate) fn pid(&self) -> Result<u32> {
+        self.process.id().ok_or_else(|| "a worker ended".into())
+    }
+
     pub(crate) async fn tell(&mut self, order: &Order) -> Result<()> {
         let line = serde_json::to_string(order)? + "\n";
         Ok(self.orders.write_all(line.as_bytes()).await?)

@@ -7,6 +7,7 @@
 mod args;
 mod counted;
 mod crew;
+mod heap;
 mod member;
 mod nanos;
 mod plan;
@@ -16,6 +17,7 @@ mod rows;
 mod samples;
 mod store;
 mod uncontended;
+mod usage;
 
 use std::{error, fs::File, process::ExitCode, sync::Arc};
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Result,
     counted::Counted,
+    heap::Heap,
     ring::{Grant, Ring},
     store::{Leg, Relay, Store},
 };
@@ -29,6 +30,10 @@ pub(crate) enum Order {
     Relay(Leg),
     /// Take this mutex and keep it: answers with each new proof of its lease, until the process ends.
     Hold { name: String, ttl: Duration },
+    /// Take so many locks that nobody else wants, and keep them.
+    Keep { locks: u64, ttl: Duration },
+    /// Give back what is kept.
+    GiveBack,
 }
 
 /// What a member answers.
@@ -41,6 +46,10 @@ pub(crate) enum Reply {
     Latencies(Vec<Duration>),
     /// The lease is good until then, on the clock of the boot time, in nanoseconds.
     Proved(crate::nanos::Nanos),
+    /// What was kept is given back, but for so many locks, which had been lost.
+    GivenBack {
+        lost: u64,
+    },
     /// It went wrong.
     Failed(String),
 }
@@ -53,12 +62,13 @@ pub(crate) struct Member {
     locks: Locks,
     ring: Option<Ring>,
     relay: Option<Box<dyn Relay>>,
+    kept: Heap,
 }
 
 impl Member {
     pub(crate) fn new(store: Arc<dyn Store>, counted: Counted) -> Self {
         let locks = Locks::with(Arc::new(counted.clone()), Keeper::shared(), Arc::new(SystemEntropy));
-        Self { store, counted, locks, ring: None, relay: None }
+        Self { store, counted, locks, ring: None, relay: None, kept: Heap::default() }
     }
 
     pub(crate) fn locks(&self) -> &Locks {
@@ -81,6 +91,8 @@ impl Member {
                 let Some(relay) = &mut self.relay else { return Ok(Reply::Latencies(Vec::new())) };
                 return Ok(Reply::Latencies(relay.run(leg).await?));
             }
+            Order::Keep { locks, ttl } => self.kept.take(&self.locks, locks, ttl).await?,
+            Order::GiveBack => return Ok(Reply::GivenBack { lost: self.kept.give_back().await? }),
             Order::Hold { .. } => return Err("only a process of its own can be told to hold".into()),
         }
         Ok(Reply::Done)

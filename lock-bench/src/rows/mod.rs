@@ -2,9 +2,11 @@
 
 mod commands;
 mod handoff;
+mod held;
 mod pair;
 mod takeover;
 mod throughput;
+mod waiters;
 
 use std::{
     sync::Arc,
@@ -30,6 +32,8 @@ pub(crate) fn all() -> Vec<Box<dyn Measurement>> {
         Box::new(handoff::Handoff { processes: Some(handoff::PROCESSES) }),
         Box::new(commands::Commands),
         Box::new(takeover::Takeover),
+        Box::new(waiters::Waiters),
+        Box::new(held::Held),
     ]
 }
 

@@ -27,6 +27,10 @@ impl Store for MemoryStore {
         None
     }
 
+    fn server(&self) -> Option<u32> {
+        None
+    }
+
     fn backend(&self) -> Result<Arc<dyn Backend>> {
         Ok(Arc::new(self.memory.clone()))
     }

@@ -25,6 +25,9 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     /// For other processes, or none if it cannot be reached from them.
     fn address(&self) -> Option<String>;
 
+    /// The process of the server, or none if it is not ours.
+    fn server(&self) -> Option<u32>;
+
     /// A client of its own.
     fn backend(&self) -> Result<Arc<dyn Backend>>;
 

@@ -23,7 +23,6 @@ pub(crate) struct RedisStore {
     /// Known if the server is ours.
     version: Option<String>,
     /// It lives as long as this. Last: the clients go before their server.
-    #[expect(dead_code, reason = "only its drop does something")]
     server: Option<Server>,
 }
 
@@ -59,6 +58,10 @@ impl Store for RedisStore {
 
     fn address(&self) -> Option<String> {
         Some(self.url.clone())
+    }
+
+    fn server(&self) -> Option<u32> {
+        self.server.as_ref().map(Server::pid)
     }
 
     fn backend(&self) -> Result<Arc<dyn Backend>> {

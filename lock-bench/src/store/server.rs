@@ -45,6 +45,10 @@ impl Server {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     async fn wait_until_it_answers(&mut self) -> Result<()> {
         let client = redis::Client::open(self.url())?;
         let started = Instant::now();

@@ -1,0 +1,40 @@
+//! [`Heap`]: many locks that one process holds.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use lock_core::{AcquireOptions, DistributedLock, Guard, Locks, Release};
+
+use crate::Result;
+
+/// Locks that are kept until they are given back.
+#[derive(Debug, Default)]
+pub(crate) struct Heap(Vec<Guard>);
+
+/// So many are taken or given back at the same time.
+const AT_ONCE: usize = 64;
+
+impl Heap {
+    /// Takes so many locks that nobody else wants.
+    pub(crate) async fn take(&mut self, locks: &Locks, count: u64, ttl: Duration) -> Result<()> {
+        self.0.reserve_exact(usize::try_from(count)?);
+        let options = AcquireOptions::new().ttl(ttl);
+        let take = |i| {
+            let options = &options;
+            async move { locks.mutex(format!("bench:held:{i:08}"))?.acquire_with(options).await }
+        };
+        let mut taken = stream::iter(0..count).map(take).buffer_unordered(AT_ONCE);
+        while let Some(guard) = taken.try_next().await? {
+            self.0.push(guard);
+        }
+        Ok(())
+    }
+
+    /// Gives all of them back, and says how many were lost before.
+    pub(crate) async fn give_back(&mut self) -> Result<u64> {
+        let guards = std::mem::take(&mut self.0);
+        let released = stream::iter(guards).map(Guard::release).buffer_unordered(AT_ONCE);
+        let lost = released.try_filter(|release| std::future::ready(*release == Release::AlreadyLost));
+        Ok(lost.try_fold(0, |lost, _| std::future::ready(Ok(lost + 1))).await?)
+    }
+}

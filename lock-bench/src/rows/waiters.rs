@@ -1,0 +1,94 @@
+//! `waiters`: very many waiters of one mutex in one process, all of whom look again several times before their turn.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use lock_core::{
+    AcquireOptions, DistributedLock, Error, FencingToken, Keeper, Locks, Mutex, Release, SystemEntropy,
+};
+use tokio::{sync::mpsc, task::JoinSet, time::sleep};
+
+use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
+use crate::{Result, counted::Counted};
+
+pub(super) struct Waiters;
+
+const WAITERS: u64 = 10_000;
+
+/// How long each keeps the lock: all together for longer than a waiter goes without looking again, which is 10 s.
+const HOLD: Duration = Duration::from_millis(1);
+
+/// How long a waiter waits before it gives up.
+const WAIT: Duration = Duration::from_secs(150);
+
+#[async_trait]
+impl Measurement for Waiters {
+    fn rows(&self) -> Vec<RowSpec> {
+        let none = |row: &str| RowSpec::new(name(row), "waiters").bound(Bound::ValueAtMost(0.0));
+        vec![
+            none("timed-out"),
+            none("overtaken"),
+            RowSpec::new(name("join"), "waiters/s"),
+            RowSpec::new(name("served"), "s"),
+        ]
+    }
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+
+    async fn run(&self, bench: &Bench) -> Result<Outcome> {
+        eprintln!("{}", name("served"));
+        let counted = Counted::new(bench.store.backend()?);
+        let locks = Locks::with(Arc::new(counted.clone()), Keeper::shared(), Arc::new(SystemEntropy));
+        let mutex = locks.mutex("bench:waiters")?;
+        let holder = mutex.acquire().await?;
+
+        let started = Instant::now();
+        let (grants, mut granted) = mpsc::unbounded_channel();
+        let mut queue: JoinSet<_> = (0..WAITERS).map(|_| take_turn(mutex.clone(), grants.clone())).collect();
+        counted.stand(1 + WAITERS).await;
+        let joined = started.elapsed();
+        if mutex.queue().await?.len() as u64 != 1 + WAITERS {
+            return Err("some looked twice before all stood in the queue".into());
+        }
+
+        let started = Instant::now();
+        let mut tokens = vec![holder.token()];
+        holder.release().await?;
+        let mut timed_out = 0.0;
+        while let Some(turn) = queue.join_next().await {
+            match turn? {
+                Ok(Release::Released) => {}
+                Ok(Release::AlreadyLost) => return Err("a lock was lost".into()),
+                Err(Error::WaitTimeout { .. }) => timed_out += 1.0,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let served = started.elapsed();
+        // In the order of the grants: each is sent while the lock is held. Tokens are in the order of the queue.
+        tokens.extend(std::iter::from_fn(|| granted.try_recv().ok()));
+        let overtaken = tokens.windows(2).filter(|pair| pair[1] < pair[0]).count();
+        Ok(Outcome::Measured(vec![
+            Figure::plain(name("timed-out"), timed_out),
+            Figure::plain(name("overtaken"), overtaken as f64),
+            Figure::plain(name("join"), WAITERS as f64 / joined.as_secs_f64()),
+            Figure::plain(name("served"), served.as_secs_f64()),
+        ]))
+    }
+}
+
+async fn take_turn(mutex: Mutex, grants: mpsc::UnboundedSender<FencingToken>) -> Result<Release, Error> {
+    let guard = mutex.acquire_with(&AcquireOptions::new().wait(WAIT)).await?;
+    // The channel lives as long as its waiters.
+    let _ = grants.send(guard.token());
+    sleep(HOLD).await;
+    guard.release().await
+}
+
+fn name(row: &str) -> String {
+    format!("waiters.{WAITERS}.{row}")
+}

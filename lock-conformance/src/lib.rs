@@ -10,7 +10,7 @@
 //! backend can leave one out. What a store truly cannot meet is [declared](Harness::declared) with its reason, printed
 //! and counted.
 //!
-//! The harness of the memory backend, in `tests/memory.rs` of this crate, is a whole one to start from; that of Redis, in
+//! The harness of the memory backend, in `tests/memory_harness` of this crate, is a whole one to start from; that of Redis, in
 //! `lock-redis`, starts a server process for each case.
 //!
 //! A case only says how soon something must have happened (within [`SLACK`], generous, so that a busy machine fails
@@ -23,9 +23,11 @@
 //! | running the suite on a backend | [`Harness`], [`Wire`], [`ServerControl`], [`suite!`] |
 //! | the cases and the promises they carry | [`cases`], [`Case`], [`REQUIRED`] |
 //! | checking what clients of any lock saw, and simulations | [`history`], [`simulation`] |
+//! | seeing that a case finds a bug | [`Bug`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
 //! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`Faulty`], [`Proxy`], [`polls`], [`audit`] |
 
 pub mod audit;
+mod bug;
 mod case;
 pub mod cases;
 mod client;
@@ -48,6 +50,7 @@ mod world;
 
 pub use self::{
     audit::SLACK,
+    bug::{Bug, MakeBug, Sound},
     case::{Case, Mode, REQUIRED},
     client::Client,
     command::{Command, Reply, Side},
@@ -58,7 +61,7 @@ pub use self::{
     hints::{HintsOnly, Silent},
     process::Process,
     proxy::{Flow, Links, Newcomers, Proxy, Way},
-    run::{check_declarations, contend, run},
+    run::{check_declarations, contend, finds, run},
     server::{Control, Data, ServerControl, Unsupported},
     wire::Wire,
     world::World,

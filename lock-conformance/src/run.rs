@@ -1,7 +1,9 @@
 //! Running one case, checking what a backend declares, and being the other process.
 
 use std::{
+    any::Any,
     io::{BufRead, Write},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::Duration,
 };
@@ -9,7 +11,7 @@ use std::{
 use lock_core::{Keeper, Locks, SystemEntropy};
 
 use crate::{
-    Case, Command, Declared, Harness, Mode, REQUIRED, Reply, World, cases,
+    Case, Command, Declared, Harness, MakeBug, Mode, REQUIRED, Reply, World, cases,
     command::Interpreter,
     process::{MARK, VARIABLE},
 };
@@ -42,11 +44,34 @@ pub fn run<H: Harness>(group: &str, name: &str, mode: Mode) {
             H::store()
         ));
     }
+    carry_out::<H>(case, |harness| World::new(harness, case, mode));
+}
+
+/// Runs one case on a store of its own, whose clients have a bug, and gives what the case says of it. `None` if it has
+/// nothing to say. Contenders in processes of their own have no bug.
+///
+/// # Panics
+/// If the case is not in the suite.
+#[must_use]
+pub fn finds<H: Harness>(group: &str, name: &str, bug: MakeBug) -> Option<String> {
+    let case = cases::find(group, name);
+    let world = |harness| World::new(harness, case, Mode::Both).with_bug(bug);
+    let panic = catch_unwind(AssertUnwindSafe(|| carry_out::<H>(case, world))).err()?;
+    Some(said(&*panic))
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "something went wrong".into())
+}
+
+fn carry_out<H: Harness>(case: &'static Case, world: impl FnOnce(Arc<dyn Harness>) -> World) {
     runtime().block_on(async {
         let over = tokio::time::timeout(CASE_LIMIT, async {
             let harness: Arc<dyn Harness> = Arc::new(H::start(case).await);
-            (case.run)(World::new(harness, case, mode)).await;
+            (case.run)(world(harness)).await;
         });
+        let (group, name) = (case.group, case.name);
         over.await.unwrap_or_else(|_| panic!("{group}::{name} is not over after {CASE_LIMIT:?}"));
     });
 }

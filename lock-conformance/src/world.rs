@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use lock_core::{AcquireOptions, Backend, Keeper};
 
-use crate::{Case, Client, Harness, HintsOnly, Mode, Process, Proxy, ServerControl, Silent};
+use crate::{
+    Case, Client, Harness, HintsOnly, MakeBug, Mode, Process, Proxy, ServerControl, Silent, bug::Buggy,
+};
 
 /// How often a waiter looks while no hint comes. Only in a mode that depends on it: short, for the sake of time.
 const LOOKS: Duration = Duration::from_millis(15);
@@ -15,11 +17,18 @@ pub struct World {
     harness: Arc<dyn Harness>,
     case: &'static Case,
     mode: Mode,
+    bug: Option<MakeBug>,
 }
 
 impl World {
     pub(crate) fn new(harness: Arc<dyn Harness>, case: &'static Case, mode: Mode) -> Self {
-        Self { harness, case, mode }
+        Self { harness, case, mode, bug: None }
+    }
+
+    /// The same with a bug in every client.
+    pub(crate) fn with_bug(mut self, bug: MakeBug) -> Self {
+        self.bug = Some(bug);
+        self
     }
 
     /// The options that clients have if the case says nothing else: a ttl of 10 s, so that no busy machine costs a lease
@@ -65,7 +74,10 @@ impl World {
         keeper: Keeper,
         wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend> + Send,
     ) -> Client {
-        let backend = self.harness.connect(&keeper).await;
+        let mut backend = self.harness.connect(&keeper).await;
+        if let Some(bug) = self.bug {
+            backend = Arc::new(Buggy::new(backend, bug(&*self.harness)));
+        }
         let backend: Arc<dyn Backend> = match self.mode {
             Mode::Both => backend,
             Mode::WithoutHints => Arc::new(Silent::looking_every(LOOKS, keeper.clone(), backend)),

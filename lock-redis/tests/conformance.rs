@@ -1,5 +1,6 @@
 //! The suite on a real Redis server.
 
+mod bug_bank;
 mod server;
 
 use std::{

@@ -36,11 +36,13 @@ pub enum Broken {
     EveryoneIsSmall,
     /// Every fourth try is refused unseen.
     RefusesUnseen,
+    /// The leases of semaphores are judged by the clock of whoever asks.
+    SemaphoreOnClientClocks,
 }
 
 impl Broken {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::DeadlineFromReply,
         Self::EnterRefreshesNothing,
         Self::RenewChecksNothing,
@@ -50,6 +52,7 @@ impl Broken {
         Self::TokensSwapped,
         Self::EveryoneIsSmall,
         Self::RefusesUnseen,
+        Self::SemaphoreOnClientClocks,
     ];
 
     /// Whether it is a bug of the server, and not of the client that talks to it.

@@ -9,6 +9,7 @@
 //! [`run_broken`] does the same with a bug put in, to see that it is found.
 
 mod broken;
+mod client_clocks;
 mod observer;
 mod plan;
 mod recorder;
@@ -19,12 +20,16 @@ mod worker;
 
 use std::{sync::Arc, time::Duration};
 
-use lock_core::testing::{Faults, Sim, SimClient, Simulation};
+use lock_core::{
+    Backend,
+    testing::{Faults, Sim, SimClient, Simulation, VirtualClock},
+};
 use tokio::task::JoinHandle;
 
 pub use self::{broken::Broken, report::Report};
 use self::{
     broken::BrokenBackend,
+    client_clocks::ClientClocks,
     observer::Observer,
     plan::{Disturbance, Plan},
     recorder::Recorder,
@@ -51,21 +56,37 @@ pub fn run_broken(seed: u64, broken: Broken) -> Report {
     simulate(seed, Some(broken))
 }
 
+/// What is put between a client and its wire.
+type InClient = dyn Fn(Arc<dyn Backend>, &VirtualClock) -> Arc<dyn Backend> + Send + Sync;
+
 fn simulate(seed: u64, broken: Option<Broken>) -> Report {
     let plan = Plan::new(seed);
     let mut simulation = Simulation::new(seed);
-    if let Some(broken) = broken.filter(|broken| broken.is_in_the_store()) {
-        simulation = simulation.over(move |clock| {
-            let store = Arc::new(lock_core::Memory::with_clock(Arc::clone(&clock)));
-            Arc::new(BrokenBackend::new(store, broken, clock))
-        });
-    } else if plan.sessions {
-        simulation = simulation.over(|clock| Arc::new(Sessions::new(clock)));
+    let mut in_client: Box<InClient> = Box::new(|backend, _| backend);
+    match broken {
+        Some(Broken::SemaphoreOnClientClocks) => {
+            let clocks = Arc::new(ClientClocks::default());
+            let store = Arc::clone(&clocks);
+            simulation = simulation.over(move |clock| store.store(clock));
+            in_client = Box::new(move |backend, clock| clocks.client(backend, clock));
+        }
+        Some(broken) if broken.is_in_the_store() => {
+            simulation = simulation.over(move |clock| {
+                let store = Arc::new(lock_core::Memory::with_clock(Arc::clone(&clock)));
+                Arc::new(BrokenBackend::new(store, broken, clock))
+            });
+        }
+        _ if plan.sessions => simulation = simulation.over(|clock| Arc::new(Sessions::new(clock))),
+        _ => {}
     }
-    let in_client = broken.filter(|broken| !broken.is_in_the_store());
+    if let Some(broken) = broken.filter(|broken| !broken.is_in_the_store()) {
+        in_client = Box::new(move |backend, clock| {
+            Arc::new(BrokenBackend::new(backend, broken, Arc::new(clock.clone())))
+        });
+    }
     let (recorder, mut violations) = simulation.run(async |sim| {
         let recorder = Arc::new(Recorder::new(sim.clone()));
-        let residue = act(&sim, &plan, &recorder, in_client).await;
+        let residue = act(&sim, &plan, &recorder, &*in_client).await;
         recorder.put(What::End);
         (recorder, residue)
     });
@@ -79,10 +100,13 @@ async fn act(
     sim: &Sim,
     plan: &Plan,
     recorder: &Arc<Recorder>,
-    broken: Option<Broken>,
+    in_client: &InClient,
 ) -> Vec<crate::history::Violation> {
-    let clients: Vec<_> =
-        plan.clients.iter().map(|client| Arc::new(connect(sim, client.fast_by, recorder, broken))).collect();
+    let clients: Vec<_> = plan
+        .clients
+        .iter()
+        .map(|client| Arc::new(connect(sim, client.fast_by, recorder, in_client)))
+        .collect();
     let mut workers = Vec::new();
     for (number, (client, planned)) in clients.iter().zip(&plan.clients).enumerate() {
         client.set_faults(plan.faults);
@@ -110,13 +134,9 @@ async fn act(
     residue::left_behind(sim, plan, recorder, clients).await
 }
 
-fn connect(sim: &Sim, fast_by: i32, recorder: &Arc<Recorder>, broken: Option<Broken>) -> SimClient {
+fn connect(sim: &Sim, fast_by: i32, recorder: &Arc<Recorder>, in_client: &InClient) -> SimClient {
     sim.client_through(fast_by, |backend, clock| {
-        let backend = match broken {
-            Some(broken) => Arc::new(BrokenBackend::new(backend, broken, Arc::new(clock.clone()))),
-            None => backend,
-        };
-        Arc::new(Observer::new(backend, Arc::clone(recorder)))
+        Arc::new(Observer::new(in_client(backend, clock), Arc::clone(recorder)))
     })
 }
 

@@ -3,14 +3,37 @@
 use std::{sync::Arc, time::Duration};
 
 use lock_core::{
-    Claim, Creates, Departure, DistributedLock, Entry, Error, HoldState, LostReason, Release, Standing, Step,
-    WaitMode,
+    BackendErrorKind, Claim, Creates, Departure, DistributedLock, Entry, Error, HoldState, LostReason,
+    Release, Standing, Step, WaitMode,
 };
 
 use crate::{
     Fault, Faulty, Verb, World,
     audit::{assert_free, assert_queue_empties, await_queue, soon},
+    cases::steps::{self, mutex, queue, refused},
 };
+
+/// It was carried out: whoever looks finds that it is ours. Where the answer is given up, it is an error, and what was
+/// granted is given back.
+pub(in crate::cases) async fn a_try_whose_answer_was_lost_is_not_called_busy(world: World) {
+    let (client, faults) = steps::faulty(&world).await;
+    let other = world.client().await;
+    let name = world.name("lost");
+    let (lock, seen) = (mutex(&client, &name), mutex(&other, &name));
+    for kind in [BackendErrorKind::Unreachable, BackendErrorKind::Unavailable] {
+        faults.next(Verb::Enter, Fault::FailReply(kind.clone()));
+        let granted = soon("an answer to a try", lock.try_acquire()).await.unwrap();
+        let guard = granted.unwrap_or_else(|| panic!("what was granted was called busy after {kind:?}"));
+        let rows = queue(&seen).await;
+        assert!(rows.len() == 1 && rows[0].entry == Some(guard.entry_id()), "{rows:?}");
+        assert_eq!(rows[0].token, Some(guard.token()));
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+    faults.next(Verb::Enter, Fault::LoseReply);
+    let error = refused(soon("an answer to a try", lock.try_acquire()).await);
+    assert!(matches!(error, Error::Backend { .. }), "{error:?}");
+    steps::freed(&seen).await;
+}
 
 pub(in crate::cases) async fn whoever_does_not_hold_the_lock_cannot_release_it(world: World) {
     let (holder, other) = (world.client().await, world.client().await);

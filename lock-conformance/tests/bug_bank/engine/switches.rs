@@ -1,0 +1,169 @@
+//! The switches, as text that stands in the source of `lock-core`, and what is there instead in the copy.
+
+/// Names the bug whose switch is on.
+pub(super) const VARIABLE: &str = "DISTLOCK_BUG";
+
+/// A bug, the case that has to find it, and some words of what it says then.
+pub(crate) struct InEngine {
+    pub(crate) id: &'static str,
+    pub(crate) case: (&'static str, &'static str),
+    pub(super) says: &'static str,
+    pub(super) switches: &'static [Switch],
+}
+
+pub(super) struct Switch {
+    /// Below `lock-core/src`.
+    pub(super) file: &'static str,
+    pub(super) from: &'static str,
+    pub(super) to: &'static str,
+}
+
+/// What all switches ask.
+pub(super) const LIBRARY: Switch = Switch {
+    file: "lib.rs",
+    from: "mod wait;\n",
+    to: r#"mod wait;
+
+/// Whether a bug is switched on.
+pub(crate) fn bug(id: &str) -> bool {
+    static ON: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    ON.get_or_init(|| std::env::var("DISTLOCK_BUG").ok()).as_deref() == Some(id)
+}
+"#,
+};
+
+pub(crate) const BUGS: &[InEngine] = &[
+    InEngine {
+        id: "b02",
+        case: ("rules_a", "a_machine_that_slept_past_a_deadline_learns_of_the_loss_within_a_second"),
+        says: "the signal did not look at the clock",
+        switches: &[Switch {
+            file: "keeper/mod.rs",
+            from: "Self::on(Home::Runtime(runtime::Handle::current()), clock).driven()",
+            to: r#"// The clock that is given counts the sleep of that machine, and this one does not.
+            let clock: Arc<dyn Clock> = if crate::bug("b02") { Arc::new(SystemClock) } else { clock };
+            Self::on(Home::Runtime(runtime::Handle::current()), clock).driven()"#,
+        }],
+    },
+    InEngine {
+        id: "b06",
+        case: ("exclusion", "a_grant_that_comes_after_its_own_lease_is_not_taken"),
+        says: "a guard was given out after its deadline",
+        switches: &[Switch {
+            file: "place.rs",
+            from: "self.token.filter(|_| self.client.keeper.now() < valid_until)",
+            to: r#"self.token.filter(|_| crate::bug("b06") || self.client.keeper.now() < valid_until)"#,
+        }],
+    },
+    InEngine {
+        id: "b10",
+        case: ("liveness", "a_release_is_noticed_without_hints"),
+        says: "a look at the queue: not within",
+        switches: &[Switch {
+            file: "wait.rs",
+            from: "    async fn pause(&mut self, look_at: BootTime) -> Woken {\n",
+            to: r#"    async fn pause(&mut self, look_at: BootTime) -> Woken {
+        let look_at = if crate::bug("b10") { BootTime::FAR_FUTURE } else { look_at };
+"#,
+        }],
+    },
+    InEngine {
+        id: "b16",
+        case: ("cancellation", "a_cancelled_waiter_leaves_the_queue_at_once"),
+        says: "3 entries in the queue",
+        switches: &[Switch {
+            file: "place.rs",
+            from: "    fn drop(&mut self) {\n        self.abandon();",
+            to: "    fn drop(&mut self) {\n        if !crate::bug(\"b16\") { self.abandon(); }",
+        }],
+    },
+    InEngine {
+        id: "b17",
+        case: ("renewal", "a_renewal_that_fails_now_and_then_costs_nothing"),
+        says: "lost: Lost(Expired)",
+        switches: &[
+            Switch {
+                file: "keeper/renewals.rs",
+                from: "        tenure.hold.suspect();\n",
+                to: "        tenure.hold.suspect();\n        if crate::bug(\"b17\") { return; }\n",
+            },
+            Switch {
+                file: "keeper/renewals.rs",
+                from: "let in_flight = if renew {",
+                to: "let in_flight = if renew && !crate::bug(\"b17\") {",
+            },
+        ],
+    },
+    InEngine {
+        id: "b18",
+        case: ("renewal", "nothing_is_renewed_after_a_release"),
+        says: "renewed after the release",
+        switches: &[
+            Switch {
+                file: "keeper/renewals.rs",
+                from: "    pub(crate) fn end(&self, id: EntryId) -> bool {\n",
+                to: r#"    pub(crate) fn end(&self, id: EntryId) -> bool {
+        if crate::bug("b18") { return self.lock().rows.contains_key(&id); }
+"#,
+            },
+            Switch {
+                file: "keeper/renewals.rs",
+                from: "Kept::Tenure(tenure) if tenure.hold.is_held() => tenure.clone(),",
+                to: "Kept::Tenure(tenure) if tenure.hold.is_held() || crate::bug(\"b18\") => tenure.clone(),",
+            },
+        ],
+    },
+    InEngine {
+        id: "b19",
+        case: ("lost_signal", "every_listener_hears_it_also_those_who_come_late"),
+        says: "a late listener",
+        switches: &[Switch {
+            file: "hold.rs",
+            from: "        if let HoldState::Lost(reason) = self.hold.state() {\n            return Poll::Ready(reason);",
+            to: r#"        if let HoldState::Lost(reason) = self.hold.state() {
+            // Whoever did not listen when it was given has missed it.
+            if crate::bug("b19") && self.watcher.is_none() { return Poll::Pending; }
+            return Poll::Ready(reason);"#,
+        }],
+    },
+    InEngine {
+        id: "b26",
+        case: ("cancellation", "a_guard_is_dropped_without_a_runtime"),
+        says: "there is no reactor running",
+        switches: &[Switch {
+            file: "keeper/cleanup.rs",
+            from: "self.keeper.spawn(async move { cleanup.settle(entry, creates, free_by).await });",
+            to: r#"let settled = async move { cleanup.settle(entry, creates, free_by).await };
+        if crate::bug("b26") { drop(tokio::spawn(settled)); } else { self.keeper.spawn(settled); }"#,
+        }],
+    },
+    InEngine {
+        id: "b27",
+        case: ("exclusion", "a_try_whose_answer_was_lost_is_not_called_busy"),
+        says: "was called busy",
+        switches: &[Switch {
+            file: "place.rs",
+            from: "        let answer = answer.and_then(|answer| answer);\n",
+            to: r#"        let mut answer = answer.and_then(|answer| answer);
+        // What was carried out and not answered is sent again, and the store takes it for somebody else's.
+        let mut left = if crate::bug("b27") && step == Step::Create { 16 } else { 0 };
+        while left > 0 && answer.as_ref().is_err_and(|error| error.is_transient()) {
+            left -= 1;
+            let mut again = Entry::clone(&self.entry);
+            again.id = self.client.fresh_id();
+            answer = backend.enter(&again, step, mode).await;
+        }
+"#,
+        }],
+    },
+    InEngine {
+        id: "b30",
+        case: ("rules_b", "a_fork_has_none_of_the_locks_of_its_parent_and_spoils_none"),
+        says: "the child found something wrong",
+        switches: &[Switch {
+            file: "guard.rs",
+            from: "if self.client.keeper.is_forked() {",
+            to: "if self.client.keeper.is_forked() && !crate::bug(\"b30\") {",
+        }],
+    },
+];

@@ -1,0 +1,131 @@
+//! [`MemoryHarness`]: the store in the memory of this process, as the suite uses it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use lock_conformance::{Case, Control, Data, Declared, Harness, ServerControl, Unsupported, Wire};
+use lock_core::{Backend, FencingToken, Keeper, LockName, Memory, Operator};
+
+const NO_PROCESSES: &str = "the store lives in the memory of one process";
+const NO_SERVER: &str = "there is no server that could end or lose data while its clients go on";
+
+/// A store in this process. A kill is a client whose keeper stops without clean-up, a delete is an eviction of all.
+#[derive(Debug)]
+pub(crate) struct MemoryHarness(Memory);
+
+#[async_trait]
+impl Harness for MemoryHarness {
+    fn store() -> &'static str {
+        "memory"
+    }
+
+    fn declared() -> &'static [Declared] {
+        &[
+            Declared { id: "X03", reason: NO_PROCESSES },
+            Declared { id: "X12", reason: "there is no way to put anything but locks into it" },
+            Declared { id: "L06", reason: NO_SERVER },
+            Declared { id: "F05", reason: NO_SERVER },
+        ]
+    }
+
+    async fn start(_case: &'static Case) -> Self {
+        Self(Memory::new())
+    }
+
+    async fn attach(_address: &str) -> Self {
+        panic!("{NO_PROCESSES}")
+    }
+
+    fn address(&self) -> Option<String> {
+        None
+    }
+
+    async fn connect(&self, _keeper: &Keeper) -> Arc<dyn Backend> {
+        Arc::new(self.0.clone())
+    }
+
+    fn wire(&self) -> Option<&dyn Wire> {
+        None
+    }
+
+    fn server(&self) -> &dyn ServerControl {
+        self
+    }
+}
+
+#[async_trait]
+impl ServerControl for MemoryHarness {
+    async fn kill(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn stop(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn start(&self, _data: Data) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn pause(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn resume(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn delete(&self, name: &LockName) -> Control {
+        for row in self.0.queue(name).await.unwrap() {
+            self.0.evict(name, row.entry.expect("all are ours")).await.unwrap();
+        }
+        Ok(())
+    }
+
+    async fn flush(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    /// It keeps nothing that it could do without.
+    async fn forget(&self) -> Control {
+        Ok(())
+    }
+
+    async fn fill(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn make_room(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn evict(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn lock_out(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn let_in(&self) -> Control {
+        Err(Unsupported(NO_SERVER))
+    }
+
+    async fn put_foreign(&self, _name: &LockName) -> Control {
+        Err(Unsupported(NO_PROCESSES))
+    }
+
+    async fn has_foreign(&self, _name: &LockName) -> Result<bool, Unsupported> {
+        Err(Unsupported(NO_PROCESSES))
+    }
+
+    async fn raise_tokens(&self, _name: &LockName, last: FencingToken) -> Control {
+        self.0.raise_tokens(last);
+        Ok(())
+    }
+
+    /// Hints go from hand to hand, with no connection in between.
+    async fn cut_notifications(&self) -> Control {
+        Ok(())
+    }
+}

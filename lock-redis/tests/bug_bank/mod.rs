@@ -1,0 +1,189 @@
+//! Bugs that locks on Redis have had, put between a client and the server, and the cases that have to find them. See
+//! `docs/bug-bank.md`.
+
+use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
+
+use async_trait::async_trait;
+use futures_util::{StreamExt, stream};
+use lock_conformance::{Bug, Harness, MakeBug, Sound, finds};
+use lock_core::{
+    Backend, BackendError, Clock, Creates, Departure, Entry, Hint, Lease, LockName, Renewal, Standing, Step,
+    SystemClock, WaitMode, valid_until,
+};
+use lock_redis::RedisConfig;
+use redis::Value;
+
+use crate::{RedisHarness, server::Admin};
+
+/// A bug, the case that has to find it, and some words of what it says then.
+struct OnRedis {
+    id: &'static str,
+    case: (&'static str, &'static str),
+    says: &'static str,
+    make: MakeBug,
+}
+
+const BUGS: &[OnRedis] = &[
+    OnRedis {
+        id: "b03",
+        case: ("renewal", "a_renewal_creates_nothing"),
+        says: "left: Renewed",
+        make: |harness| Arc::new(RenewsBySet(Commands::to(harness))),
+    },
+    OnRedis {
+        id: "b04",
+        case: ("renewal", "a_renewal_extends_nobody_elses_lease"),
+        says: "left: Renewed",
+        make: |harness| Arc::new(RenewsWhoeverHolds(Commands::to(harness))),
+    },
+    OnRedis {
+        id: "b05",
+        case: ("exclusion", "whoever_does_not_hold_the_lock_cannot_release_it"),
+        says: "left: Left",
+        make: |harness| Arc::new(ReleasesWhoeverHolds(Commands::to(harness))),
+    },
+    OnRedis {
+        id: "b11",
+        case: ("rules_b", "waiters_look_again_when_their_notifications_come_back"),
+        says: "the turn of a waiter who was told nothing: not within",
+        make: |_| Arc::new(GoesOnWithoutALook),
+    },
+];
+
+fn is_found(id: &str) {
+    let bug = BUGS.iter().find(|bug| bug.id == id).expect("it is in the list");
+    let (group, case) = bug.case;
+    let sound = finds::<RedisHarness>(group, case, |_| Arc::new(Sound));
+    assert_eq!(sound, None, "{group}::{case} fails without the bug");
+    let said = finds::<RedisHarness>(group, case, bug.make);
+    let said = said.unwrap_or_else(|| panic!("{group}::{case} does not find {id}"));
+    assert!(said.contains(bug.says), "{group}::{case} found something else than {id}: {said}");
+}
+
+/// What a bug sends past our own scripts.
+#[derive(Debug)]
+struct Commands {
+    server: Admin,
+    prefix: String,
+}
+
+impl Commands {
+    fn to(harness: &dyn Harness) -> Self {
+        let url = harness.address().expect("other processes find the server, too");
+        let config = RedisConfig::from_url(&url).expect("the URL of a test server is good");
+        let server = url.split('?').next().unwrap_or_default();
+        Self { server: Admin::new(server, &config.prefix, ""), prefix: config.prefix }
+    }
+
+    /// A command about the key of a lock.
+    fn send(&self, command: &str, name: &LockName, arguments: &[String]) -> Value {
+        let key = [&self.prefix, name.as_str()].concat();
+        self.server.command(redis::cmd(command).arg(key).arg(arguments))
+    }
+}
+
+fn renewed(lease: &Lease) -> Renewal {
+    let ttl = lease.entry.ttl;
+    Renewal::Renewed { valid_until: valid_until(SystemClock.now(), ttl, ttl) }
+}
+
+/// The holder writes his key once more, whether or not it is there (H44).
+#[derive(Debug)]
+struct RenewsBySet(Commands);
+
+#[async_trait]
+impl Bug for RenewsBySet {
+    async fn renew(&self, _: &dyn Backend, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        let renew = |lease: &Lease| {
+            let answer = renewed(lease);
+            let value = format!("{}:{}", lease.token, lease.entry.id);
+            let ttl = lease.entry.ttl.as_millis().to_string();
+            self.0.send("SET", &lease.entry.name, &[value, "PX".to_owned(), ttl]);
+            Ok(answer)
+        };
+        leases.iter().map(renew).collect()
+    }
+}
+
+#[test]
+fn b03_a_renewal_by_set_is_found() {
+    is_found("b03");
+}
+
+/// The key lives longer, whoever it belongs to (H45).
+#[derive(Debug)]
+struct RenewsWhoeverHolds(Commands);
+
+#[async_trait]
+impl Bug for RenewsWhoeverHolds {
+    async fn renew(&self, _: &dyn Backend, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        let renew = |lease: &Lease| {
+            let (answer, ttl) = (renewed(lease), lease.entry.ttl.as_millis().to_string());
+            let there = self.0.send("PEXPIRE", &lease.entry.name, &[ttl]) == Value::Int(1);
+            Ok(if there { answer } else { Renewal::Lost })
+        };
+        leases.iter().map(renew).collect()
+    }
+}
+
+#[test]
+fn b04_a_renewal_of_whoever_holds_is_found() {
+    is_found("b04");
+}
+
+/// The key is deleted, whoever it belongs to (H24).
+#[derive(Debug)]
+struct ReleasesWhoeverHolds(Commands);
+
+#[async_trait]
+impl Bug for ReleasesWhoeverHolds {
+    async fn leave(&self, _: &dyn Backend, entry: &Entry, _: Creates) -> Result<Departure, BackendError> {
+        let there = self.0.send("DEL", &entry.name, &[]) == Value::Int(1);
+        Ok(if there { Departure::Left } else { Departure::Absent })
+    }
+}
+
+#[test]
+fn b05_a_release_of_whoever_holds_is_found() {
+    is_found("b05");
+}
+
+/// The connection is opened again, and nobody is told that something may have been missed (H74).
+#[derive(Debug)]
+struct GoesOnWithoutALook;
+
+#[async_trait]
+impl Bug for GoesOnWithoutALook {
+    async fn enter(
+        &self,
+        store: &dyn Backend,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
+        let mut standing = store.enter(entry, step, wait).await?;
+        if let Standing::Waiting { hints, .. } = &mut standing {
+            let told = std::mem::replace(hints, Box::pin(stream::empty()));
+            *hints = Box::pin(told.filter(|hint| std::future::ready(*hint != Hint::Changed)));
+        }
+        Ok(standing)
+    }
+}
+
+#[test]
+fn b11_a_stream_that_goes_on_without_a_look_is_found() {
+    is_found("b11");
+}
+
+#[test]
+fn the_bugs_of_redis_are_listed_with_their_cases() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/bug-bank.md");
+    let text = fs::read_to_string(path).expect("the document is there");
+    let rows = text.lines().filter(|line| line.contains("| Redis |"));
+    let listed: BTreeSet<String> = rows
+        .map(|row| row.split('|').map(|cell| cell.trim().replace('`', "")).collect::<Vec<_>>())
+        .map(|cells| format!("{} {}", cells[1], cells[4]))
+        .collect();
+    let ours = BUGS.iter().map(|bug| format!("{} {}::{}", bug.id, bug.case.0, bug.case.1));
+    assert_eq!(listed, ours.collect());
+}

@@ -169,19 +169,29 @@ pub struct Entry {
     pub ttl: Duration,
     /// Who it is, for people: shown by `queue`, never compared.
     pub label: Option<String>,
+    /// Whether its lease is renewed once it holds the lock. If not, it has to end at its ttl, so a store whose leases are
+    /// shared gives it one of its own.
+    pub renew: bool,
 }
 
 impl Entry {
-    /// An entry without a label.
+    /// An entry without a label, whose lease is renewed.
     #[must_use]
     pub const fn new(name: LockName, id: EntryId, claim: Claim, ttl: Duration) -> Self {
-        Self { name, id, claim, ttl, label: None }
+        Self { name, id, claim, ttl, label: None, renew: true }
     }
 
     /// The same entry with a label.
     #[must_use]
     pub fn with_label(mut self, label: Option<String>) -> Self {
         self.label = label;
+        self
+    }
+
+    /// The same entry, whose lease is renewed or not.
+    #[must_use]
+    pub fn with_renew(mut self, renew: bool) -> Self {
+        self.renew = renew;
         self
     }
 }

@@ -204,7 +204,8 @@ impl Default for BackOff {
 
 impl BackOff {
     /// The pause after `failures` failures in a row (the first is 1), with `random` bits for the jitter.
-    pub(crate) fn pause(&self, failures: u32, random: u64) -> Duration {
+    #[must_use]
+    pub fn pause(&self, failures: u32, random: u64) -> Duration {
         let doublings = failures.saturating_sub(1).min(31);
         let full = self.least.saturating_mul(1 << doublings).min(self.most);
         // Up to a half less, so that clients which failed together do not come back together.

@@ -31,8 +31,9 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn new(client: &Arc<Client>, name: &LockName, claim: Claim, options: &AcquireOptions) -> Self {
-        let entry =
-            Entry::new(name.clone(), client.fresh_id(), claim, options.ttl).with_label(options.label.clone());
+        let entry = Entry::new(name.clone(), client.fresh_id(), claim, options.ttl)
+            .with_label(options.label.clone())
+            .with_renew(options.renew);
         let free_by = client.keeper.now();
         let client = Arc::clone(client);
         Self {

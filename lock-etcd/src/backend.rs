@@ -1,0 +1,108 @@
+//! [`Etcd`]: the verbs on an etcd cluster.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use lock_core::{
+    Alarms, Backend, BackendError, Creates, Departure, Entry, Guarantees, Keeper, Lease, Operator, Renewal,
+    Standing, Step, WaitMode,
+};
+
+use crate::{
+    ConfigError, ConnectError, EtcdConfig,
+    connection::{Cluster, Wire},
+    diagnosis, guarantees,
+    session::Sessions,
+    watch::Hub,
+};
+
+/// Locks on an etcd cluster, version 3.4 or later. Make one for a process, and share it.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use lock_core::{DistributedLock, Keeper, Locks};
+/// use lock_etcd::{Etcd, EtcdConfig};
+///
+/// let config: EtcdConfig = "etcd://etcd-1,etcd-2,etcd-3/app/locks".parse()?;
+/// let locks = Locks::new(Etcd::connect(config, &Keeper::shared()).await?);
+/// let guard = locks.mutex("invoices/42")?.acquire().await?;
+/// # guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Etcd {
+    pub(crate) wire: Wire,
+    pub(crate) sessions: Sessions,
+    pub(crate) hub: Hub,
+    pub(crate) keeper: Keeper,
+    pub(crate) config: Arc<EtcdConfig>,
+}
+
+impl Etcd {
+    /// A backend that connects when it is first used. Checks the configuration and reads the files that it names.
+    ///
+    /// # Errors
+    /// [`ConfigError`] says what is wrong with the configuration.
+    pub fn new(config: EtcdConfig, keeper: &Keeper) -> Result<Self, ConfigError> {
+        let config = Arc::new(config);
+        let cluster = Arc::new(Cluster::new(Arc::clone(&config))?);
+        let wire = Wire::new(cluster, keeper.clone());
+        let hub = Hub::new(wire.clone(), config.prefix.clone());
+        let sessions = Sessions::new(wire.clone(), config.prefix.clone(), Arc::clone(hub.board()));
+        Ok(Self { wire, sessions, hub, keeper: keeper.clone(), config })
+    }
+
+    /// The same, after a member of the cluster has answered that it can be used, and that we may use it.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if the configuration is wrong, no member answers within the time limits, the user may not read
+    /// and write under the prefix, or the version is older than 3.4.
+    ///
+    /// # Cancel safety
+    /// Safe to drop: nothing is written.
+    pub async fn connect(config: EtcdConfig, keeper: &Keeper) -> Result<Self, ConnectError> {
+        let etcd = Self::new(config, keeper)?;
+        diagnosis::check(&etcd).await.map_err(ConnectError::Store)?;
+        Ok(etcd)
+    }
+}
+
+#[async_trait]
+impl Backend for Etcd {
+    async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
+        match step {
+            Step::Create => self.create(entry, wait).await,
+            Step::Again(token) => self.look_again(entry, token).await,
+        }
+    }
+
+    async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        self.renew_all(leases).await
+    }
+
+    async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
+        let was_there = self.sessions.leave(entry, creates == Creates::InDoubt).await?;
+        Ok(if was_there { Departure::Left } else { Departure::Absent })
+    }
+
+    fn alarms(&self) -> Alarms {
+        self.hub.alarms()
+    }
+
+    fn operator(&self) -> &dyn Operator {
+        self
+    }
+
+    fn guarantees(&self) -> &Guarantees {
+        &guarantees::ETCD
+    }
+}
+
+impl fmt::Debug for Etcd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Etcd")
+            .field("cluster", &format_args!("{}", self.config))
+            .field("sessions", &self.sessions)
+            .finish_non_exhaustive()
+    }
+}

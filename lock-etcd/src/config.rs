@@ -1,0 +1,176 @@
+//! [`EtcdConfig`]: where the cluster is, who we are there, and how long we wait for it.
+
+mod endpoint;
+mod error;
+mod password;
+pub(crate) mod tls;
+mod url;
+
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+
+use serde::Deserialize;
+
+pub use self::{endpoint::Endpoint, error::ConfigError, password::Password};
+
+/// How to reach an etcd cluster.
+///
+/// From a URL, whose parts are percent-encoded where they contain what has a meaning in URLs:
+///
+/// ```text
+/// etcd://[user:password@]host[:port][,host[:port]…][/prefix][?parameter=value[&…]]
+/// ```
+///
+/// `etcds://` is the same with TLS. The parameters are `command_timeout`, `connect_timeout`, `heartbeat`, `ca`, `cert` and
+/// `key`: the fields of this struct of the same names. A path `/app/locks` is the prefix `app/locks/`.
+///
+/// ```
+/// # use std::time::Duration;
+/// use lock_etcd::EtcdConfig;
+///
+/// let config: EtcdConfig = "etcd://app:secret@etcd-1,etcd-2:2379,etcd-3/app/locks?command_timeout=500ms".parse()?;
+/// assert_eq!(config.endpoints.len(), 3);
+/// assert_eq!(config.prefix, "app/locks/");
+/// assert_eq!(config.command_timeout, Duration::from_millis(500));
+/// assert!(!format!("{config} {config:?}").contains("secret"));
+///
+/// // The same from a file: what is left out has its default, what is unknown is an error.
+/// let same: EtcdConfig = serde_json::from_str(
+///     r#"{ "endpoints": ["etcd-1", "etcd-2:2379", "etcd-3"], "user": "app", "password": "secret",
+///          "prefix": "app/locks/", "command_timeout": "500ms" }"#,
+/// )?;
+/// assert_eq!(config, same);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The password is in no `Debug`, `Display`, error or trace.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct EtcdConfig {
+    /// Members of the cluster, `host` or `host:port` each. Default `localhost:2379`. The first that answers is used until
+    /// it fails; one that is dead costs a quarter of a second when a connection is opened.
+    pub endpoints: Vec<Endpoint>,
+    /// Whether to use TLS. Default: no.
+    pub tls: bool,
+    /// A PEM file with the only certificates to trust. Default: those that the system trusts. Only with TLS; read once,
+    /// when the backend is made.
+    pub ca: Option<PathBuf>,
+    /// A PEM file with the certificate (and its chain) to show to the server. Default: none. Only with `key`; read once.
+    pub cert: Option<PathBuf>,
+    /// A PEM file with the private key of `cert`, not encrypted. Default: none. Only with `cert`; read once.
+    pub key: Option<PathBuf>,
+    /// The user. Default: none. Only with `password`. It needs to read and write everything under the prefix.
+    pub user: Option<String>,
+    /// The password. Default: none. Only with `user`.
+    pub password: Option<Password>,
+    /// What all keys start with. Default `distlock/`. From a URL always with a `/` at its end; here as it is.
+    pub prefix: String,
+    /// How long to wait for the answer to a command. Default 2 s; 10 ms to 1 h.
+    #[serde(with = "humantime_serde")]
+    pub command_timeout: Duration,
+    /// How long opening a connection may take, over all endpoints, from the name's resolution to the first answer. Default
+    /// 2 s; 10 ms to 1 h. A command that needs a new connection can take this and `command_timeout`.
+    #[serde(with = "humantime_serde")]
+    pub connect_timeout: Duration,
+    /// How often the watch stream is asked for a sign of life, and how long that may take. Default 1 s; 10 ms to 1 h. A
+    /// stream that died without a word is noticed within twice this time.
+    #[serde(with = "humantime_serde")]
+    pub heartbeat: Duration,
+}
+
+const LEAST_TIMEOUT: Duration = Duration::from_millis(10);
+const MOST_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+const MAX_PREFIX: usize = 1024;
+
+impl Default for EtcdConfig {
+    fn default() -> Self {
+        Self {
+            endpoints: vec![Endpoint::default()],
+            tls: false,
+            ca: None,
+            cert: None,
+            key: None,
+            user: None,
+            password: None,
+            prefix: "distlock/".into(),
+            command_timeout: Duration::from_secs(2),
+            connect_timeout: Duration::from_secs(2),
+            heartbeat: Duration::from_secs(1),
+        }
+    }
+}
+
+impl EtcdConfig {
+    /// Reads a URL, as `parse` does.
+    ///
+    /// # Errors
+    /// [`ConfigError`] says which part is wrong, and what to write instead.
+    pub fn from_url(url: &str) -> Result<Self, ConfigError> {
+        let config = url::read(url)?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Checks every field, but opens no file. A backend does it first when it is made.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the first field that is wrong.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.endpoints.is_empty() {
+            return Err(ConfigError::Host);
+        }
+        match (&self.user, &self.password) {
+            (Some(_), None) => return Err(ConfigError::OnlyTogether { given: "user", missing: "password" }),
+            (None, Some(_)) => return Err(ConfigError::OnlyTogether { given: "password", missing: "user" }),
+            _ => {}
+        }
+        for (option, path) in [("ca", &self.ca), ("cert", &self.cert), ("key", &self.key)] {
+            if path.is_some() && !self.tls {
+                return Err(ConfigError::OnlyWithTls { option });
+            }
+        }
+        match (&self.cert, &self.key) {
+            (Some(_), None) => return Err(ConfigError::OnlyTogether { given: "cert", missing: "key" }),
+            (None, Some(_)) => return Err(ConfigError::OnlyTogether { given: "key", missing: "cert" }),
+            _ => {}
+        }
+        if self.prefix.len() > MAX_PREFIX {
+            return Err(ConfigError::Prefix { len: self.prefix.len() });
+        }
+        within("command_timeout", self.command_timeout)?;
+        within("connect_timeout", self.connect_timeout)?;
+        within("heartbeat", self.heartbeat)
+    }
+}
+
+fn within(option: &'static str, given: Duration) -> Result<(), ConfigError> {
+    if (LEAST_TIMEOUT..=MOST_TIMEOUT).contains(&given) {
+        return Ok(());
+    }
+    Err(ConfigError::Duration { option, given, least: LEAST_TIMEOUT, most: MOST_TIMEOUT })
+}
+
+impl FromStr for EtcdConfig {
+    type Err = ConfigError;
+
+    fn from_str(url: &str) -> Result<Self, ConfigError> {
+        Self::from_url(url)
+    }
+}
+
+/// The cluster as a URL, without the password and without parameters.
+impl fmt::Display for EtcdConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.tls { "etcds://" } else { "etcd://" })?;
+        if let Some(user) = &self.user {
+            write!(f, "{user}@")?;
+        }
+        for (i, endpoint) in self.endpoints.iter().enumerate() {
+            write!(f, "{}{endpoint}", if i == 0 { "" } else { "," })?;
+        }
+        write!(f, "/{}", self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! What went wrong between us and the cluster, as a [`BackendError`].
+
+use std::{fmt, time::Duration};
+
+use etcd_client::Error;
+use lock_core::{BackendError, BackendErrorKind as Kind};
+use tonic::{Code, Status};
+
+use crate::config::tls::chain;
+
+/// What [`BackendError`]s of this store call it.
+pub(crate) const STORE: &str = "etcd";
+
+/// A request that was not carried out, or perhaps was. Everybody who waited for it gets a copy.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    kind: Kind,
+    message: String,
+    unsent: bool,
+    cause: Cause,
+}
+
+/// What has to be done about a failure, beyond telling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The member, or the way to it: another one may do better.
+    Member,
+    /// The lease that was named is not there.
+    LeaseGone,
+    /// The token of our user is not known any more.
+    StaleToken,
+    /// No space is left for writes; deletes are possible.
+    NoSpace,
+    Other,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), unsent: false, cause: Cause::Other }
+    }
+
+    /// What the client of etcd said about a request to `address`.
+    pub(crate) fn of(address: &dyn fmt::Display, error: &Error) -> Self {
+        let (kind, cause, unsent, said) = match error {
+            Error::GRpcStatus(status) => of_status(status),
+            Error::TransportError(error) => (Kind::Unreachable, Cause::Member, true, chain(error)),
+            Error::IoError(error) => (Kind::Unreachable, Cause::Member, false, error.to_string()),
+            Error::LeaseKeepAliveError(said) if said.contains("not found") => {
+                (Kind::Unavailable, Cause::LeaseGone, false, said.clone())
+            }
+            // The stream was closed from one side or the other.
+            Error::LeaseKeepAliveError(said) | Error::WatchError(said) => {
+                (Kind::Unreachable, Cause::Member, false, said.clone())
+            }
+            other => (Kind::Protocol, Cause::Other, false, other.to_string()),
+        };
+        Self { kind, message: format!("{address} says: {said}"), unsent, cause }
+    }
+
+    /// `doing` at `address` took too long.
+    pub(crate) fn timed_out(address: &dyn fmt::Display, doing: &str, limit: Duration) -> Self {
+        let message = format!("{doing} at {address} was not done within {limit:?}");
+        Self { cause: Cause::Member, ..Self::new(Kind::TimedOut, message) }
+    }
+
+    /// The same failure of a request that certainly never left.
+    pub(crate) fn unsent(mut self) -> Self {
+        self.unsent = true;
+        self
+    }
+
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    pub(crate) fn cause(&self) -> Cause {
+        self.cause
+    }
+
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.unsent
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<Failure> for BackendError {
+    fn from(failure: Failure) -> Self {
+        let error = Self::new(STORE, failure.kind, failure.message);
+        if failure.unsent { error.unsent() } else { error }
+    }
+}
+
+/// The answer has not the shape that it must have.
+pub(crate) fn misunderstood(what: &str) -> BackendError {
+    BackendError::new(STORE, Kind::Protocol, format!("the answer to {what} has another shape"))
+}
+
+fn of_status(status: &Status) -> (Kind, Cause, bool, String) {
+    let said = status.message();
+    let says = |words: &str| said.contains(words);
+    let (kind, cause) = match status.code() {
+        // Lost to an election: the same request will do, there or elsewhere.
+        Code::Unavailable if says("no leader") => (Kind::Unavailable, Cause::Member),
+        Code::Unavailable if says("etcdserver: server stopped") => (Kind::Unavailable, Cause::Member),
+        Code::Unavailable if says("etcdserver:") => (Kind::Unavailable, Cause::Other),
+        Code::ResourceExhausted if says("space exceeded") => (Kind::OutOfMemory, Cause::NoSpace),
+        Code::ResourceExhausted => (Kind::Unavailable, Cause::Other),
+        Code::NotFound if says("lease not found") => (Kind::Unavailable, Cause::LeaseGone),
+        Code::Unauthenticated => (Kind::Denied, Cause::StaleToken),
+        // As when users were changed since we were let in.
+        Code::InvalidArgument if says("auth store is old") => (Kind::Unavailable, Cause::StaleToken),
+        Code::PermissionDenied => (Kind::Denied, Cause::Other),
+        Code::InvalidArgument | Code::FailedPrecondition if says("authentica") || says("user name") => {
+            (Kind::Denied, Cause::Other)
+        }
+        Code::DeadlineExceeded => (Kind::TimedOut, Cause::Member),
+        Code::DataLoss => (Kind::ReadOnly, Cause::Other),
+        Code::Unimplemented => (Kind::Unsupported, Cause::Other),
+        Code::Unavailable | Code::Cancelled => (Kind::Unreachable, Cause::Member),
+        // The connection, in the words of whoever noticed first.
+        Code::Unknown | Code::Internal if !says("etcdserver") => (Kind::Unreachable, Cause::Member),
+        _ => (Kind::Protocol, Cause::Other),
+    };
+    let told = chain(status_source(status).unwrap_or(status));
+    // Nothing leaves over a connection that could not be opened (E4).
+    let unsent = kind == Kind::Unreachable
+        && (told.contains("tcp connect error")
+            || told.contains("dns error")
+            || told.contains("ConnectError"));
+    let kind = if kind == Kind::Unreachable && is_distrust(&told) { Kind::Denied } else { kind };
+    let said = if cause == Cause::Member && !says("etcdserver") && !told.contains(said) {
+        format!("{said}: {told}")
+    } else if cause == Cause::Member && !says("etcdserver") {
+        told
+    } else {
+        said.to_owned()
+    };
+    (kind, cause, unsent, said)
+}
+
+fn status_source(status: &Status) -> Option<&(dyn std::error::Error + 'static)> {
+    std::error::Error::source(status)
+}
+
+/// Either side does not trust the other: somebody has to mend it.
+fn is_distrust(told: &str) -> bool {
+    told.contains("invalid peer certificate") || told.contains("received fatal alert")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_of_the_server_has_a_kind() {
+        use Code as C;
+        for (code, said, kind, cause) in [
+            (C::Unavailable, "etcdserver: no leader", Kind::Unavailable, Cause::Member),
+            (C::Unavailable, "etcdserver: leader changed", Kind::Unavailable, Cause::Other),
+            (C::Unavailable, "etcdserver: request timed out", Kind::Unavailable, Cause::Other),
+            (C::Unavailable, "tcp connect error", Kind::Unreachable, Cause::Member),
+            (
+                C::Unknown,
+                "h2 protocol error: error reading a body from connection",
+                Kind::Unreachable,
+                Cause::Member,
+            ),
+            (C::Unknown, "transport error", Kind::Unreachable, Cause::Member),
+            (C::Cancelled, "operation was canceled", Kind::Unreachable, Cause::Member),
+            (
+                C::ResourceExhausted,
+                "etcdserver: mvcc: database space exceeded",
+                Kind::OutOfMemory,
+                Cause::NoSpace,
+            ),
+            (C::ResourceExhausted, "etcdserver: too many requests", Kind::Unavailable, Cause::Other),
+            (C::NotFound, "etcdserver: requested lease not found", Kind::Unavailable, Cause::LeaseGone),
+            (C::PermissionDenied, "etcdserver: permission denied", Kind::Denied, Cause::Other),
+            (C::Unauthenticated, "etcdserver: invalid auth token", Kind::Denied, Cause::StaleToken),
+            (C::InvalidArgument, "etcdserver: user name is empty", Kind::Denied, Cause::Other),
+            (
+                C::InvalidArgument,
+                "etcdserver: authentication failed, invalid user ID or password",
+                Kind::Denied,
+                Cause::Other,
+            ),
+            (C::FailedPrecondition, "etcdserver: authentication is not enabled", Kind::Denied, Cause::Other),
+            (
+                C::InvalidArgument,
+                "etcdserver: revision of auth store is old",
+                Kind::Unavailable,
+                Cause::StaleToken,
+            ),
+            (C::DataLoss, "etcdserver: corrupt cluster", Kind::ReadOnly, Cause::Other),
+            (
+                C::InvalidArgument,
+                "etcdserver: duplicate key given in txn request",
+                Kind::Protocol,
+                Cause::Other,
+            ),
+        ] {
+            let failure = Failure::of(&"there", &Error::GRpcStatus(Status::new(code, said)));
+            assert_eq!((failure.kind(), failure.cause()), (&kind, cause), "{code:?} {said}");
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_connected_to_was_sent_nothing_and_what_broke_may_have_been() {
+        let of = |said: &str| Failure::of(&"there", &Error::GRpcStatus(Status::new(Code::Unavailable, said)));
+        assert!(of("tcp connect error").is_unsent());
+        assert!(!of("transport error").is_unsent());
+        assert!(!of("etcdserver: request timed out").is_unsent());
+    }
+}

@@ -1,0 +1,188 @@
+//! [`Keys`]: what a lock is called in etcd.
+//!
+//! ```text
+//! prefix q1/ name / claim / permits / entry / lease      an entry: its label; under the lease that it names
+//! prefix s1/ lease                                       a session, under its own lease
+//! prefix e1                                              the entry that was evicted last
+//! ```
+//!
+//! `1` is the version of the stored format. The claim, kind and limit, stands before the entry, so that one compare over
+//! a range finds whoever has another one (PR07); permits and lease stand in the name, so that a look needs no values
+//! (PR16, PR26). In a name `%`, `/` and what is no text for people are escaped: so no name is the beginning of another
+//! one's keys (H77), and short names stay readable.
+
+use std::fmt::Write;
+
+use lock_core::{Claim, Entry, EntryId, Kind, LockName};
+
+/// The keys of one lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Keys {
+    /// Up to and with the `/` behind the name.
+    queue: String,
+}
+
+/// A range of keys, as etcd has them: from the first to before the second.
+pub(crate) type Range = (Vec<u8>, Vec<u8>);
+
+/// An entry as its key tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) claim: Claim,
+    pub(crate) entry: EntryId,
+    pub(crate) lease: i64,
+}
+
+impl Keys {
+    pub(crate) fn new(prefix: &str, name: &LockName) -> Self {
+        let mut queue = queues(prefix);
+        encode(name.as_str(), &mut queue);
+        queue.push('/');
+        Self { queue }
+    }
+
+    /// Everything of this lock.
+    pub(crate) fn all(&self) -> Range {
+        children(&self.queue)
+    }
+
+    /// Everybody with this claim's kind and limit.
+    pub(crate) fn agreeing(&self, claim: Claim) -> Range {
+        children(&format!("{}{}/", self.queue, kind(claim)))
+    }
+
+    /// Everybody with another kind or limit: what stands before those who agree, and what behind.
+    pub(crate) fn disagreeing(&self, claim: Claim) -> [Range; 2] {
+        let ((first, last), (from, to)) = (self.all(), self.agreeing(claim));
+        [(first, from), (to, last)]
+    }
+
+    /// The writers of a read-write lock.
+    pub(crate) fn writers(&self) -> Range {
+        children(&format!("{}{}/w/", self.queue, kind(Claim::writer())))
+    }
+
+    /// The entry, under whichever lease: there is at most one.
+    pub(crate) fn entry(&self, entry: &Entry) -> Range {
+        children(&self.own(entry))
+    }
+
+    /// The entry under this lease.
+    pub(crate) fn key(&self, entry: &Entry, lease: i64) -> Vec<u8> {
+        format!("{}{lease:x}", self.own(entry)).into_bytes()
+    }
+
+    /// What a key of this lock tells. `None` if it is none of ours.
+    pub(crate) fn row(&self, key: &[u8]) -> Option<Row> {
+        row(std::str::from_utf8(key).ok()?.strip_prefix(&self.queue)?)
+    }
+
+    fn own(&self, entry: &Entry) -> String {
+        format!("{}{}/{}/{}/", self.queue, kind(entry.claim), permits(entry.claim), entry.id)
+    }
+}
+
+/// The key of a session.
+pub(crate) fn session(prefix: &str, lease: i64) -> Vec<u8> {
+    format!("{prefix}s1/{lease:x}").into_bytes()
+}
+
+/// Where everybody is told of evictions.
+pub(crate) fn evictions(prefix: &str) -> Vec<u8> {
+    format!("{prefix}e1").into_bytes()
+}
+
+/// A key that is never there.
+pub(crate) fn nobody(prefix: &str) -> Vec<u8> {
+    format!("{prefix}q1/").into_bytes()
+}
+
+/// The queues of all names that start with `start`.
+pub(crate) fn starting_with(prefix: &str, start: &str) -> Range {
+    let mut from = queues(prefix);
+    encode(start, &mut from);
+    let mut to = from.clone().into_bytes();
+    // Not past the end of all bytes: `q1/` stands before it.
+    while let Some(last) = to.pop() {
+        if last < 0xFF {
+            to.push(last + 1);
+            break;
+        }
+    }
+    (from.into_bytes(), to)
+}
+
+/// The name of the lock that an entry's key belongs to. `None` for any other key.
+pub(crate) fn name_of(prefix: &str, key: &[u8]) -> Option<LockName> {
+    let (name, rest) = std::str::from_utf8(key).ok()?.strip_prefix(&queues(prefix))?.split_once('/')?;
+    row(rest)?;
+    LockName::new(decode(name)?).ok()
+}
+
+/// The entry that a key of whatever lock under the prefix is.
+pub(crate) fn row_of(prefix: &str, key: &[u8]) -> Option<Row> {
+    let (_, rest) = std::str::from_utf8(key).ok()?.strip_prefix(&queues(prefix))?.split_once('/')?;
+    row(rest)
+}
+
+fn queues(prefix: &str) -> String {
+    format!("{prefix}q1/")
+}
+
+/// What stands behind a key that ends in `/`: `0` is the character after it.
+fn children(parent: &str) -> Range {
+    let mut end = parent.as_bytes().to_vec();
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    (parent.as_bytes().to_vec(), end)
+}
+
+fn kind(claim: Claim) -> String {
+    match claim.kind() {
+        Kind::Mutex => "m".into(),
+        Kind::RwLock => "r".into(),
+        Kind::Semaphore => format!("s{}", claim.limit()),
+    }
+}
+
+fn permits(claim: Claim) -> String {
+    if claim == Claim::writer() { "w".into() } else { claim.permits().to_string() }
+}
+
+fn row(rest: &str) -> Option<Row> {
+    let mut parts = rest.split('/');
+    let (kind, permits) = (parts.next()?, parts.next()?);
+    let claim = match (kind, permits) {
+        ("m", "1") => Claim::mutex(),
+        ("r", "1") => Claim::reader(),
+        ("r", "w") => Claim::writer(),
+        _ => Claim::semaphore(number(permits)?, number(kind.strip_prefix('s')?)?).ok()?,
+    };
+    let entry = parts.next()?.parse().ok()?;
+    let lease = i64::from_str_radix(parts.next()?, 16).ok()?;
+    parts.next().is_none().then_some(Row { claim, entry, lease })
+}
+
+/// As it was written, so that a key has one meaning and a meaning one key.
+fn number(text: &str) -> Option<u32> {
+    text.parse::<u32>().ok().filter(|number| number.to_string() == text)
+}
+
+fn encode(name: &str, into: &mut String) {
+    for c in name.chars() {
+        if matches!(c, '%' | '/') || c.is_ascii_control() {
+            // Writing to a string does not fail.
+            let _ = write!(into, "%{:02X}", u32::from(c));
+        } else {
+            into.push(c);
+        }
+    }
+}
+
+fn decode(text: &str) -> Option<String> {
+    percent_encoding::percent_decode_str(text).decode_utf8().ok().map(Into::into)
+}
+
+#[cfg(test)]
+mod tests;

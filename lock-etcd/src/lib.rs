@@ -1,0 +1,50 @@
+//! Locks on an etcd cluster, for the `lock-core` crate.
+//!
+//! Every entry of a queue is a key under a lease, and its place and fencing token is the revision that created it. To take
+//! a free lock is one transaction, to give it back one delete. Who waits watches the one ahead, and is the holder when
+//! that one goes: mostly without asking anything more.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use lock_core::{DistributedLock, Keeper, Locks};
+//! use lock_etcd::{Etcd, EtcdConfig};
+//!
+//! let config: EtcdConfig = "etcd://etcd-1,etcd-2,etcd-3/app/locks".parse()?;
+//! let locks = Locks::new(Etcd::connect(config, &Keeper::shared()).await?);
+//! let guard = locks.mutex("invoices/42")?.acquire().await?;
+//! # guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! To build this crate takes `protoc`, the compiler of protocol buffers, which the client of etcd calls.
+//!
+//! | for | see |
+//! |---|---|
+//! | where the cluster is, and all time limits | [`EtcdConfig`] |
+//! | what it promises | [`Etcd::guarantees`](lock_core::Backend::guarantees) |
+//! | writes that succeed only while a lock is held | [`Etcd::held`] |
+//! | what is stored, what it costs, which versions of etcd | `docs/backends/etcd.md` |
+
+mod backend;
+mod config;
+mod connect_error;
+mod connection;
+mod diagnosis;
+mod enter;
+mod error;
+mod guarantees;
+mod held;
+mod keys;
+mod operator;
+mod recipe;
+mod renew;
+mod session;
+mod version;
+mod watch;
+
+pub use self::{
+    backend::Etcd,
+    config::{ConfigError, Endpoint, EtcdConfig, Password},
+    connect_error::ConnectError,
+};

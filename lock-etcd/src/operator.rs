@@ -1,0 +1,114 @@
+//! What people and tools need from an etcd cluster.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use etcd_client::{Compare, CompareOp, GetOptions, KeyValue, Txn, TxnOp};
+use futures_util::future::try_join_all;
+use lock_core::{BackendError, Departure, Diagnosis, EntryId, LockName, Operator, QueueRow, admission};
+
+use crate::{
+    Etcd, diagnosis,
+    keys::{self, Keys, Range, Row},
+    recipe::{foreign, token_of},
+};
+
+/// So many keys are asked for at once.
+const PAGE: i64 = 1_000;
+
+/// etcd tells what is left of a lease in whole seconds, rounded down, and takes it away up to half a second after its
+/// end: so much later it is certainly gone.
+const CERTAINLY_GONE: Duration = Duration::from_secs(2);
+
+#[async_trait]
+impl Operator for Etcd {
+    async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
+        let keys = Keys::new(&self.config.prefix, name);
+        let mut found = Vec::new();
+        for kv in self.range(keys.all(), false).await? {
+            let row = keys.row(kv.key()).ok_or_else(|| foreign(kv.key()))?;
+            found.push((kv, row));
+        }
+        found.sort_by_key(|(kv, _)| kv.create_revision());
+        let left = self.leases_left(&found).await?;
+        found.retain(|(_, row)| left.contains_key(&row.lease));
+        let admitted = admission::admitted(found.iter().map(|(_, row)| row.claim));
+        let rows = found.iter().enumerate().map(|(place, (kv, row))| QueueRow {
+            entry: Some(row.entry),
+            claim: row.claim,
+            admitted: place < admitted,
+            token: Some(token_of(kv.create_revision())),
+            lease_left: left.get(&row.lease).copied(),
+            label: Some(String::from_utf8_lossy(kv.value()).into_owned()).filter(|label| !label.is_empty()),
+        });
+        Ok(rows.collect())
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
+        let found = self.range(keys::starting_with(&self.config.prefix, prefix), true).await?;
+        let names: BTreeSet<_> =
+            found.iter().filter_map(|kv| keys::name_of(&self.config.prefix, kv.key())).collect();
+        Ok(names.into_iter().collect())
+    }
+
+    async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
+        let keys = Keys::new(&self.config.prefix, name);
+        let found = self.range(keys.all(), true).await?;
+        let Some(kv) = found.iter().find(|kv| keys.row(kv.key()).is_some_and(|row| row.entry == entry))
+        else {
+            return Ok(Departure::Absent);
+        };
+        let there = Compare::create_revision(kv.key(), CompareOp::Equal, kv.create_revision());
+        // Whoever it is learns of it at once.
+        let told = TxnOp::put(keys::evictions(&self.config.prefix), entry.to_string(), None);
+        let evict = Txn::new().when([there]).and_then([TxnOp::delete(kv.key(), None), told]);
+        let evicted = self.wire.txn(evict).await?.succeeded();
+        Ok(if evicted { Departure::Left } else { Departure::Absent })
+    }
+
+    async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
+        diagnosis::diagnose(self).await
+    }
+}
+
+impl Etcd {
+    async fn range(&self, (mut from, to): Range, keys_only: bool) -> Result<Vec<KeyValue>, BackendError> {
+        let mut found: Vec<KeyValue> = Vec::new();
+        loop {
+            let mut options = GetOptions::new().with_range(to.clone()).with_limit(PAGE);
+            if keys_only {
+                options = options.with_keys_only();
+            }
+            let page = self.wire.call(|link| {
+                let (mut kv, from, options) = (link.kv.clone(), from.clone(), options.clone());
+                async move { kv.get(from, Some(options)).await }
+            });
+            let mut page = page.await?;
+            let more = page.more();
+            found.extend(page.take_kvs());
+            let Some(last) = found.last().filter(|_| more) else { return Ok(found) };
+            from = [last.key(), &[0]].concat();
+        }
+    }
+
+    /// What is left of each lease that is there.
+    async fn leases_left(&self, rows: &[(KeyValue, Row)]) -> Result<BTreeMap<i64, Duration>, BackendError> {
+        let leases: BTreeSet<i64> = rows.iter().map(|(_, row)| row.lease).collect();
+        let asked = leases.into_iter().map(|lease| async move {
+            let asked = self.wire.call(|link| {
+                let mut client = link.lease.clone();
+                async move { client.time_to_live(lease, None).await }
+            });
+            asked.await.map(|answer| (lease, answer.ttl()))
+        });
+        let left = try_join_all(asked).await?.into_iter().filter_map(|(lease, seconds)| {
+            // One that is not there has -1.
+            let seconds = u64::try_from(seconds).ok()?;
+            Some((lease, Duration::from_secs(seconds) + CERTAINLY_GONE))
+        });
+        Ok(left.collect())
+    }
+}

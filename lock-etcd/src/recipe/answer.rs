@@ -1,0 +1,145 @@
+//! What the answers of etcd mean.
+
+use etcd_client::{GetResponse, ResponseHeader, TxnOpResponse, TxnResponse};
+use lock_core::{BackendError, BackendErrorKind as Kind, Claim};
+
+use super::{Look, needs_all};
+use crate::{
+    error::{STORE, misunderstood},
+    keys::Keys,
+    session::Member,
+};
+
+/// What became of a create.
+#[derive(Debug)]
+pub(crate) enum Created {
+    /// The entry is there, and this is what was ahead then. Its create revision is that of the look.
+    Put(Look),
+    Refused(Refusal),
+}
+
+/// Why nothing was created.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// The create revision of the entry, if it is there already.
+    pub(crate) own: Option<i64>,
+    /// Somebody who stands there with another claim, or is none of ours.
+    pub(crate) stranger: Option<BackendError>,
+    /// Whether anybody is there.
+    pub(crate) busy: bool,
+    /// The mod revision of the session's key: 0 if it is not there.
+    pub(crate) epoch: i64,
+    /// Who is there, where a try has to count.
+    pub(crate) look: Option<Look>,
+}
+
+/// Reads the answer to [`Creation::txn`](super::Creation::txn).
+pub(crate) fn created(member: &Member, answer: &TxnResponse) -> Result<Created, BackendError> {
+    let wrong = || misunderstood("a create");
+    let revision = revision(answer)?;
+    if answer.succeeded() {
+        return Ok(Created::Put(Look::free(revision)));
+    }
+    let Some(TxnOpResponse::Txn(behind)) = answer.op_responses().into_iter().next() else {
+        return Err(wrong());
+    };
+    let claim = member.entry.claim;
+    let ops = behind.op_responses();
+    if behind.succeeded() {
+        // A try sees nobody who matters.
+        return match &ops[..] {
+            [TxnOpResponse::Get(near), TxnOpResponse::Get(first), TxnOpResponse::Put(_)] => {
+                Ok(Created::Put(look(&member.keys, claim, revision, near, first, true)?))
+            }
+            [TxnOpResponse::Put(_)] => Ok(Created::Put(Look::free(revision))),
+            _ => Err(wrong()),
+        };
+    }
+    let gets: Vec<_> = ops
+        .iter()
+        .map(|op| if let TxnOpResponse::Get(get) = op { Ok(get) } else { Err(wrong()) })
+        .collect::<Result<_, _>>()?;
+    let [own, first, before, behind, rest @ ..] = &gets[..] else { return Err(wrong()) };
+    let (epoch, rest) = match rest {
+        [epoch, rest @ ..] if !member.session.is_private() => {
+            (epoch.kvs().first().map_or(0, etcd_client::KeyValue::mod_revision), rest)
+        }
+        rest => (0, rest),
+    };
+    let stranger = [before, behind].into_iter().find_map(|get| get.kvs().first());
+    Ok(Created::Refused(Refusal {
+        own: own.kvs().first().map(etcd_client::KeyValue::create_revision),
+        stranger: stranger.map(|kv| mismatch(&member.keys, kv.key())),
+        busy: !first.kvs().is_empty(),
+        epoch,
+        look: match rest {
+            [near, first] => Some(look(&member.keys, claim, revision, near, first, true)?),
+            _ => None,
+        },
+    }))
+}
+
+/// Reads the answer to [`look_again`](super::look_again): the create revision of the entry, if it is there, and who is
+/// ahead of it.
+pub(crate) fn looked(member: &Member, answer: &TxnResponse) -> Result<(Option<i64>, Look), BackendError> {
+    let ops = answer.op_responses();
+    let [TxnOpResponse::Get(own), TxnOpResponse::Get(near), TxnOpResponse::Get(first)] = &ops[..] else {
+        return Err(misunderstood("a look"));
+    };
+    let look = look(&member.keys, member.entry.claim, revision(answer)?, near, first, false)?;
+    Ok((own.kvs().first().map(etcd_client::KeyValue::create_revision), look))
+}
+
+/// Reads the answer to [`are_there`](super::are_there): the create revision of each entry that is there.
+pub(crate) fn present(answer: &TxnResponse) -> Vec<Option<i64>> {
+    let created = |op| match op {
+        TxnOpResponse::Get(get) => GetResponse::kvs(&get).first().map(etcd_client::KeyValue::create_revision),
+        _ => None,
+    };
+    answer.op_responses().into_iter().map(created).collect()
+}
+
+/// `all_ahead`: whether everybody who is there is ahead. If not, etcd counts also those behind.
+fn look(
+    keys: &Keys,
+    claim: Claim,
+    revision: i64,
+    near: &GetResponse,
+    first: &GetResponse,
+    all_ahead: bool,
+) -> Result<Look, BackendError> {
+    let row = |kv: &etcd_client::KeyValue| -> Result<_, BackendError> {
+        let row = keys.row(kv.key()).ok_or_else(|| mismatch(keys, kv.key()))?;
+        Ok((kv.key().to_vec(), row.claim))
+    };
+    let rows = near.kvs().iter().map(row).collect::<Result<Vec<_>, _>>()?;
+    let ahead = if all_ahead {
+        u64::try_from(first.count()).ok()
+    } else if !near.more() && (needs_all(claim) || claim != Claim::reader()) {
+        Some(rows.len() as u64)
+    } else {
+        None
+    };
+    let holder = first.kvs().first().map(|kv| String::from_utf8_lossy(kv.value()).into_owned());
+    let holder = holder.filter(|label| !label.is_empty());
+    Ok(Look { revision, near: rows, more: near.more(), ahead, holder })
+}
+
+/// Somebody with another claim, or data that is no entry.
+fn mismatch(keys: &Keys, key: &[u8]) -> BackendError {
+    let Some(row) = keys.row(key) else { return foreign(key) };
+    let (found_kind, found_limit) = (row.claim.kind(), row.claim.limit());
+    let kind = Kind::ClaimMismatch { found_kind, found_limit };
+    BackendError::new(STORE, kind, format!("the queue is that of a {}", row.claim))
+}
+
+/// Data of others among the entries.
+pub(crate) fn foreign(key: &[u8]) -> BackendError {
+    let shown = String::from_utf8_lossy(key);
+    let message = format!("among the entries stands `{}`, which is none", shown.escape_debug());
+    BackendError::new(STORE, Kind::ForeignData, message)
+}
+
+fn revision(answer: &TxnResponse) -> Result<i64, BackendError> {
+    answer.header().map(ResponseHeader::revision).ok_or_else(|| misunderstood("a transaction"))
+}

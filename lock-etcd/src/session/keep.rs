@@ -1,0 +1,207 @@
+//! What the keeper does for a session.
+//!
+//! It keeps the lease alive at a third of its ttl. And because a shared lease keeps everything under it alive, it takes
+//! away what should be dead (PR09): members whose own time is over, and keys that nobody knows.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use etcd_client::LeaseTimeToLiveOptions;
+use futures_util::future::join_all;
+use lock_core::{BackOff, BootTime, Entropy, SystemEntropy};
+
+use super::{Pool, Session};
+use crate::{
+    connection::Wire,
+    error::{Cause, Failure},
+    keys,
+};
+
+/// How often members are looked at whose time may be over.
+const SWEEP: Duration = Duration::from_millis(500);
+
+/// How often the keys under a lease are compared with its members: at each third proof.
+const INSPECT: u32 = 3;
+
+/// How long a session without members is kept for the next one.
+const IDLE: Duration = Duration::from_secs(60);
+
+const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(5) };
+
+/// Keeps a session alive, on the keeper, until it has ended or nobody needs it.
+pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, seconds: u64) {
+    let weak = Arc::downgrade(pool);
+    let mut care = Care {
+        due: session.proved() + session.granted() / 3,
+        used: pool.keeper.now(),
+        proofs: 0,
+        session,
+        seconds,
+    };
+    pool.keeper.spawn(async move {
+        while let Some(next) = care.round(&weak).await {
+            tokio::select! {
+                () = next => {}
+                () = care.session.doubts() => {}
+            }
+        }
+    });
+}
+
+struct Care {
+    session: Arc<Session>,
+    seconds: u64,
+    /// When the next proof is to be asked for.
+    due: BootTime,
+    /// When it last had a member.
+    used: BootTime,
+    proofs: u32,
+}
+
+impl Care {
+    /// Does what is due. What to wait for then, or `None` if the session is over.
+    async fn round(&mut self, pool: &Weak<Pool>) -> Option<lock_core::Sleep> {
+        // Whoever drops the pool gives its leases back.
+        let pool = pool.upgrade()?;
+        let session = Arc::clone(&self.session);
+        let now = pool.keeper.now();
+        sweep(&pool, &session, now).await;
+        if !session.is_alive(now) {
+            return self.over(&pool);
+        }
+        if !session.members().is_empty() {
+            self.used = now;
+        } else if now.since(self.used) >= IDLE.max(session.granted()) && session.close_if_empty() {
+            return self.over(&pool);
+        }
+        if session.is_doubted() {
+            self.due = now;
+        }
+        if now >= self.due {
+            self.prove(&pool).await;
+            if session.has_ended() {
+                return self.over(&pool);
+            }
+        }
+        Some(pool.keeper.sleep_until(self.due.min(pool.keeper.now() + SWEEP)))
+    }
+
+    async fn prove(&mut self, pool: &Arc<Pool>) {
+        let session = &self.session;
+        // So that several tries fit between the first and the deadline.
+        let limit = (session.granted() / 6).min(pool.wire.cluster().config.command_timeout);
+        match session.ask(&pool.wire, limit).await {
+            Ok(()) => {
+                self.due = session.proved() + session.granted() / 3;
+                self.proofs += 1;
+                if self.proofs.is_multiple_of(INSPECT) {
+                    inspect(pool, session).await;
+                }
+            }
+            Err(failure) => {
+                tracing::warn!(
+                    lease = format_args!("{:x}", session.lease()),
+                    "an etcd session is not proved alive: {failure}"
+                );
+                let pause = (session.granted() / 20).clamp(Duration::from_millis(50), Duration::from_secs(1));
+                self.due = pool.keeper.now() + pause;
+            }
+        }
+    }
+
+    fn over(&self, pool: &Arc<Pool>) -> Option<lock_core::Sleep> {
+        let session = &self.session;
+        let mut book = pool.lock();
+        if let Some(class) = book.classes.get_mut(&self.seconds) {
+            class.sessions.retain(|known| !Arc::ptr_eq(known, session));
+        }
+        drop(book);
+        pool.board.session_ended(session);
+        revoke(pool, session);
+        None
+    }
+}
+
+/// Leaves for members whose time is over: nobody refreshed them, and nobody left for them.
+async fn sweep(pool: &Arc<Pool>, session: &Arc<Session>, now: BootTime) {
+    let overdue: Vec<_> = session.members().into_iter().filter(|member| member.is_overdue(now)).collect();
+    for some in overdue.chunks(64) {
+        let left = join_all(some.iter().map(|member| pool.take_out(member, false))).await;
+        // What failed is tried again at the next look.
+        if let Some(failure) = left.iter().find_map(|left| left.as_ref().err()) {
+            tracing::debug!(
+                lease = format_args!("{:x}", session.lease()),
+                "an entry that is over is not gone yet: {failure}"
+            );
+            return;
+        }
+    }
+}
+
+/// Deletes what the lease keeps alive and nobody knows: there should be none.
+async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
+    let lease = session.lease();
+    let asked = pool.wire.call(|link| {
+        let mut client = link.lease.clone();
+        async move { client.time_to_live(lease, Some(LeaseTimeToLiveOptions::new().with_keys())).await }
+    });
+    let Ok(answer) = asked.await else { return };
+    for key in answer.keys() {
+        // Looked up only now: whoever came meanwhile was known before its key was there.
+        let Some(row) = keys::row_of(&pool.prefix, key).filter(|row| !session.has_member(row.entry)) else {
+            continue;
+        };
+        tracing::warn!(entry = %row.entry, "an entry that nobody knows is deleted");
+        let deleted = pool.wire.call(|link| {
+            let (mut kv, key) = (link.kv.clone(), key.clone());
+            async move { kv.delete(key, None).await }
+        });
+        // The next inspection finds it again.
+        drop(deleted.await);
+    }
+}
+
+/// Revokes the lease of a session that is over until that is confirmed: what stands under it must not live on.
+pub(super) fn revoke(pool: &Pool, session: &Session) {
+    session.end();
+    revoke_lease(pool, session.lease());
+}
+
+pub(super) fn revoke_lease(pool: &Pool, lease: i64) {
+    let weak = Weak::clone(&pool.this);
+    pool.keeper.spawn(async move {
+        let mut failures = 0;
+        loop {
+            let Some(pool) = weak.upgrade() else { return };
+            let Err(failure) = revoke_once(&pool.wire, lease).await else { return };
+            tracing::debug!(lease = format_args!("{lease:x}"), "a lease is not revoked yet: {failure}");
+            failures += 1;
+            let pause = BACK_OFF.pause(failures, SystemEntropy.bits() as u64);
+            let pause = pool.keeper.sleep_until(pool.keeper.now() + pause);
+            drop(pool);
+            pause.await;
+        }
+    });
+}
+
+/// Revokes the lease of a session whose owner is gone: once, for nobody is there to try it again.
+pub(super) fn give_back(pool: &Pool, session: &Session) {
+    session.end();
+    let (wire, lease) = (pool.wire.clone(), session.lease());
+    // Should it fail, nobody keeps the lease alive, and it ends by itself.
+    pool.keeper.spawn(async move { drop(revoke_once(&wire, lease).await) });
+}
+
+/// Revokes a lease. That it is gone already is as good.
+pub(super) async fn revoke_once(wire: &Wire, lease: i64) -> Result<(), Failure> {
+    let revoked = wire.call(|link| {
+        let mut client = link.lease.clone();
+        async move { client.revoke(lease).await }
+    });
+    match revoked.await {
+        Err(failure) if failure.cause() != Cause::LeaseGone => Err(failure),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,282 @@
+//! [`Session`]: one lease, and until when it may be relied on.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use etcd_client::{DeleteOptions, PutOptions, Txn, TxnOp, TxnOpResponse};
+use lock_core::{BackendErrorKind as Kind, BootTime, EntryId, valid_until};
+use tokio::sync::Notify;
+
+use super::{Member, member};
+use crate::{
+    connection::Wire,
+    error::{Cause, Failure},
+};
+
+/// One lease.
+///
+/// ### To ensure correctness
+/// It may be relied on only from the *sending* of its last answered proof, a grant or a keep-alive (PR01, b01): that a
+/// transaction went through is none. Once the time that this gives is over it is never kept alive again (PR26).
+#[derive(Debug)]
+pub(crate) struct Session {
+    lease: i64,
+    granted: Duration,
+    /// The key whose mod revision all creates compare (PR08). `None` for a lease of one entry: to revoke it does the same.
+    key: Option<Vec<u8>>,
+    /// Something suggests that it may be over: it is asked at once.
+    doubted: AtomicBool,
+    doubts: Notify,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    proved: BootTime,
+    dead: bool,
+    /// The mod revision of the key. 0 if the key has to be put again before anything is created.
+    epoch: i64,
+    seats: usize,
+    members: HashMap<EntryId, Arc<Member>>,
+}
+
+impl Session {
+    pub(super) fn new(lease: i64, granted: Duration, proved: BootTime, key: Option<(Vec<u8>, i64)>) -> Self {
+        let (key, epoch) = key.map_or((None, 0), |(key, epoch)| (Some(key), epoch));
+        let state = State { proved, dead: false, epoch, seats: 0, members: HashMap::new() };
+        let (doubted, doubts) = (AtomicBool::new(false), Notify::new());
+        Self { lease, granted, key, doubted, doubts, state: Mutex::new(state) }
+    }
+
+    pub(crate) fn lease(&self) -> i64 {
+        self.lease
+    }
+
+    /// The ttl that etcd gave.
+    pub(crate) fn granted(&self) -> Duration {
+        self.granted
+    }
+
+    pub(crate) fn is_private(&self) -> bool {
+        self.key.is_none()
+    }
+
+    pub(crate) fn key(&self) -> Option<&[u8]> {
+        self.key.as_deref()
+    }
+
+    /// When its last answered proof was sent.
+    pub(crate) fn proved(&self) -> BootTime {
+        self.lock().proved
+    }
+
+    /// Until when whoever asked for `ttl` may rely on it.
+    pub(crate) fn valid_until(&self, ttl: Duration) -> BootTime {
+        valid_until(self.lock().proved, ttl, self.granted)
+    }
+
+    pub(crate) fn is_alive(&self, now: BootTime) -> bool {
+        let state = self.lock();
+        !state.dead && now < self.deadline(&state)
+    }
+
+    /// Sees to it that its last proof is no older than `age`: asks for a new one if need be.
+    pub(crate) async fn prove(&self, wire: &Wire, age: Duration) -> Result<(), Failure> {
+        let limit = wire.cluster().config.command_timeout;
+        if wire.keeper().now().since(self.proved()) <= age { Ok(()) } else { self.ask(wire, limit).await }
+    }
+
+    /// Asks for a proof: a keep-alive, on a stream of its own. A stream that stays open would have to be watched: it can
+    /// take requests and be dead (E1).
+    pub(super) async fn ask(&self, wire: &Wire, limit: Duration) -> Result<(), Failure> {
+        let sent = wire.keeper().now();
+        if !self.is_alive(sent) {
+            return Err(Failure::new(Kind::Unavailable, "the session has ended"));
+        }
+        let lease = self.lease;
+        let asked = wire.call_within(limit, |link| {
+            let mut client = link.lease.clone();
+            async move { client.keep_alive(lease).await }
+        });
+        match asked.await {
+            Ok(_) => {
+                let now = wire.keeper().now();
+                let mut state = self.lock();
+                // An answer that comes after the end does not bring it back: others were told that it is over.
+                state.dead |= now >= self.deadline(&state);
+                state.proved = state.proved.max(sent);
+                Ok(())
+            }
+            Err(failure) => {
+                if failure.cause() == Cause::LeaseGone {
+                    self.lock().dead = true;
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Has the keeper ask at once whether the lease is there.
+    pub(crate) fn doubt(&self) {
+        self.doubted.store(true, Ordering::Release);
+        self.doubts.notify_one();
+    }
+
+    pub(super) fn is_doubted(&self) -> bool {
+        self.doubted.swap(false, Ordering::AcqRel)
+    }
+
+    pub(super) async fn doubts(&self) {
+        self.doubts.notified().await;
+    }
+
+    /// Ends it. Whoever it kept alive.
+    pub(crate) fn end(&self) -> Vec<EntryId> {
+        let mut state = self.lock();
+        state.dead = true;
+        state.members.keys().copied().collect()
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.lock().dead
+    }
+
+    /// What creates have to compare. `None` where the lease alone does.
+    pub(crate) fn epoch(&self) -> Option<(&[u8], i64)> {
+        self.key.as_deref().map(|key| (key, self.lock().epoch))
+    }
+
+    /// Takes note of the mod revision that the key has. Only we write it.
+    pub(crate) fn saw_epoch(&self, epoch: i64) {
+        let mut state = self.lock();
+        state.epoch = state.epoch.max(epoch);
+    }
+
+    /// Takes note that the key is not there.
+    pub(crate) fn lost_epoch(&self) {
+        self.lock().epoch = 0;
+    }
+
+    /// Puts the key again if it was lost, which closes the door to all creates before.
+    pub(crate) async fn restore_epoch(&self, wire: &Wire) -> Result<(), Failure> {
+        let Some(key) = &self.key else { return Ok(()) };
+        let put = wire.call(|link| {
+            let (mut kv, key, options) =
+                (link.kv.clone(), key.clone(), PutOptions::new().with_lease(self.lease));
+            async move { kv.put(key, Vec::new(), Some(options)).await }
+        });
+        match put.await {
+            Ok(answer) => {
+                self.saw_epoch(answer.header().map_or(0, etcd_client::ResponseHeader::revision));
+                Ok(())
+            }
+            Err(failure) => {
+                if failure.cause() == Cause::LeaseGone {
+                    self.lock().dead = true;
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Deletes a member's key. In doubt, the same transaction closes the door to every create that was sent before: one of
+    /// this member may still be under way (PR08).
+    pub(super) async fn take_out(
+        &self,
+        wire: &Wire,
+        member: &Member,
+        in_doubt: bool,
+    ) -> Result<bool, Failure> {
+        let range = member.keys.entry(&member.entry);
+        let Some(key) = self.key.as_ref().filter(|_| in_doubt) else {
+            let was_there = member::delete(wire, range).await?;
+            if in_doubt {
+                super::keep::revoke_once(wire, self.lease).await?;
+            }
+            return Ok(was_there);
+        };
+        let close = PutOptions::new().with_lease(self.lease);
+        let close = TxnOp::put(key.clone(), Vec::new(), Some(close));
+        match self.delete_and(wire, &range, close).await {
+            // The lease is gone, or there is no space for a put: without the key, nothing is created either.
+            Err(failure) if matches!(failure.cause(), Cause::LeaseGone | Cause::NoSpace) => {
+                let (_, was_there) = self.delete_and(wire, &range, TxnOp::delete(key.clone(), None)).await?;
+                self.lost_epoch();
+                Ok(was_there)
+            }
+            Err(failure) => Err(failure),
+            Ok((revision, was_there)) => {
+                self.saw_epoch(revision);
+                Ok(was_there)
+            }
+        }
+    }
+
+    async fn delete_and(
+        &self,
+        wire: &Wire,
+        (from, to): &crate::keys::Range,
+        close: TxnOp,
+    ) -> Result<(i64, bool), Failure> {
+        let delete = TxnOp::delete(from.clone(), Some(DeleteOptions::new().with_range(to.clone())));
+        let answer = wire.txn(Txn::new().and_then([delete, close])).await?;
+        let revision = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
+        let deleted = answer.op_responses().into_iter().find_map(|op| match op {
+            TxnOpResponse::Delete(deleted) => Some(deleted.deleted() > 0),
+            _ => None,
+        });
+        Ok((revision, deleted.unwrap_or_default()))
+    }
+
+    /// Takes a seat, if there is one.
+    pub(super) fn take_seat(&self, seats: usize) -> bool {
+        let mut state = self.lock();
+        let free = state.seats < seats;
+        state.seats += usize::from(free);
+        free
+    }
+
+    pub(super) fn admit(&self, member: &Arc<Member>) {
+        self.lock().members.insert(member.entry.id, Arc::clone(member));
+    }
+
+    pub(super) fn dismiss(&self, member: &Arc<Member>) {
+        let mut state = self.lock();
+        if state.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
+            state.members.remove(&member.entry.id);
+            state.seats = state.seats.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn members(&self) -> Vec<Arc<Member>> {
+        self.lock().members.values().cloned().collect()
+    }
+
+    pub(super) fn has_member(&self, entry: EntryId) -> bool {
+        self.lock().members.contains_key(&entry)
+    }
+
+    /// Whether nobody has a seat. If so, nobody gets one any more.
+    pub(super) fn close_if_empty(&self) -> bool {
+        let mut state = self.lock();
+        if state.seats == 0 {
+            state.dead = true;
+        }
+        state.seats == 0
+    }
+
+    fn deadline(&self, state: &State) -> BootTime {
+        valid_until(state.proved, self.granted, self.granted)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while the state is held, and each change to it is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

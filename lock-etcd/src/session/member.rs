@@ -1,0 +1,120 @@
+//! [`Member`]: an entry of ours under its lease.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use etcd_client::DeleteOptions;
+use lock_core::{BootTime, Entry};
+
+use super::Session;
+use crate::{
+    connection::Wire,
+    error::Failure,
+    keys::{Keys, Range},
+};
+
+/// An entry of ours, from before its first request to after it is known to be gone.
+pub(crate) struct Member {
+    pub(crate) entry: Arc<Entry>,
+    /// Its key, which names its lease.
+    pub(crate) key: Vec<u8>,
+    pub(crate) keys: Keys,
+    pub(crate) session: Arc<Session>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// When its lease would have ended, if it had one of its own (PR09).
+    expires: BootTime,
+    /// Somebody is leaving for it, or did. It does not come back.
+    ended: bool,
+    /// Its create was not answered.
+    in_doubt: bool,
+    /// How many stood ahead when it came. They only become fewer.
+    ahead: Option<u64>,
+    /// Its create revision, once known.
+    token: i64,
+}
+
+impl Member {
+    pub(super) fn new(entry: &Entry, key: Vec<u8>, keys: Keys, session: Arc<Session>, now: BootTime) -> Self {
+        let state =
+            State { expires: now + session.granted(), ended: false, in_doubt: true, ahead: None, token: 0 };
+        Self { entry: Arc::new(entry.clone()), key, keys, session, state: Mutex::new(state) }
+    }
+
+    /// Whether it may still be in the store, as far as the clock tells.
+    pub(crate) fn is_alive(&self, now: BootTime) -> bool {
+        let state = self.lock();
+        !state.ended && now < state.expires && self.session.is_alive(now)
+    }
+
+    /// Takes note of an answer to a request that was sent at `sent`, and refreshed it: false if somebody has left for it
+    /// meanwhile, which the answer knows nothing of.
+    pub(crate) fn refresh(&self, sent: BootTime) -> bool {
+        let until = sent.max(self.session.proved()) + self.session.granted();
+        let mut state = self.lock();
+        state.expires = state.expires.max(until);
+        !state.ended
+    }
+
+    /// Takes note that it stands in the queue: with this create revision, behind so many.
+    pub(crate) fn stands(&self, token: i64, ahead: Option<u64>) -> Option<u64> {
+        let mut state = self.lock();
+        state.in_doubt = false;
+        state.token = token;
+        state.ahead = ahead.or(state.ahead);
+        state.ahead
+    }
+
+    /// Its create revision, if it is known to stand in the queue.
+    pub(crate) fn token(&self) -> Option<i64> {
+        let state = self.lock();
+        (state.token != 0 && !state.ended).then_some(state.token)
+    }
+
+    /// Ends it. True if it was over before.
+    pub(super) fn end(&self, now: BootTime) -> bool {
+        let alive = self.session.is_alive(now);
+        let mut state = self.lock();
+        state.ended = true;
+        now >= state.expires || !alive
+    }
+
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.lock().in_doubt
+    }
+
+    /// Whether its time is over and somebody has to leave for it.
+    pub(super) fn is_overdue(&self, now: BootTime) -> bool {
+        now >= self.lock().expires
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while the state is held, and each change to it is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Deletes all keys of a range. True if there were any.
+pub(super) async fn delete(wire: &Wire, (from, to): Range) -> Result<bool, Failure> {
+    let deleted = wire.call(|link| {
+        let (mut kv, from) = (link.kv.clone(), from.clone());
+        let options = DeleteOptions::new().with_range(to.clone());
+        async move { kv.delete(from, Some(options)).await }
+    });
+    Ok(deleted.await?.deleted() > 0)
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Member")
+            .field("entry", &self.entry.id)
+            .field("lease", &self.session.lease())
+            .field("state", &*self.lock())
+            .finish_non_exhaustive()
+    }
+}

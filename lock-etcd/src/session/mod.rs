@@ -1,0 +1,207 @@
+//! [`Sessions`]: the leases that keep our entries alive, and who stands under which.
+//!
+//! One lease for each ttl, shared by at most [`SEATS`] entries and kept alive on the keeper. An entry whose lease is not
+//! to be renewed has a lease of its own, which nothing keeps alive but its own verbs. Whatever a shared lease keeps alive
+//! beyond its time is taken away here: see [`keep`].
+
+mod keep;
+mod lease;
+mod member;
+mod open;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper};
+use tokio::sync::watch;
+
+pub(crate) use self::{lease::Session, member::Member};
+use crate::{connection::Wire, error::Failure, keys::Keys, watch::Board};
+
+/// So many entries share a lease at the most: all writes of a cluster wait while a lease with its keys is revoked, and
+/// some versions are slower for ever after 10 000 (E6, E13).
+const SEATS: usize = 1_000;
+
+/// How long an entry that left while a create of it was in doubt finds the door closed in this process.
+const DOOR_CLOSED: Duration = Duration::from_secs(60);
+
+/// All sessions of one backend.
+pub(crate) struct Sessions(Arc<Pool>);
+
+/// What the keeper's tasks and their owner share.
+pub(crate) struct Pool {
+    /// For tasks that end with it.
+    this: Weak<Self>,
+    wire: Wire,
+    keeper: Keeper,
+    prefix: String,
+    board: Arc<Board>,
+    book: Mutex<Book>,
+}
+
+#[derive(Default)]
+struct Book {
+    /// By the ttl in whole seconds.
+    classes: HashMap<u64, Class>,
+    members: HashMap<EntryId, Arc<Member>>,
+    /// Entries that left while a create was in doubt, and until when they may not come back (PR08).
+    closed_doors: BTreeMap<EntryId, BootTime>,
+}
+
+/// A session that is being opened: for all who wait for it.
+type Opening = watch::Receiver<Option<Result<Arc<Session>, Failure>>>;
+
+#[derive(Default)]
+struct Class {
+    sessions: Vec<Arc<Session>>,
+    opening: Option<Opening>,
+}
+
+impl Sessions {
+    pub(crate) fn new(wire: Wire, prefix: String, board: Arc<Board>) -> Self {
+        let keeper = wire.keeper().clone();
+        Self(Arc::new_cyclic(|this| Pool {
+            this: Weak::clone(this),
+            wire,
+            keeper,
+            prefix,
+            board,
+            book: Mutex::default(),
+        }))
+    }
+
+    /// The member that an entry is, or becomes: from here on it has a dead-man's timer. `None` if its session has died:
+    /// with another one it would be another entry (PR26).
+    pub(crate) async fn join(&self, entry: &Entry) -> Result<Option<Arc<Member>>, Failure> {
+        if let Some(member) = self.find(entry.id) {
+            return Ok(member.is_alive(self.0.keeper.now()).then_some(member));
+        }
+        let session = if entry.renew {
+            self.0.seat(entry.ttl.as_nanos().div_ceil(1_000_000_000)).await?
+        } else {
+            open::open_private(&self.0, entry.ttl).await?
+        };
+        let keys = Keys::new(&self.0.prefix, &entry.name);
+        let key = keys.key(entry, session.lease());
+        let member = Arc::new(Member::new(entry, key, keys, Arc::clone(&session), self.0.keeper.now()));
+        session.admit(&member);
+        self.0.lock().members.insert(entry.id, Arc::clone(&member));
+        Ok(Some(member))
+    }
+
+    /// The member that an entry is.
+    pub(crate) fn find(&self, entry: EntryId) -> Option<Arc<Member>> {
+        self.0.lock().members.get(&entry).cloned()
+    }
+
+    /// Forgets a member that is certainly not in the store, and will not be.
+    pub(crate) fn forget(&self, member: &Arc<Member>) {
+        self.0.forget(member);
+    }
+
+    /// Takes a member out of the store, or whoever has this entry's id where it is none of ours.
+    ///
+    /// # Errors
+    /// If it is not known to be done.
+    pub(crate) async fn leave(&self, entry: &Entry, in_doubt: bool) -> Result<bool, Failure> {
+        if in_doubt {
+            let until = self.0.keeper.now() + entry.ttl.max(DOOR_CLOSED);
+            self.0.lock().closed_doors.insert(entry.id, until);
+        }
+        match self.find(entry.id) {
+            Some(member) => self.0.take_out(&member, in_doubt).await,
+            None => member::delete(&self.0.wire, Keys::new(&self.0.prefix, &entry.name).entry(entry)).await,
+        }
+    }
+
+    /// Whether an entry left for good while a create of it was in doubt.
+    pub(crate) fn is_shut_out(&self, entry: EntryId) -> bool {
+        let now = self.0.keeper.now();
+        let mut book = self.0.lock();
+        if book.closed_doors.is_empty() {
+            return false;
+        }
+        book.closed_doors.retain(|_, until| *until > now);
+        book.closed_doors.contains_key(&entry)
+    }
+}
+
+impl Pool {
+    /// A seat under a shared lease of so many seconds.
+    async fn seat(self: &Arc<Self>, seconds: u128) -> Result<Arc<Session>, Failure> {
+        // A ttl is a day at the most.
+        let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
+        loop {
+            let mut opening = {
+                let now = self.keeper.now();
+                let mut book = self.lock();
+                let class = book.classes.entry(seconds).or_default();
+                let free =
+                    class.sessions.iter().find(|session| session.is_alive(now) && session.take_seat(SEATS));
+                if let Some(session) = free {
+                    return Ok(Arc::clone(session));
+                }
+                match &class.opening {
+                    Some(opening) => opening.clone(),
+                    None => open::open_shared(self, class, seconds),
+                }
+            };
+            let opened = opening.wait_for(Option::is_some).await.map(|opened| opened.clone());
+            match opened {
+                Ok(Some(Err(failure))) => return Err(failure),
+                Ok(_) => {}
+                // The task was dropped.
+                Err(_) => {
+                    self.lock().classes.entry(seconds).or_default().opening = None;
+                    return Err(Failure::new(Kind::Unavailable, "the keeper has ended").unsent());
+                }
+            }
+        }
+    }
+
+    fn forget(&self, member: &Arc<Member>) {
+        let mut book = self.lock();
+        if book.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
+            book.members.remove(&member.entry.id);
+        }
+        drop(book);
+        member.session.dismiss(member);
+        if member.session.is_private() {
+            keep::revoke(self, &member.session);
+        }
+    }
+
+    /// Leaves for a member. It is over from here on, whatever the store answers: no answer under way brings it back.
+    async fn take_out(self: &Arc<Self>, member: &Arc<Member>, in_doubt: bool) -> Result<bool, Failure> {
+        let expired = member.end(self.keeper.now());
+        let was_there = member.session.take_out(&self.wire, member, in_doubt || member.is_in_doubt()).await?;
+        self.forget(member);
+        Ok(was_there && !expired)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Book> {
+        // Nothing panics while the book is held, and each change to it is whole.
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let book = std::mem::take(self.book.get_mut().unwrap_or_else(PoisonError::into_inner));
+        for session in book.classes.into_values().flat_map(|class| class.sessions) {
+            keep::give_back(self, &session);
+        }
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let book = self.0.lock();
+        let sessions: usize = book.classes.values().map(|class| class.sessions.len()).sum();
+        f.debug_struct("Sessions").field("sessions", &sessions).field("members", &book.members.len()).finish()
+    }
+}

@@ -1,0 +1,100 @@
+//! Getting a lease.
+
+use std::{sync::Arc, time::Duration};
+
+use etcd_client::{LeaseGrantOptions, PutOptions};
+use lock_core::{BackendErrorKind as Kind, BootTime, Entropy, SystemEntropy};
+use tokio::sync::watch;
+
+use super::{Class, Opening, Pool, Session, keep};
+use crate::{error::Failure, keys};
+
+/// Opens a session on the keeper, so that nobody waits for a runtime of somebody else.
+pub(super) fn open_shared(pool: &Arc<Pool>, class: &mut Class, seconds: u64) -> Opening {
+    let (done, opening) = watch::channel(None);
+    class.opening = Some(opening.clone());
+    let pool_for_task = Arc::downgrade(pool);
+    pool.keeper.spawn(async move {
+        let Some(pool) = pool_for_task.upgrade() else { return };
+        let opened = open(&pool, Duration::from_secs(seconds), true).await.map(Arc::new);
+        let mut book = pool.lock();
+        let class = book.classes.entry(seconds).or_default();
+        class.opening = None;
+        if let Ok(session) = &opened {
+            class.sessions.push(Arc::clone(session));
+        }
+        drop(book);
+        if let Ok(session) = &opened {
+            pool.board.watch_session(session);
+            keep::start(&pool, Arc::clone(session), seconds);
+        }
+        // Nobody may wait for it any more.
+        let _ = done.send(Some(opened));
+    });
+    opening
+}
+
+/// Opens a session for one entry, on the caller's runtime.
+pub(super) async fn open_private(pool: &Arc<Pool>, ttl: Duration) -> Result<Arc<Session>, Failure> {
+    // Whole seconds, rounded up.
+    let whole = Duration::from_secs(ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0));
+    open(pool, whole, false).await.map(Arc::new)
+}
+
+/// Nothing was created in anybody's queue if it fails: so it is *unsent*, as far as the entry goes.
+async fn open(pool: &Arc<Pool>, ttl: Duration, shared: bool) -> Result<Session, Failure> {
+    let lease = fresh_lease();
+    // Should the answer be lost, or nobody wait for it any more, there is a lease that nobody uses.
+    let mut unused = Unused { pool, lease: Some(lease) };
+    let (granted, proved) = grant(pool, lease, ttl).await.map_err(Failure::unsent)?;
+    let key = if shared {
+        let key = keys::session(&pool.prefix, lease);
+        let put = pool.wire.call(|link| {
+            let (mut kv, key, options) = (link.kv.clone(), key.clone(), PutOptions::new().with_lease(lease));
+            async move { kv.put(key, Vec::new(), Some(options)).await }
+        });
+        let answer = put.await.map_err(Failure::unsent)?;
+        Some((key, answer.header().map_or(0, etcd_client::ResponseHeader::revision)))
+    } else {
+        None
+    };
+    unused.lease = None;
+    tracing::debug!(lease = format_args!("{lease:x}"), ttl = ?granted, shared, "etcd session opened");
+    Ok(Session::new(lease, granted, proved, key))
+}
+
+async fn grant(pool: &Pool, lease: i64, ttl: Duration) -> Result<(Duration, BootTime), Failure> {
+    let sent = pool.keeper.now();
+    // A day at the most.
+    let seconds = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX);
+    let granted = pool.wire.call(|link| {
+        let mut client = link.lease.clone();
+        async move { client.grant(seconds, Some(LeaseGrantOptions::new().with_id(lease))).await }
+    });
+    let granted = granted.await?;
+    match u64::try_from(granted.ttl()) {
+        // What it gives is never shorter; should it be, that is what counts.
+        Ok(seconds @ 1..) => Ok((Duration::from_secs(seconds), sent)),
+        _ => Err(Failure::new(Kind::Protocol, format!("a lease was granted for {} s", granted.ttl()))),
+    }
+}
+
+/// 63 random bits: a lease that is ours alone, and known before it is asked for.
+fn fresh_lease() -> i64 {
+    // 0 would let the server choose.
+    i64::try_from(SystemEntropy.bits() >> 65).unwrap_or(1).max(1)
+}
+
+/// Gives back a lease that may have been granted, when it is dropped.
+struct Unused<'a> {
+    pool: &'a Arc<Pool>,
+    lease: Option<i64>,
+}
+
+impl Drop for Unused<'_> {
+    fn drop(&mut self) {
+        if let Some(lease) = self.lease {
+            keep::revoke_lease(self.pool, lease);
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! [`Board`]: who waits for which event.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::{Context, Poll},
+};
+
+use etcd_client::{EventType, ResponseHeader, WatchResponse};
+use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use futures_core::Stream;
+use lock_core::{Alarms, BootTime, EntryId, Hint, Hints, Keeper, Switchboard};
+
+use super::vigil::{Sight, Vigil};
+use crate::{connection::by, session::Session};
+
+/// The watch on evictions. The others have larger numbers.
+pub(super) const EVICTIONS: i64 = 1;
+
+/// What is to be sent on the stream.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Watch a key from now on.
+    Watch { id: i64, key: Vec<u8> },
+    /// Watch it no longer.
+    Cancel { id: i64 },
+    /// Say something.
+    Progress,
+}
+
+/// The watches of this process, and whom their events concern.
+#[derive(Default)]
+pub(crate) struct Board {
+    state: Mutex<State>,
+    hints: Switchboard,
+    alarms: Mutex<Vec<UnboundedSender<EntryId>>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The stream, while there is one.
+    commands: Option<UnboundedSender<Command>>,
+    last_id: i64,
+    watches: HashMap<Vec<u8>, Watch>,
+    keys: HashMap<i64, Vec<u8>>,
+    vigils: HashMap<EntryId, Vigil>,
+    sessions: HashMap<Vec<u8>, Weak<Session>>,
+}
+
+#[derive(Debug)]
+struct Watch {
+    id: i64,
+    /// Up to this revision it is no news: that of its creation, or of its last event.
+    since: Option<i64>,
+    vigils: BTreeSet<EntryId>,
+}
+
+impl Board {
+    /// Attends to those whom a waiter has seen ahead, and to its own entry. The hints begin at once; they say only what is
+    /// certain once the sight is [good](Self::arm).
+    pub(crate) fn attend(self: &Arc<Self>, entry: EntryId, sight: Sight) -> Attending {
+        let hints = self.hints.listen(entry);
+        self.see(entry, sight);
+        if let Some(vigil) = self.lock().vigils.get_mut(&entry) {
+            vigil.listeners += 1;
+        }
+        Attending { hints, entry, board: Arc::clone(self) }
+    }
+
+    /// Attends to those whom another look showed.
+    pub(crate) fn see(&self, entry: EntryId, sight: Sight) {
+        let mut state = self.lock();
+        let mut before = BTreeSet::new();
+        if let Some(vigil) = state.vigils.get_mut(&entry) {
+            before = vigil.keys();
+            vigil.look(sight);
+        } else {
+            state.vigils.insert(entry, Vigil::new(sight));
+        }
+        let after = state.vigils.get(&entry).map(Vigil::keys).unwrap_or_default();
+        for key in before.difference(&after) {
+            state.unsubscribe(entry, key);
+        }
+        for key in after {
+            state.subscribe(entry, &key);
+        }
+    }
+
+    /// Waits until everything that the waiter saw is watched. Up to which revision its look has to reach so that nothing
+    /// was missed, or `None` if there is no watching now.
+    pub(crate) async fn watched(&self, entry: EntryId, keeper: &Keeper, until: BootTime) -> Option<i64> {
+        loop {
+            let notify = {
+                let state = self.lock();
+                let vigil = state.vigils.get(&entry)?;
+                if vigil.broken || state.commands.is_none() {
+                    return None;
+                }
+                let since =
+                    vigil.keys().iter().map(|key| state.watches.get(key).and_then(|w| w.since)).collect();
+                if let Some(since) = since {
+                    let since: Vec<i64> = since;
+                    return since.into_iter().max();
+                }
+                Arc::clone(&vigil.notify)
+            };
+            // A permit that was given in between is kept.
+            by(keeper, until, notify.notified()).await?;
+        }
+    }
+
+    /// The sight is good: all its watches were there before.
+    pub(crate) fn arm(&self, entry: EntryId) {
+        let hints = self.lock().vigils.get_mut(&entry).map(Vigil::arm).unwrap_or_default();
+        for hint in hints {
+            self.hints.send(entry, hint);
+        }
+    }
+
+    /// Attends to a session: if its key is deleted, its lease was revoked, most likely.
+    pub(crate) fn watch_session(&self, session: &Arc<Session>) {
+        let Some(key) = session.key() else { return };
+        let mut state = self.lock();
+        state.sessions.insert(key.to_vec(), Arc::downgrade(session));
+        state.watch(key);
+    }
+
+    /// A session is over, and with it all that it kept alive.
+    pub(crate) fn session_ended(&self, session: &Session) {
+        if let Some(key) = session.key() {
+            let mut state = self.lock();
+            state.sessions.remove(key);
+            state.drop_if_unused(key);
+        }
+        for entry in session.end() {
+            self.hints.send(entry, Hint::Changed);
+            self.alarm(entry);
+        }
+    }
+
+    pub(super) fn alarms(&self) -> Alarms {
+        let (sender, alarms) = unbounded();
+        self.alarms.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        Box::pin(alarms)
+    }
+
+    fn alarm(&self, entry: EntryId) {
+        let mut alarms = self.alarms.lock().unwrap_or_else(PoisonError::into_inner);
+        alarms.retain(|alarm| alarm.unbounded_send(entry).is_ok());
+    }
+
+    /// There is a stream: what is watched for good is watched on it, and whoever waits looks again (PR14).
+    pub(super) fn opened(&self) -> UnboundedReceiver<Command> {
+        let (sender, commands) = unbounded();
+        let mut state = self.lock();
+        state.commands = Some(sender);
+        state.last_id = EVICTIONS;
+        state.sessions.retain(|_, session| session.strong_count() > 0);
+        let sessions: Vec<_> = state.sessions.iter().map(|(key, one)| (key.clone(), one.upgrade())).collect();
+        for (key, _) in &sessions {
+            state.watch(key);
+        }
+        drop(state);
+        // What happened to them before is not told.
+        sessions.into_iter().filter_map(|(_, session)| session).for_each(|session| session.doubt());
+        self.hints.changed_for_all();
+        commands
+    }
+
+    /// There is no stream any more.
+    pub(super) fn closed(&self) {
+        let mut state = self.lock();
+        state.commands = None;
+        state.watches.clear();
+        state.keys.clear();
+        for vigil in state.vigils.values_mut() {
+            vigil.broken = true;
+            vigil.notify.notify_one();
+        }
+    }
+
+    pub(super) fn ask_for_progress(&self) {
+        self.lock().send(Command::Progress);
+    }
+
+    /// Takes in what came.
+    pub(super) fn hear(&self, response: &WatchResponse) {
+        let revision = response.header().map_or(0, ResponseHeader::revision);
+        if response.watch_id() == EVICTIONS {
+            return self.hear_of_evictions(response);
+        }
+        let mut told = Vec::new();
+        let mut doubted = Vec::new();
+        let mut state = self.lock();
+        if response.canceled() {
+            told = state.canceled(response.watch_id());
+        } else if response.created() {
+            state.created(response.watch_id(), revision);
+        }
+        let key = state.keys.get(&response.watch_id()).cloned();
+        for event in response.events() {
+            // Puts are filtered out by the server.
+            let (Some(key), Some(kv)) = (&key, event.kv()) else { continue };
+            doubted.extend(state.sessions.get(key).and_then(Weak::upgrade));
+            told.extend(state.deleted(key, kv.mod_revision()));
+        }
+        drop(state);
+        for (entry, hint) in told {
+            self.hints.send(entry, hint);
+        }
+        for session in doubted {
+            session.doubt();
+        }
+    }
+
+    fn hear_of_evictions(&self, response: &WatchResponse) {
+        let puts = response.events().iter().filter(|event| event.event_type() == EventType::Put);
+        let evicted = puts.filter_map(|event| event.kv()?.value_str().ok()?.parse().ok());
+        evicted.for_each(|entry| self.alarm(entry));
+    }
+
+    fn release(&self, entry: EntryId) {
+        let mut state = self.lock();
+        let Some(vigil) = state.vigils.get_mut(&entry) else { return };
+        vigil.listeners -= 1;
+        if vigil.listeners == 0 {
+            let keys = vigil.keys();
+            state.vigils.remove(&entry);
+            for key in keys {
+                state.unsubscribe(entry, &key);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while the state is held, and each change to it is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn send(&self, command: Command) {
+        if let Some(commands) = &self.commands {
+            // A stream that has ended will be replaced.
+            let _ = commands.unbounded_send(command);
+        }
+    }
+
+    fn watch(&mut self, key: &[u8]) {
+        if self.commands.is_none() || self.watches.contains_key(key) {
+            return;
+        }
+        self.last_id += 1;
+        let id = self.last_id;
+        self.watches.insert(key.to_vec(), Watch { id, since: None, vigils: BTreeSet::new() });
+        self.keys.insert(id, key.to_vec());
+        self.send(Command::Watch { id, key: key.to_vec() });
+    }
+
+    fn subscribe(&mut self, entry: EntryId, key: &[u8]) {
+        self.watch(key);
+        if let Some(watch) = self.watches.get_mut(key) {
+            watch.vigils.insert(entry);
+        }
+    }
+
+    fn unsubscribe(&mut self, entry: EntryId, key: &[u8]) {
+        if let Some(watch) = self.watches.get_mut(key) {
+            watch.vigils.remove(&entry);
+        }
+        self.drop_if_unused(key);
+    }
+
+    fn drop_if_unused(&mut self, key: &[u8]) {
+        let used = self.sessions.contains_key(key);
+        let Some(watch) = self.watches.get(key).filter(|watch| watch.vigils.is_empty() && !used) else {
+            return;
+        };
+        let id = watch.id;
+        self.watches.remove(key);
+        self.keys.remove(&id);
+        self.send(Command::Cancel { id });
+    }
+
+    fn created(&mut self, id: i64, revision: i64) {
+        let Some(watch) = self.keys.get(&id).and_then(|key| self.watches.get_mut(key)) else { return };
+        watch.since = Some(watch.since.unwrap_or_default().max(revision));
+        for entry in &watch.vigils {
+            if let Some(vigil) = self.vigils.get(entry) {
+                vigil.notify.notify_one();
+            }
+        }
+    }
+
+    /// By the server: compacted, refused, or for whatever reason. Who depended on it looks again.
+    fn canceled(&mut self, id: i64) -> Vec<(EntryId, Hint)> {
+        let Some(watch) = self.keys.remove(&id).and_then(|key| self.watches.remove(&key)) else {
+            return Vec::new();
+        };
+        for entry in &watch.vigils {
+            if let Some(vigil) = self.vigils.get_mut(entry) {
+                vigil.broken = true;
+                vigil.notify.notify_one();
+            }
+        }
+        // One that never was created would not be at the next try: who asked for it polls.
+        let lost = watch.since.is_some();
+        watch.vigils.into_iter().filter(|_| lost).map(|entry| (entry, Hint::Changed)).collect()
+    }
+
+    fn deleted(&mut self, key: &[u8], revision: i64) -> Vec<(EntryId, Hint)> {
+        let Some(watch) = self.watches.get_mut(key) else { return Vec::new() };
+        watch.since = Some(watch.since.unwrap_or_default().max(revision));
+        let vigils = &mut self.vigils;
+        let told = watch.vigils.iter().filter_map(|entry| {
+            let hint = vigils.get_mut(entry)?.delete(key, revision)?;
+            Some((*entry, hint))
+        });
+        told.collect()
+    }
+}
+
+/// Hints for one waiter. When it is dropped, nobody attends to those ahead any more.
+pub(crate) struct Attending {
+    hints: Hints,
+    entry: EntryId,
+    board: Arc<Board>,
+}
+
+impl Stream for Attending {
+    type Item = Hint;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Hint>> {
+        self.hints.as_mut().poll_next(cx)
+    }
+}
+
+impl Drop for Attending {
+    fn drop(&mut self) {
+        self.board.release(self.entry);
+    }
+}
+
+impl fmt::Debug for Board {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Board")
+            .field("live", &state.commands.is_some())
+            .field("watches", &state.watches.len())
+            .field("vigils", &state.vigils.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,285 @@
+//! [`Hub`]: the one stream on which etcd speaks unasked.
+
+mod board;
+mod vigil;
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use etcd_client::{WatchFilterType, WatchOptions, WatchRequestSender, WatchResponse, WatchResponseStream};
+use futures_channel::mpsc::UnboundedReceiver;
+use futures_util::{
+    StreamExt,
+    future::{AbortHandle, AbortRegistration, Abortable},
+};
+use lock_core::{Alarms, BackOff, BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy};
+use tokio::sync::watch;
+
+pub(crate) use self::{board::Board, vigil::Sight};
+use crate::{
+    connection::{Held, Wire, by},
+    error::{Cause, Failure},
+    keys,
+    watch::board::{Command, EVICTIONS},
+};
+
+const BACK_OFF: BackOff =
+    BackOff { least: std::time::Duration::from_millis(50), most: std::time::Duration::from_secs(2) };
+
+/// One stream for all watches of this process, which the keeper drives and replaces.
+///
+/// After every new stream all waiters look again (PR14), because what happened before it is not told. While there is
+/// none, waiters poll: nothing here is needed for a lock to be right. Dropping it closes the stream.
+pub(crate) struct Hub {
+    board: Arc<Board>,
+    wire: Wire,
+    prefix: String,
+    phase: watch::Sender<Phase>,
+    started: AtomicBool,
+    task: AbortHandle,
+    registration: Mutex<Option<AbortRegistration>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// No try has ended yet.
+    Starting,
+    Live,
+    /// A try failed, or a stream ended. There will be another.
+    Down,
+}
+
+impl Hub {
+    /// No stream is opened yet.
+    pub(crate) fn new(wire: Wire, prefix: String) -> Self {
+        let (task, registration) = AbortHandle::new_pair();
+        Self {
+            board: Arc::default(),
+            wire,
+            prefix,
+            phase: watch::Sender::new(Phase::Starting),
+            started: AtomicBool::new(false),
+            task,
+            registration: Mutex::new(Some(registration)),
+        }
+    }
+
+    pub(crate) fn board(&self) -> &Arc<Board> {
+        &self.board
+    }
+
+    /// Opens the stream if that was not done, and waits until it has succeeded or failed once, until then at the most.
+    /// Without one there are no hints, and a waiter has to poll; it is told when there is one again.
+    ///
+    /// # Cancel safety
+    /// Safe to drop.
+    pub(crate) async fn live(&self, until: BootTime) {
+        self.start();
+        if *self.phase.borrow() != Phase::Starting {
+            return;
+        }
+        let mut phase = self.phase.subscribe();
+        // Either way the waiter goes on. The sender lives in `self`, so that there is always a phase.
+        let _ = by(self.wire.keeper(), until, phase.wait_for(|phase| *phase != Phase::Starting)).await;
+    }
+
+    /// Entries that may have been lost, from now on. Opens the stream if that was not done, but does not wait.
+    pub(crate) fn alarms(&self) -> Alarms {
+        self.start();
+        self.board.alarms()
+    }
+
+    /// Opens the stream if that was not done.
+    pub(crate) fn start(&self) {
+        if self.started.load(Ordering::Relaxed) {
+            return;
+        }
+        // Nothing panics while it is held.
+        let registration = self.registration.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(registration) = registration {
+            self.started.store(true, Ordering::Relaxed);
+            let stream = Stream {
+                board: Arc::clone(&self.board),
+                wire: self.wire.clone(),
+                evictions: keys::evictions(&self.prefix),
+                phase: self.phase.clone(),
+            };
+            let listening = Abortable::new(stream.run(), registration);
+            self.wire.keeper().spawn(async move { listening.await.unwrap_or_default() });
+        }
+    }
+}
+
+/// The task of a [`Hub`].
+struct Stream {
+    board: Arc<Board>,
+    wire: Wire,
+    evictions: Vec<u8>,
+    phase: watch::Sender<Phase>,
+}
+
+impl Stream {
+    /// Opens the stream again and again.
+    async fn run(self) {
+        let keeper = self.wire.keeper().clone();
+        let mut failures: u32 = 0;
+        loop {
+            let failure = match self.open(&keeper).await {
+                Ok((held, sender, responses)) => {
+                    let commands = self.board.opened();
+                    self.phase.send_replace(Phase::Live);
+                    tracing::debug!(member = %held.link.address, "etcd watch stream is live");
+                    let began = keeper.now();
+                    let failure = self.listen(&keeper, &held, sender, responses, commands).await;
+                    if keeper.now().since(began) > BACK_OFF.most {
+                        failures = 0;
+                    }
+                    match failure.cause() {
+                        // A new stream is let in with the token of its time, which nobody renews (E11).
+                        Cause::StaleToken => drop(held.link.client().refresh_token().await),
+                        _ => held.fail(),
+                    }
+                    failure
+                }
+                Err(failure) => failure,
+            };
+            self.board.closed();
+            self.phase.send_replace(Phase::Down);
+            tracing::warn!(cluster = %self.wire.cluster().config, "the etcd watch stream is down, waiters poll: {failure}");
+            failures = failures.saturating_add(1);
+            let pause = BACK_OFF.pause(failures, SystemEntropy.bits() as u64);
+            keeper.sleep_until(keeper.now() + pause).await;
+        }
+    }
+
+    /// Opens a stream with the watch on evictions.
+    async fn open(
+        &self,
+        keeper: &Keeper,
+    ) -> Result<(Held, WatchRequestSender, WatchResponseStream), Failure> {
+        let held = self.wire.link().await?;
+        let limit = self.wire.cluster().config.command_timeout;
+        let mut client = held.link.watch.clone();
+        let options = WatchOptions::new().with_watch_id(EVICTIONS);
+        let watched = client.watch(self.evictions.clone(), Some(options));
+        match by(keeper, keeper.now() + limit, watched).await {
+            Some(Ok(stream)) => {
+                let (sender, responses) = stream.split();
+                Ok((held, sender, responses))
+            }
+            Some(Err(error)) => {
+                held.fail();
+                Err(Failure::of(&held.link.address, &error))
+            }
+            None => {
+                held.fail();
+                Err(Failure::timed_out(&held.link.address, "opening a watch stream", limit))
+            }
+        }
+    }
+
+    /// Hands on what comes, until the stream ends or does not answer.
+    async fn listen(
+        &self,
+        keeper: &Keeper,
+        held: &Held,
+        mut sender: WatchRequestSender,
+        mut responses: WatchResponseStream,
+        mut commands: UnboundedReceiver<Command>,
+    ) -> Failure {
+        let address = &held.link.address;
+        let every = self.wire.cluster().config.heartbeat;
+        let heard = Mutex::new(keeper.now());
+        let last = || *heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let writing = async {
+            while let Some(command) = commands.next().await {
+                if let Err(error) = send(&mut sender, command).await {
+                    return Failure::of(address, &error);
+                }
+            }
+            Failure::new(Kind::Unreachable, "the watch stream was given up")
+        };
+        let heartbeats = async {
+            loop {
+                keeper.sleep_until(keeper.now() + every).await;
+                let asked = keeper.now();
+                self.board.ask_for_progress();
+                keeper.sleep_until(asked + every).await;
+                if last() < asked {
+                    return Failure::timed_out(address, "a sign of life of the watch stream", every);
+                }
+            }
+        };
+        let reading = async {
+            loop {
+                match responses.message().await {
+                    Ok(Some(response)) => {
+                        *heard.lock().unwrap_or_else(PoisonError::into_inner) = keeper.now();
+                        if let Some(failure) = refusal(address, &response) {
+                            return failure;
+                        }
+                        self.board.hear(&response);
+                    }
+                    Ok(None) => {
+                        return Failure::new(Kind::Unreachable, format!("{address} ended the watch stream"));
+                    }
+                    Err(error) => return Failure::of(address, &error),
+                }
+            }
+        };
+        tokio::select! {
+            failure = writing => failure,
+            failure = heartbeats => failure,
+            failure = reading => failure,
+        }
+    }
+}
+
+/// A watch that was refused for all: its stream is of no use any more.
+fn refusal(address: &str, response: &WatchResponse) -> Option<Failure> {
+    let reason = response.cancel_reason();
+    if !response.canceled() || reason.is_empty() {
+        return None;
+    }
+    // It comes as text, and the stream goes on as if nothing had happened (E11).
+    let code = if reason.contains("auth token") || reason.contains("auth store is old") {
+        tonic::Code::Unauthenticated
+    } else if reason.contains("no leader") {
+        tonic::Code::Unavailable
+    } else if response.watch_id() == EVICTIONS {
+        tonic::Code::PermissionDenied
+    } else {
+        return None;
+    };
+    let status = tonic::Status::new(code, reason);
+    Some(Failure::of(&address, &etcd_client::Error::GRpcStatus(status)))
+}
+
+async fn send(sender: &mut WatchRequestSender, command: Command) -> Result<(), etcd_client::Error> {
+    match command {
+        Command::Watch { id, key } => {
+            // From now on: from a past revision it would be served by a slow loop (E14, PR27).
+            let options = WatchOptions::new().with_watch_id(id).with_filters([WatchFilterType::NoPut]);
+            sender.watch(key, Some(options)).await
+        }
+        Command::Cancel { id } => sender.cancel(id).await,
+        Command::Progress => sender.request_progress().await,
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl fmt::Debug for Hub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hub").field("phase", &*self.phase.borrow()).finish_non_exhaustive()
+    }
+}

@@ -77,7 +77,7 @@ pub struct RedisConfig {
     /// 1 h. A command that needs a new connection can take this and `command_timeout`.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
-    /// How often the notification connection is tried with a `PING`, and how long its answer may take. Default 1 s; 10 ms
+    /// How often a notification connection is tried with a `PING`, and how long its answer may take. Default 1 s; 10 ms
     /// to 1 h. A connection that died without a word is noticed within twice this time.
     #[serde(with = "humantime_serde")]
     pub heartbeat: Duration,

@@ -1,7 +1,7 @@
 //! [`Notifications`]: what the server says unasked, and who in this process is to hear it.
 
 mod listener;
-mod message;
+pub(crate) mod message;
 mod subscription;
 
 use std::{

@@ -1,7 +1,7 @@
 //! [`Wire`]: commands to the server and their answers.
 
 mod endpoint;
-mod handshake;
+pub(crate) mod handshake;
 mod homes;
 mod lane;
 mod socket;

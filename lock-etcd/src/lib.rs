@@ -43,10 +43,8 @@ mod session;
 mod version;
 mod watch;
 
-pub use lock_core::settings::Password;
-
 pub use self::{
     backend::Etcd,
-    config::{ConfigError, Endpoint, EtcdConfig},
+    config::{ConfigError, Endpoint, EtcdConfig, Password},
     connect_error::ConnectError,
 };

@@ -11,7 +11,7 @@ use lock_core::{
 
 use crate::{
     ConfigError, ConnectError, RedisConfig,
-    connection::{Endpoint, Homes, Wire},
+    connection::{Endpoint, Wire},
     diagnosis, guarantees,
     keys::Keys,
     notifications::Notifications,
@@ -55,9 +55,8 @@ impl Redis {
     pub fn new(config: RedisConfig, keeper: &Keeper) -> Result<Self, ConfigError> {
         let config = Arc::new(config);
         let endpoint = Arc::new(Endpoint::new(Arc::clone(&config))?);
-        let homes = Arc::new(Homes::new(keeper.clone()));
-        let wire = Wire::new(Arc::clone(&endpoint), Arc::clone(&homes));
-        let notifications = Notifications::new(endpoint, homes);
+        let wire = Wire::new(Arc::clone(&endpoint), keeper.clone());
+        let notifications = Notifications::new(endpoint, keeper.clone());
         Ok(Self { wire, notifications, keeper: keeper.clone(), config })
     }
 
@@ -83,9 +82,8 @@ impl Redis {
         Keys::new(self.prefix(), name)
     }
 
-    /// For a request that needs no hint itself.
     pub(crate) fn channel(&self) -> Vec<u8> {
-        self.notifications.here().channel().to_vec()
+        self.notifications.channel().to_vec()
     }
 
     /// Extends the leases of one script.
@@ -120,11 +118,11 @@ impl Redis {
 impl Backend for Redis {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
         // C6: who may have to wait listens first.
-        let (channel, hints) = match wait {
-            WaitMode::Try => (self.channel(), None),
+        let hints = match wait {
+            WaitMode::Try => None,
             WaitMode::Queue => {
-                let (listener, hints) = self.notifications.listen(entry.id).await;
-                (listener.channel().to_vec(), Some(hints))
+                self.notifications.live().await;
+                Some(self.notifications.hints().listen(entry.id))
             }
         };
         let own = self.keys(&entry.name);
@@ -140,7 +138,7 @@ impl Backend for Redis {
             None => format!(":{}", entry.id),
             Some(label) => format!(":{}:{label}", entry.id),
         };
-        let args = [owner.into_bytes(), millis(entry.ttl), place.into_bytes(), channel];
+        let args = [owner.into_bytes(), millis(entry.ttl), place.into_bytes(), self.channel()];
         let sent = self.keeper.now();
         let look = reply::look(&self.wire.call(&ENTER, &keys, &args).await?)?;
         let valid_until = valid_until(sent, entry.ttl, entry.ttl);
@@ -154,8 +152,7 @@ impl Backend for Redis {
                 holder,
                 // From now, not from when it was sent: who looks too early has to look twice.
                 look_again: self.keeper.now() + look_again,
-                // A try is never told to wait.
-                hints: hints.unwrap_or_else(|| Box::pin(futures_util::stream::empty())),
+                hints: hints.unwrap_or_else(|| self.notifications.hints().listen(entry.id)),
             },
             Look::Busy => Standing::Busy,
             Look::Gone => Standing::Gone,
@@ -170,15 +167,14 @@ impl Backend for Redis {
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
         let own = self.keys(&entry.name);
         let mut keys = vec![own.lock(), own.queue(), own.entries()];
-        let listener = self.notifications.here();
-        let mut args = vec![text(entry.id), mutex_flag(entry.claim.kind()), listener.channel().to_vec()];
+        let mut args = vec![text(entry.id), mutex_flag(entry.claim.kind()), self.channel()];
         if creates == Creates::InDoubt {
             keys.push(own.tombstone(entry.id));
             args.push(millis(entry.ttl.max(DOOR_CLOSED)));
         }
         let answer = self.wire.call(&LEAVE, &keys, &args).await?;
         if let Some(hint) = reply::hint(&answer) {
-            listener.told(hint);
+            self.notifications.told(hint);
         }
         reply::departure(&answer)
     }

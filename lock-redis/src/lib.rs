@@ -30,9 +30,6 @@ mod connect_error;
 mod connection;
 mod diagnosis;
 mod error;
-#[cfg(any(test, fuzzing))]
-#[doc(hidden)]
-pub mod fuzzing;
 mod guarantees;
 mod keys;
 mod notifications;
@@ -42,10 +39,8 @@ mod scripts;
 #[cfg(test)]
 mod testing;
 
-pub use lock_core::settings::Password;
-
 pub use self::{
     backend::Redis,
-    config::{ConfigError, RedisConfig},
+    config::{ConfigError, Password, RedisConfig},
     connect_error::ConnectError,
 };

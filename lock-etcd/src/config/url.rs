@@ -4,7 +4,6 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use lock_core::settings::duration;
 use percent_encoding::percent_decode_str;
 
 use super::{ConfigError, EtcdConfig};
@@ -68,9 +67,9 @@ fn parameters(config: &mut EtcdConfig, query: &str) -> Result<(), ConfigError> {
         }
         let value = decoded("query", value)?;
         match parameter {
-            "command_timeout" => config.command_timeout = read_duration("command_timeout", &value)?,
-            "connect_timeout" => config.connect_timeout = read_duration("connect_timeout", &value)?,
-            "heartbeat" => config.heartbeat = read_duration("heartbeat", &value)?,
+            "command_timeout" => config.command_timeout = duration("command_timeout", &value)?,
+            "connect_timeout" => config.connect_timeout = duration("connect_timeout", &value)?,
+            "heartbeat" => config.heartbeat = duration("heartbeat", &value)?,
             "ca" => config.ca = Some(value.into()),
             "cert" => config.cert = Some(value.into()),
             "key" => config.key = Some(value.into()),
@@ -80,6 +79,7 @@ fn parameters(config: &mut EtcdConfig, query: &str) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn read_duration(option: &'static str, given: &str) -> Result<Duration, ConfigError> {
-    duration::parse(given).ok_or_else(|| ConfigError::UnreadableDuration { option, given: given.to_owned() })
+fn duration(option: &'static str, given: &str) -> Result<Duration, ConfigError> {
+    humantime::parse_duration(given)
+        .map_err(|_| ConfigError::UnreadableDuration { option, given: given.to_owned() })
 }

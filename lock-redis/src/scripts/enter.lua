@@ -151,7 +151,7 @@ local function create()
 end
 
 read_lock()
-local role, token, expiry, own_permits, _, theirs = find()
+local role, token, expiry, own_permits, owner, theirs = find()
 -- PR06: my own end is judged before anything else, with the clock that admits.
 if role and expiry <= now then
     remove(role, own_permits)
@@ -169,8 +169,7 @@ if not role then
     return create()
 end
 
--- Hints go where it entered last.
-refresh(ttl, role, token, expiry, own_permits, process, theirs)
+refresh(ttl, role, token, expiry, own_permits, owner, theirs)
 settle()
 if role ~= 'waiter' or promoted then
     return token

@@ -1,0 +1,212 @@
+//! Who is let in, and who is told in time that he is not. E11, H101.
+
+mod common;
+mod server;
+
+use std::{
+    net::TcpListener,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use common::{Client, kind, options, soon};
+use etcd_client::{Certificate, Identity, TlsOptions};
+use lock_conformance::{Links, SLACK, ServerControl, audit::within};
+use lock_core::{BackendError, BackendErrorKind, DistributedLock, Keeper, Release};
+use lock_etcd::{ConnectError, Etcd, EtcdConfig};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use server::OwnServer;
+
+const NAME: &str = "job";
+
+/// Both time limits.
+const LIMIT: Duration = Duration::from_millis(500);
+const LIMITS: &str = "command_timeout=500ms&connect_timeout=500ms&heartbeat=500ms";
+
+/// Why nobody gets in.
+async fn refused(url: &str) -> BackendError {
+    let keeper = Keeper::start().expect("a keeper's thread can be started");
+    let config = EtcdConfig::from_url(url).unwrap();
+    let asked = Instant::now();
+    let answer = Etcd::connect(config, &keeper).await;
+    let took = asked.elapsed();
+    assert!(took < LIMIT * 2 + SLACK, "refused after {took:?}");
+    match answer {
+        Err(ConnectError::Store(error)) => error,
+        other => panic!("{url}: {other:?}"),
+    }
+}
+
+/// Checks that a lock cannot be taken, for this reason, and that it says so in time.
+async fn assert_refused(client: &Client, expected: &BackendErrorKind) {
+    let asked = Instant::now();
+    let error = client.mutex(NAME).acquire().await.unwrap_err();
+    let took = asked.elapsed();
+    assert!(took < LIMIT * 2 + SLACK, "refused after {took:?}");
+    assert_eq!(kind(&error), expected, "{error:?}");
+    assert!(error.to_string().contains(NAME), "{error}");
+}
+
+/// The tokens of etcd end when they were not used for a while; streams that are open go on, and new ones are refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_kept_and_handed_over_although_the_token_of_its_client_has_expired() {
+    let server = OwnServer::start_with("case", &["--auth-token-ttl=1"]).await;
+    let user = server.admin().add_user().await;
+    let url = format!("etcd://{user}{}/case?{LIMITS}", server.address());
+    let (holder, other) = (Client::new(&url), Client::new(&url));
+    // Renewed only every 3 s, when the token has expired each time.
+    let slow = options().ttl(Duration::from_secs(9));
+    let guard = holder.take(NAME, &slow).await;
+    let waiter = other.waiting(NAME, &slow, 2).await;
+    let end = Instant::now() + slow.ttl * 3 / 2;
+    while Instant::now() < end {
+        assert!(guard.is_held(), "lost: {:?}", guard.state());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let guard = soon("the waiter whose token has expired", waiter).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    holder.assert_free(NAME).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_password_and_none_at_all_are_denied() {
+    let server = OwnServer::start("case").await;
+    server.admin().add_user().await;
+    for user in ["clients:wrong@", "nobody:open@", ""] {
+        let error = refused(&format!("etcd://{user}{}/case?{LIMITS}", server.address())).await;
+        assert_eq!(*error.kind(), BackendErrorKind::Denied, "{user}: {error:?}");
+        assert!(!format!("{error} {error:?}").contains("wrong"), "{error:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prefix_that_a_user_has_no_permission_on_is_denied() {
+    let server = OwnServer::start("case").await;
+    let user = server.admin().add_user().await;
+    let client = Client::new(&format!("etcd://{user}{}/elsewhere?{LIMITS}", server.address()));
+    assert_refused(&client, &BackendErrorKind::Denied).await;
+    let client = Client::new(&format!("etcd://{user}{}/case?{LIMITS}", server.address()));
+    client.assert_free(NAME).await;
+    server.lock_out().await.unwrap();
+    assert_refused(&client, &BackendErrorKind::Denied).await;
+    server.let_in().await.unwrap();
+    client.assert_free(NAME).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_there_gives_a_typed_error_in_time() {
+    // Nobody gets this port for as long as it is bound, and nobody listens on it.
+    let bound = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = bound.local_addr().unwrap().port();
+    drop(bound);
+    let url = format!("etcd://127.0.0.1:{port}/case?{LIMITS}");
+    assert_eq!(*refused(&url).await.kind(), BackendErrorKind::Unreachable);
+    assert_refused(&Client::new(&url), &BackendErrorKind::Unreachable).await;
+}
+
+/// It takes connections, and nothing more is heard of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_answer_gives_a_typed_error_in_time() {
+    let server = OwnServer::start("case").await.behind_proxy();
+    let url = format!("etcd://{}/case?{LIMITS}", server.address());
+    let client = Client::new(&url);
+    client.assert_free(NAME).await;
+    server.proxy().silence(Links::All);
+    let error = refused(&url).await;
+    assert!(error.is_transient(), "{error:?}");
+    assert_refused(&client, &BackendErrorKind::TimedOut).await;
+}
+
+/// A server that speaks TLS, and the files for its clients.
+struct Secured {
+    server: OwnServer,
+    files: PathBuf,
+}
+
+impl Secured {
+    /// Clients have to show a certificate.
+    async fn start(files: &Path) -> Self {
+        let ca = authority("ours");
+        let other = authority("somebody else's");
+        write(files, "ca.pem", &ca.pem());
+        write(files, "other-ca.pem", &other.pem());
+        for (who, ca) in [("server", &ca), ("client", &ca), ("stranger", &other)] {
+            let key = KeyPair::generate().unwrap();
+            let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
+            let certificate = CertificateParams::new(names).unwrap().signed_by(&key, ca).unwrap();
+            write(files, &format!("{who}.pem"), &certificate.pem());
+            write(files, &format!("{who}-key.pem"), &key.serialize_pem());
+        }
+        let tls = TlsOptions::new()
+            .ca_certificate(Certificate::from_pem(read(files, "ca.pem")))
+            .identity(Identity::from_pem(read(files, "client.pem"), read(files, "client-key.pem")));
+        let path = |file: &str| files.join(file).display().to_string();
+        let arguments = [
+            format!("--cert-file={}", path("server.pem")),
+            format!("--key-file={}", path("server-key.pem")),
+            format!("--trusted-ca-file={}", path("ca.pem")),
+            "--client-cert-auth".to_owned(),
+        ];
+        let server = OwnServer::start_secured("case", &arguments.each_ref().map(String::as_str), tls).await;
+        Self { server, files: files.to_owned() }
+    }
+
+    /// The URL for a client with these files.
+    fn url(&self, ca: &str, certificate: Option<&str>) -> String {
+        let path = |file: &str| self.files.join(file).display().to_string();
+        let own = certificate.map_or_else(String::new, |who| {
+            format!("&cert={}&key={}", path(&format!("{who}.pem")), path(&format!("{who}-key.pem")))
+        });
+        format!("etcds://{}/case?{LIMITS}&ca={}{own}", self.server.address(), path(ca))
+    }
+}
+
+fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
+    let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+fn write(folder: &Path, file: &str, text: &str) {
+    std::fs::write(folder.join(file), text).unwrap();
+}
+
+fn read(folder: &Path, file: &str) -> String {
+    std::fs::read_to_string(folder.join(file)).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_work_over_tls_with_certificates_on_both_sides() {
+    let folder = tempfile::tempdir().unwrap();
+    let secured = Secured::start(folder.path()).await;
+    let url = secured.url("ca.pem", Some("client"));
+    let (holder, other) = (Client::new(&url), Client::new(&url));
+    let guard = holder.take(NAME, &options()).await;
+    let waiter = other.waiting(NAME, &options(), 2).await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let guard = within("the waiter", SLACK, waiter).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_of_another_authority_is_refused_on_both_sides() {
+    let folder = tempfile::tempdir().unwrap();
+    let secured = Secured::start(folder.path()).await;
+    for url in [
+        secured.url("other-ca.pem", Some("client")),
+        secured.url("ca.pem", Some("stranger")),
+        secured.url("ca.pem", None),
+        // Plain text to a server that speaks TLS.
+        format!("etcd://{}/case?{LIMITS}", secured.server.address()),
+    ] {
+        let error = refused(&url).await;
+        let known = matches!(
+            error.kind(),
+            BackendErrorKind::Unreachable | BackendErrorKind::Denied | BackendErrorKind::TimedOut
+        );
+        assert!(known, "{url}: {error:?}");
+    }
+}

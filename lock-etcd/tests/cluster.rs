@@ -1,0 +1,309 @@
+//! Locks on three servers, of which some are lost for a while. H52, H53, H54, H76; E1, E4, E10.
+
+mod common;
+mod server;
+
+use std::time::{Duration, Instant};
+
+use common::{Client, kind, options, soon};
+use lock_conformance::{Critical, Links, Newcomers, SLACK, audit::within};
+use lock_core::{AcquireOptions, BackendErrorKind, DistributedLock, Error, Guard, Outage, Release};
+use server::Cluster;
+use tokio::task::JoinSet;
+
+const NAME: &str = "job";
+
+/// A lease outlives an election, and does not much more.
+const TTL: Duration = Duration::from_secs(4);
+
+fn short() -> AcquireOptions {
+    options().ttl(TTL)
+}
+
+/// Time limits that are short beside a lease.
+fn url(cluster: &Cluster) -> String {
+    format!("etcd://{}/case?{LIMITS}", cluster.addresses())
+}
+
+const LIMITS: &str = "command_timeout=1s&connect_timeout=1s&heartbeat=500ms";
+
+/// Looks all the time whether a guard is still held, and whether anybody else can be.
+async fn assert_kept(guard: &Guard, other: &Client, time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        assert!(guard.is_held(), "lost: {:?}", guard.state());
+        // That nobody answers for a moment is no news.
+        if let Ok(granted) = other.mutex(NAME).try_acquire().await {
+            assert!(granted.is_none(), "granted while it was held");
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_kept_while_the_leader_is_killed() {
+    let cluster = Cluster::start("case").await;
+    let (holder, other) = (Client::new(&url(&cluster)), Client::new(&url(&cluster)));
+    let guard = holder.take(NAME, &short()).await;
+    cluster.kill(cluster.leader().await);
+    assert_kept(&guard, &other, TTL * 2).await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    other.assert_free(NAME).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_are_granted_after_the_leader_was_killed() {
+    let cluster = Cluster::start("case").await;
+    let (holder, other) = (Client::new(&url(&cluster)), Client::new(&url(&cluster)));
+    let guard = holder.take(NAME, &short()).await;
+    let head = other.waiting(NAME, &short(), 2).await;
+    let last = holder.waiting(NAME, &short(), 3).await;
+    let leader = cluster.leader().await;
+    cluster.kill(leader);
+    cluster.next_leader(leader).await;
+    assert!(!head.is_finished() && guard.is_held());
+    let token = guard.token();
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let guard = soon("the head of the queue", head).await.unwrap();
+    assert!(guard.token() > token && !last.is_finished());
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let guard = soon("the last in the queue", last).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    other.assert_free(NAME).await;
+}
+
+/// A new leader counts every lease from its start (E10): the next comes later than otherwise, and never too early.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_holder_is_followed_although_the_leader_is_killed() {
+    let cluster = Cluster::start("case").await;
+    let (holder, other) = (Client::new(&url(&cluster)), Client::new(&url(&cluster)));
+    let guard = holder.take(NAME, &short()).await;
+    let waiter = other.waiting(NAME, &short(), 2).await;
+    holder.crash();
+    cluster.kill(cluster.leader().await);
+    let next = within("the end of a dead holder's lease", TTL * 2 + SLACK, waiter).await.unwrap();
+    assert!(!guard.is_held(), "granted {:?} before the deadline of the dead holder", guard.remaining());
+    assert!(next.token() > guard.token());
+    assert_eq!(next.release().await.unwrap(), Release::Released);
+}
+
+/// The answer to the release is often lost with the leader.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_is_carried_out_though_the_leader_is_killed_meanwhile() {
+    let cluster = Cluster::start("case").await;
+    let (holder, other) = (Client::new(&url(&cluster)), Client::new(&url(&cluster)));
+    for delay in [0, 1, 3].map(Duration::from_millis) {
+        let guard = holder.take(NAME, &options().ttl(Duration::from_secs(20))).await;
+        let waiter = other.waiting(NAME, &short(), 2).await;
+        let leader = cluster.leader().await;
+        let release = tokio::spawn(guard.release());
+        tokio::time::sleep(delay).await;
+        cluster.kill(leader);
+        let next = within("the next in the queue", SLACK * 2, waiter).await.unwrap();
+        assert_carried_out(soon("the release", release).await.unwrap());
+        assert_eq!(next.release().await.unwrap(), Release::Released);
+        cluster.restart(leader).await;
+    }
+    other.assert_free(NAME).await;
+}
+
+/// What it said while it slept is believed by nobody: H52, and etcd's own stale reads after a pause (H93).
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_granted_a_lock_that_is_held_when_the_leader_was_paused_for_longer_than_the_ttl() {
+    let cluster = Cluster::start("case").await;
+    let (holder, other) = (Client::new(&url(&cluster)), Client::new(&url(&cluster)));
+    let ttl = Duration::from_secs(2);
+    let guard = holder.take(NAME, &options().ttl(ttl)).await;
+    let waiter = other.waiting(NAME, &options().ttl(ttl), 2).await;
+    let leader = cluster.leader().await;
+    cluster.pause(leader);
+    let end = Instant::now() + ttl * 2;
+    let next = loop {
+        if waiter.is_finished() {
+            assert!(!guard.is_held(), "granted {:?} before the holder's deadline", guard.remaining());
+            break waiter.await.unwrap();
+        }
+        if Instant::now() > end {
+            cluster.resume(leader);
+            // Whether it was kept or lost meanwhile, it goes on.
+            let token = guard.token();
+            guard.release().await.unwrap();
+            let next = within("the next in the queue", ttl * 2 + SLACK, waiter).await.unwrap();
+            assert!(next.token() > token);
+            break next;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    cluster.resume(leader);
+    assert_kept(&next, &holder, ttl).await;
+    assert_eq!(next.release().await.unwrap(), Release::Released);
+    other.assert_free(NAME).await;
+}
+
+/// It may take longer than the release waits for: then it says so, and goes on with it.
+fn assert_carried_out(release: Result<Release, Error>) {
+    match release {
+        Ok(Release::Released) | Err(Error::ReleaseUnconfirmed { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What becomes of one member while a client that talks to it holds one lock and waits for another.
+async fn lose_the_member_that_is_talked_to(cluster: Cluster, lose: impl AsyncFn(&Cluster, usize)) {
+    let other = Client::new(&format!("etcd://{}/case?{LIMITS}", cluster.address(cluster.follower().await)));
+    let first = other.take("other", &short()).await;
+    let by = cluster.talked_to();
+    let client = Client::new(&url(&cluster));
+    let guard = client.take(NAME, &short()).await;
+    let waiter = client.waiting("other", &short(), 2).await;
+    let talked_to = cluster.talked_to();
+    let lost = *talked_to.iter().find(|i| !by.contains(i)).unwrap_or(&talked_to[0]);
+    if by.contains(&lost) {
+        // Both talk to it: the other one goes on as well, or not, and is not what this is about.
+        other.crash();
+        lose(&cluster, lost).await;
+        drop(first);
+    } else {
+        lose(&cluster, lost).await;
+        assert_eq!(first.release().await.unwrap(), Release::Released);
+    }
+    let granted = within("the lock that was waited for", TTL * 2 + SLACK, waiter).await.unwrap();
+    assert_eq!(granted.release().await.unwrap(), Release::Released);
+    let observer = Client::new(&url(&cluster));
+    assert_kept(&guard, &observer, TTL * 2).await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    client.assert_free(NAME).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_goes_on_when_the_member_that_it_talks_to_is_killed() {
+    let cluster = Cluster::start("case").await;
+    lose_the_member_that_is_talked_to(cluster, async |cluster, lost| cluster.kill(lost)).await;
+}
+
+/// Nothing tells it: every answer just stays away. E1, H53.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_goes_on_when_it_is_cut_off_from_the_member_that_it_talks_to() {
+    let cluster = Cluster::start("case").await;
+    lose_the_member_that_is_talked_to(cluster, async |cluster, lost| cluster.front(lost).silence(Links::All))
+        .await;
+}
+
+/// The member still answers, but nothing of what happens reaches it: H76, E10.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_goes_on_when_the_member_that_it_talks_to_is_cut_off_from_the_others() {
+    let cluster = Cluster::start("case").await;
+    lose_the_member_that_is_talked_to(cluster, async |cluster, lost| cluster.isolate(lost).await).await;
+}
+
+/// L06.
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_go_on_when_all_members_come_back() {
+    let cluster = Cluster::start("case").await;
+    let (holder, other) = (Client::new(&url(&cluster)), Client::new(&url(&cluster)));
+    let long = options().ttl(Duration::from_secs(20));
+    let guard = holder.take(NAME, &long).await;
+    let waiter = other.waiting(NAME, &long, 2).await;
+    (0..3).for_each(|i| cluster.kill(i));
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    // One alone does not answer.
+    tokio::join!(cluster.restart(0), cluster.restart(1), cluster.restart(2));
+    assert!(guard.is_held() && !waiter.is_finished());
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let guard = within("the waiter after the restart", long.ttl / 3 + SLACK, waiter).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    other.assert_free(NAME).await;
+}
+
+/// L07. Nobody reaches any member for longer than every lease lasts; all lose their places.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_partition_every_waiter_is_granted() {
+    let cluster = Cluster::start("case").await;
+    let section = Critical::new(1);
+    let ttl = Duration::from_secs(2);
+    let holder = Client::new(&url(&cluster));
+    let guard = holder.take(NAME, &options().ttl(ttl)).await;
+    let mut waiters = JoinSet::new();
+    for len in 2..7 {
+        let client = Client::new(&url(&cluster));
+        let (lock, section) = (client.mutex(NAME), section.clone());
+        waiters.spawn(async move {
+            let guard = lock.acquire_with(&options().ttl(ttl).outage(Outage::Wait)).await.unwrap();
+            drop(section.enter(1));
+            guard.release().await.unwrap()
+        });
+        holder.await_queue(NAME, len).await;
+    }
+    (0..3).for_each(|i| cluster.front(i).silence(Links::All));
+    within("the loss of a lock that cannot be renewed", ttl + SLACK, guard.lost()).await;
+    tokio::time::sleep(ttl).await;
+    assert_eq!(section.visits(), 0);
+    cluster.heal();
+    let healed = Instant::now();
+    while let Some(released) =
+        within("a waiter after the partition", ttl * 2 + SLACK, waiters.join_next()).await
+    {
+        assert_eq!(released.unwrap(), Release::Released, "after {:?}", healed.elapsed());
+    }
+    assert_eq!(section.visits(), 5);
+    holder.assert_free(NAME).await;
+}
+
+/// F06.
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_grow_across_failovers() {
+    let cluster = Cluster::start("case").await;
+    let client = Client::new(&url(&cluster));
+    let patient = short().outage(Outage::Wait);
+    let mut last = client.take(NAME, &patient).await;
+    for _ in 0..3 {
+        let leader = cluster.leader().await;
+        cluster.kill(leader);
+        let token = last.token();
+        assert_carried_out(last.release().await);
+        last = within("a lock after a failover", SLACK * 2, client.mutex(NAME).acquire_with(&patient))
+            .await
+            .unwrap();
+        assert!(last.token() > token, "{} after {token}", last.token());
+        cluster.restart(leader).await;
+    }
+    last.release().await.unwrap();
+}
+
+/// E4: with the balancer of the client crate a third of the calls would go to the dead one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_member_in_the_list_of_endpoints_fails_nothing() {
+    let cluster = Cluster::start("case").await;
+    let dead = cluster.follower().await;
+    cluster.kill(dead);
+    cluster.front(dead).newcomers(Newcomers::Refuse);
+    cluster.next_leader(dead).await;
+    for round in 0..5 {
+        let client = Client::new(&url(&cluster));
+        for i in 0..20 {
+            let name = format!("job {round} {i}");
+            let guard = soon("a lock that is free", client.mutex(&name).acquire()).await;
+            let guard = guard.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            assert_eq!(guard.release().await.unwrap(), Release::Released);
+        }
+    }
+}
+
+/// Two of three are away: nobody can be granted anything, and everybody is told in time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_without_a_majority_gives_a_typed_error_in_time() {
+    let cluster = Cluster::start("case").await;
+    let client = Client::new(&url(&cluster));
+    client.assert_free(NAME).await;
+    cluster.kill(0);
+    cluster.kill(1);
+    let asked = Instant::now();
+    let error = client.mutex(NAME).acquire().await.unwrap_err();
+    let transient = matches!(
+        kind(&error),
+        BackendErrorKind::TimedOut | BackendErrorKind::Unavailable | BackendErrorKind::Unreachable
+    );
+    assert!(transient && error.is_transient(), "{error:?}");
+    // Once to connect and once for the command.
+    assert!(asked.elapsed() < Duration::from_secs(2) + SLACK, "after {:?}", asked.elapsed());
+}

@@ -1,0 +1,91 @@
+//! The suite on a real etcd server.
+
+mod server;
+
+use std::{
+    net::{SocketAddr, ToSocketAddrs},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use lock_conformance::{Case, Declared, Harness, ServerControl, Wire};
+use lock_core::{Backend, Keeper};
+use lock_etcd::{Etcd, EtcdConfig};
+
+lock_conformance::suite!(EtcdHarness);
+
+/// A server for one case, or a prefix on the one that a URL names.
+#[derive(Debug)]
+struct EtcdHarness {
+    url: String,
+    /// Only where the case itself runs, not in its contenders.
+    server: Option<Box<dyn ServerControl>>,
+}
+
+#[async_trait]
+impl Harness for EtcdHarness {
+    fn store() -> &'static str {
+        if server::url().is_some() { "etcd by url" } else { "etcd" }
+    }
+
+    fn declared() -> &'static [Declared] {
+        const fn declare(id: &'static str, reason: &'static str) -> Declared {
+            Declared { id, reason }
+        }
+        const OWN: &[Declared] =
+            &[declare("F11", server::TOKENS_ARE_REVISIONS), declare("F12", server::TOKENS_ARE_REVISIONS)];
+        const BY_URL: &[Declared] =
+            &[OWN[0], OWN[1], declare("L06", server::NOT_OURS), declare("F05", server::NOT_OURS)];
+        if server::url().is_some() { BY_URL } else { OWN }
+    }
+
+    async fn start(case: &'static Case) -> Self {
+        let (url, server) = server::for_one_case(case).await;
+        Self { url, server: Some(server) }
+    }
+
+    async fn attach(address: &str) -> Self {
+        Self { url: address.to_owned(), server: None }
+    }
+
+    fn address(&self) -> Option<String> {
+        Some(self.url.clone())
+    }
+
+    async fn connect(&self, keeper: &Keeper) -> Arc<dyn Backend> {
+        Arc::new(Etcd::new(self.config(), keeper).expect("the configuration is good"))
+    }
+
+    fn wire(&self) -> Option<&dyn Wire> {
+        Some(self)
+    }
+
+    fn server(&self) -> &dyn ServerControl {
+        self.server.as_deref().expect("a contender leaves the server alone")
+    }
+}
+
+#[async_trait]
+impl Wire for EtcdHarness {
+    fn server(&self) -> SocketAddr {
+        let address = self.config().endpoints[0].to_string();
+        let mut found = address.to_socket_addrs().expect("the server has an address");
+        found.next().expect("the server has an address")
+    }
+
+    async fn connect_by(&self, keeper: &Keeper, address: SocketAddr) -> Arc<dyn Backend> {
+        let mut config = self.config();
+        config.endpoints = vec![address.to_string().parse().expect("an address is an endpoint")];
+        Arc::new(Etcd::new(config, keeper).expect("the configuration is good"))
+    }
+
+    fn carries_hints(&self) -> fn(&[u8]) -> bool {
+        |_| true
+    }
+}
+
+impl EtcdHarness {
+    fn config(&self) -> EtcdConfig {
+        EtcdConfig::from_url(&self.url).expect("the URL of a test server is good")
+    }
+}

@@ -1,0 +1,107 @@
+//! What locks cost, as the server counts it.
+
+mod common;
+mod server;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use common::{Client, name, options};
+use lock_conformance::{SLACK, audit::within};
+use lock_core::{AcquireOptions, DistributedLock, Release};
+use server::{OwnServer, requests};
+use tokio::task::JoinSet;
+
+/// So long that nothing is renewed, and nobody looks again, while something is counted.
+fn long() -> AcquireOptions {
+    options().ttl(Duration::from_secs(3600)).wait(Duration::from_secs(60))
+}
+
+/// Streams are not asked for a sign of life meanwhile.
+fn url(server: &OwnServer) -> String {
+    format!("etcd://{}/case?heartbeat=1h", server.address())
+}
+
+/// What was asked since then, without what the tests asked themselves.
+async fn since(server: &OwnServer, before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let mut now = requests(&server.address()).await;
+    now.retain(|method, count| {
+        *count -= before.get(method).copied().unwrap_or(0);
+        *count > 0 && method != "Maintenance/Status"
+    });
+    now
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_nobody_else_wants_costs_one_request_to_take_and_one_to_release() {
+    const LOCKS: u64 = 50;
+    let server = OwnServer::start("case").await;
+    let client = Client::new(&url(&server));
+    // Connects, and has a lease from now on.
+    client.take("first", &long()).await.release().await.unwrap();
+    let before = requests(&server.address()).await;
+    let mut guards = Vec::new();
+    for i in 0..LOCKS {
+        guards.push(client.take(&format!("job {i}"), &long()).await);
+    }
+    assert_eq!(since(&server, &before).await, BTreeMap::from([("KV/Txn".to_owned(), LOCKS)]));
+    let before = requests(&server.address()).await;
+    for guard in guards {
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+    let releases = since(&server, &before).await;
+    assert_eq!(releases.values().sum::<u64>(), LOCKS, "{releases:?}");
+}
+
+/// So many requests for each hand-over as with a single waiter: H67, H81.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hand_over_costs_the_same_with_one_waiter_and_with_a_thousand() {
+    for waiters in [1, 10, 100, 1000] {
+        let (server, per_join, per_hand_over) = queue_of(waiters).await;
+        // Into the queue, and two watches: for the one ahead, and for one's own place; one more look if somebody else was
+        // on the way at the same time.
+        assert!(per_join <= 5.0, "{per_join} requests to stand in a queue of {waiters}");
+        // The delete, and the end of two watches.
+        assert!(per_hand_over <= 4.0, "{per_hand_over} requests for a hand-over among {waiters}");
+        drop(server);
+    }
+}
+
+/// Lets so many stand in a queue, and each have the lock in turn. Gives what each cost.
+async fn queue_of(waiters: u64) -> (OwnServer, f64, f64) {
+    let server = OwnServer::start("case").await;
+    let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
+    let guard = holder.take("job", &long()).await;
+    // It has its lease and its stream before anything is counted.
+    let warm = other.waiting("job", &long(), 2).await;
+    warm.abort();
+    holder.await_queue("job", 1).await;
+
+    let before = requests(&server.address()).await;
+    let mut granted = JoinSet::new();
+    let lock = other.mutex("job");
+    for _ in 0..waiters {
+        let lock = lock.clone();
+        granted.spawn(async move { lock.acquire_with(&long()).await.unwrap().release().await.unwrap() });
+    }
+    let mut looks = 1;
+    while (server.admin().keys(&name("job")).await.len() as u64) < waiters + 1 {
+        looks += 1;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    // The watches, too: they are asked for right after.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let joined = since(&server, &before).await.values().sum::<u64>() - looks;
+
+    let before = requests(&server.address()).await;
+    guard.release().await.unwrap();
+    for _ in 0..waiters {
+        let released = within("the turn of each", SLACK * 4, granted.join_next()).await;
+        assert_eq!(released.unwrap().unwrap(), Release::Released);
+    }
+    // The end of the last watches, too.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let handed = since(&server, &before).await;
+    println!("{waiters} waiters: {joined} to join, {handed:?} for the hand-overs");
+    let handed = handed.values().sum::<u64>();
+    (server, joined as f64 / waiters as f64, handed as f64 / (waiters + 1) as f64)
+}

@@ -1,0 +1,222 @@
+//! [`Admin`]: what an operator does to a server, over connections of his own.
+
+use std::time::Duration;
+
+use etcd_client::{
+    AlarmAction, AlarmType, Client, ConnectOptions, DeleteOptions, Error, GetOptions, Permission,
+    StatusResponse, TlsOptions,
+};
+use lock_core::LockName;
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Who may do everything, as the server names it.
+const ROOT: &str = "root";
+/// Who the clients are, where it matters.
+const USER: &str = "clients";
+const PASSWORD: &str = "open";
+
+/// Somebody with `etcdctl`.
+#[derive(Clone, Debug)]
+pub(crate) struct Admin {
+    endpoint: String,
+    prefix: String,
+    options: ConnectOptions,
+}
+
+impl Admin {
+    /// Somebody at the server of this endpoint, who looks at the locks under a prefix.
+    pub(crate) fn new(endpoint: &str, prefix: &str) -> Self {
+        let options = ConnectOptions::new().with_connect_timeout(PATIENCE).with_timeout(PATIENCE);
+        Self { endpoint: endpoint.to_owned(), prefix: prefix.to_owned(), options }
+    }
+
+    /// The same, who connects over TLS.
+    pub(super) fn over_tls(mut self, tls: TlsOptions) -> Self {
+        self.options = self.options.with_tls(tls);
+        self
+    }
+
+    /// A connection.
+    ///
+    /// # Errors
+    /// If the server does not let us in. That it is down shows only later.
+    pub(crate) async fn try_client(&self) -> Result<Client, Error> {
+        match Client::connect([&self.endpoint], Some(self.options.clone())).await {
+            // Until it asks for passwords, none is taken, so they are sent only when they have to be.
+            Ok(mut client) => match client.status().await {
+                Err(Error::GRpcStatus(status)) if status.message().contains("user name is empty") => {
+                    let options = self.options.clone().with_user(ROOT, PASSWORD);
+                    Client::connect([&self.endpoint], Some(options)).await
+                }
+                _ => Ok(client),
+            },
+            refused => refused,
+        }
+    }
+
+    /// A connection.
+    ///
+    /// # Panics
+    /// If the server does not let us in.
+    pub(crate) async fn client(&self) -> Client {
+        self.try_client().await.unwrap_or_else(|error| panic!("the server does not let us in: {error}"))
+    }
+
+    /// The name that the server at the endpoint was started with, if it answers and can answer.
+    pub(super) async fn name_of_server(&self) -> Option<String> {
+        let mut client = self.try_client().await.ok()?;
+        let status = client.status().await.ok()?;
+        let id = status.header()?.member_id();
+        let members = client.member_list().await.ok()?;
+        let member = members.members().iter().find(|member| member.id() == id)?;
+        Some(member.name().to_owned())
+    }
+
+    /// What the server says about itself.
+    pub(crate) async fn status(&self) -> Result<StatusResponse, Error> {
+        self.try_client().await?.status().await
+    }
+
+    /// The revision that the store has reached.
+    ///
+    /// # Panics
+    /// If the server does not say.
+    pub(crate) async fn revision(&self) -> i64 {
+        let answer = self.client().await.get("revision", None).await.expect("the server answers");
+        answer.header().expect("an answer has a header").revision()
+    }
+
+    /// Forgets what happened up to now.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn compact(&self) {
+        // Something has to have happened since the last time.
+        self.client().await.put("compact", "", None).await.expect("the server writes");
+        let revision = self.revision().await;
+        self.client().await.compact(revision, None).await.expect("the server forgets");
+    }
+
+    /// The keys of a lock, in the order in which they were made.
+    ///
+    /// # Panics
+    /// If the server does not say.
+    pub(crate) async fn keys(&self, name: &LockName) -> Vec<etcd_client::KeyValue> {
+        let answer = self.client().await.get(self.folder(name), Some(GetOptions::new().with_prefix())).await;
+        let mut keys = answer.expect("the server answers").take_kvs();
+        keys.sort_by_key(etcd_client::KeyValue::create_revision);
+        keys
+    }
+
+    /// Deletes the keys of a lock.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn delete(&self, name: &LockName) {
+        let prefix = Some(DeleteOptions::new().with_prefix());
+        self.client().await.delete(self.folder(name), prefix).await.expect("the server deletes");
+    }
+
+    /// Deletes every key.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn flush(&self) {
+        let all = Some(DeleteOptions::new().with_all_keys());
+        self.client().await.delete("", all).await.expect("the server deletes");
+    }
+
+    /// Puts a key among those of a lock that no lock has.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn put_foreign(&self, name: &LockName) {
+        self.client().await.put(self.foreign(name), "not a lock", None).await.expect("the server writes");
+    }
+
+    /// Whether that key is still there, as it was put.
+    ///
+    /// # Panics
+    /// If the server does not say.
+    pub(crate) async fn has_foreign(&self, name: &LockName) -> bool {
+        let answer = self.client().await.get(self.foreign(name), None).await.expect("the server answers");
+        answer.kvs().iter().any(|kv| kv.value() == b"not a lock" && kv.version() == 1)
+    }
+
+    /// Revokes every lease that there is, with all keys that hang on them.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn revoke_all(&self) {
+        let mut client = self.client().await;
+        let leases = client.leases().await.expect("the server lists its leases");
+        assert!(!leases.leases().is_empty(), "there is no lease to revoke");
+        for lease in leases.leases() {
+            // One that ends at this moment is over as well.
+            let _ = client.lease_revoke(lease.id()).await;
+        }
+    }
+
+    /// How many leases there are.
+    ///
+    /// # Panics
+    /// If the server does not say.
+    pub(crate) async fn leases(&self) -> usize {
+        self.client().await.leases().await.expect("the server lists its leases").leases().len()
+    }
+
+    /// Raises the alarm of a server without space, or takes it back.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn no_space(&self, alarm: bool) {
+        let action = if alarm { AlarmAction::Activate } else { AlarmAction::Deactivate };
+        let mut client = self.client().await;
+        let status = client.status().await.expect("the server answers");
+        let mut options = etcd_client::AlarmOptions::new();
+        options.with_member(status.header().expect("an answer has a header").member_id());
+        client.alarm(action, AlarmType::Nospace, Some(options)).await.expect("the server takes alarms");
+    }
+
+    /// Adds a user for the clients, who may do everything under the prefix and nothing else, and gives what stands for it
+    /// in their URL. From then on, whoever names nobody may do nothing.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn add_user(&self) -> &'static str {
+        let mut client = self.client().await;
+        let everything = Permission::read_write(format!("{}/", self.prefix)).with_prefix();
+        client.role_add(USER).await.expect("the server takes roles");
+        client.role_grant_permission(USER, everything).await.expect("the server takes permissions");
+        for (user, role) in [(ROOT, ROOT), (USER, USER)] {
+            client.user_add(user, PASSWORD, None).await.expect("the server takes users");
+            client.user_grant_role(user, role).await.expect("the server gives roles");
+        }
+        client.auth_enable().await.expect("the server asks for passwords");
+        "clients:open@"
+    }
+
+    /// Takes its rights from the user of the clients, or gives them back.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn allow_user(&self, allowed: bool) {
+        let mut client = self.client().await;
+        if allowed {
+            client.user_grant_role(USER, USER).await.expect("the server gives roles");
+        } else {
+            client.user_revoke_role(USER, USER).await.expect("the server takes roles");
+        }
+    }
+
+    /// What all keys of a lock begin with: see `docs/adr` for the stored format. Only for names without control
+    /// characters.
+    fn folder(&self, name: &LockName) -> String {
+        format!("{}/q1/{}/", self.prefix, name.as_str().replace('%', "%25").replace('/', "%2F"))
+    }
+
+    fn foreign(&self, name: &LockName) -> String {
+        format!("{}somebody-elses", self.folder(name))
+    }
+}

@@ -1,0 +1,198 @@
+//! [`Cluster`]: three members on the loopback interface, with networks between them that can be cut.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use lock_conformance::{Flow, Links, Newcomers, Proxy, Way};
+
+use super::{Admin, Member, member::PATIENCE};
+
+/// A store of three servers. Clients reach each through a proxy, and so do the members each other.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    prefix: String,
+    members: Vec<Node>,
+}
+
+#[derive(Debug)]
+struct Node {
+    member: Member,
+    /// For clients.
+    front: Proxy,
+    /// For the other members.
+    back: Proxy,
+}
+
+impl Cluster {
+    /// Starts three members, and returns when each of them answers.
+    pub(crate) async fn start(prefix: &str) -> Self {
+        loop {
+            let cluster = Self { prefix: prefix.to_owned(), members: nodes() };
+            for node in &cluster.members {
+                node.member.launch();
+            }
+            let mut up = true;
+            for i in 0..3 {
+                up &= cluster.members[i].member.answers(&cluster.admin(i)).await;
+            }
+            if up {
+                return cluster;
+            }
+        }
+    }
+
+    /// Where clients find the members, each behind its proxy, in the order of the indices: `host:port,…`.
+    pub(crate) fn addresses(&self) -> String {
+        let addresses = self.members.iter().map(|node| node.front.address().to_string());
+        addresses.collect::<Vec<_>>().join(",")
+    }
+
+    /// Where clients find one member.
+    pub(crate) fn address(&self, i: usize) -> String {
+        self.members[i].front.address().to_string()
+    }
+
+    /// Whoever works on one member by hand, past the proxy.
+    pub(crate) fn admin(&self, i: usize) -> Admin {
+        Admin::new(&format!("127.0.0.1:{}", self.members[i].member.client_port()), &self.prefix)
+    }
+
+    /// Which member leads, in the eyes of most.
+    ///
+    /// # Panics
+    /// If there is none for long.
+    pub(crate) async fn leader(&self) -> usize {
+        self.leader_among(&[0, 1, 2]).await
+    }
+
+    /// Which member leads when it is no more this one.
+    ///
+    /// # Panics
+    /// If there is none for long.
+    pub(crate) async fn next_leader(&self, overthrown: usize) -> usize {
+        self.leader_among(&[(overthrown + 1) % 3, (overthrown + 2) % 3]).await
+    }
+
+    async fn leader_among(&self, members: &[usize]) -> usize {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            for i in members.iter().copied() {
+                let status = tokio::time::timeout(Duration::from_secs(1), self.admin(i).status()).await;
+                let Ok(Ok(status)) = status else { continue };
+                // It says so itself, and the others follow: one that was overthrown may not know yet.
+                let leads = status.header().is_some_and(|header| header.member_id() == status.leader());
+                if leads && self.follows(i, status.leader()).await {
+                    return i;
+                }
+            }
+            assert!(Instant::now() < end, "the cluster has no leader");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Whether another member than `i` follows this leader.
+    async fn follows(&self, i: usize, leader: u64) -> bool {
+        for other in (0..3).filter(|other| *other != i) {
+            let status = tokio::time::timeout(Duration::from_secs(1), self.admin(other).status()).await;
+            if matches!(status, Ok(Ok(status)) if status.leader() == leader) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Some member that does not lead.
+    pub(crate) async fn follower(&self) -> usize {
+        (self.leader().await + 1) % 3
+    }
+
+    /// The members that clients talk to.
+    pub(crate) fn talked_to(&self) -> Vec<usize> {
+        (0..3).filter(|i| self.members[*i].front.open() > 0).collect()
+    }
+
+    /// Ends a member at once.
+    pub(crate) fn kill(&self, i: usize) {
+        self.members[i].member.kill();
+    }
+
+    /// Starts a member that is down, and returns when it answers.
+    pub(crate) async fn restart(&self, i: usize) {
+        self.members[i].member.launch();
+        assert!(self.members[i].member.answers(&self.admin(i)).await, "the port of a member was taken");
+    }
+
+    /// Stops a member without ending it.
+    pub(crate) fn pause(&self, i: usize) {
+        self.members[i].member.pause();
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self, i: usize) {
+        self.members[i].member.resume();
+    }
+
+    /// The network between clients and a member.
+    pub(crate) fn front(&self, i: usize) -> &Proxy {
+        &self.members[i].front
+    }
+
+    /// Cuts a member off from the others, both ways. Clients still reach it.
+    pub(crate) async fn isolate(&self, i: usize) {
+        let status = self.admin(i).status().await.expect("the member answers before it is cut off");
+        let id = format!("{:x}", status.header().expect("an answer has a header").member_id());
+        isolated(|ids| ids.push(id));
+        for (other, node) in self.members.iter().enumerate() {
+            if other == i {
+                node.back.newcomers(Newcomers::Refuse);
+            } else {
+                node.back.order(Links::Hints, Way::Requests, &Flow::Cut(0));
+            }
+            node.back.reset(Links::All);
+        }
+    }
+
+    /// Lets everything pass again, everywhere.
+    pub(crate) fn heal(&self) {
+        for node in &self.members {
+            node.front.heal();
+            node.front.reset(Links::All);
+            node.back.heal();
+        }
+    }
+}
+
+fn nodes() -> Vec<Node> {
+    let mut nodes = Vec::new();
+    for _ in 0..3 {
+        let member = Member::new("http");
+        let front = super::proxy(&format!("127.0.0.1:{}", member.client_port()));
+        let back = Proxy::start(([127, 0, 0, 1], member.peer_port()).into(), comes_from_isolated);
+        nodes.push(Node { member, front, back });
+    }
+    let url = |node: &Node| format!("http://{}", node.back.address());
+    let all: Vec<_> = nodes.iter().map(|node| format!("{}={}", node.member.name(), url(node))).collect();
+    for node in &mut nodes {
+        let url = url(node);
+        node.member.with([
+            format!("--initial-advertise-peer-urls={url}"),
+            format!("--initial-cluster={}", all.join(",")),
+        ]);
+    }
+    nodes
+}
+
+/// Whether a connection comes from a member that is cut off: members tell each other who they are in the head of each
+/// request.
+fn comes_from_isolated(sent: &[u8]) -> bool {
+    let sent = String::from_utf8_lossy(sent);
+    isolated(|ids| ids.iter().any(|id| sent.contains(&format!("X-Server-From: {id}\r\n"))))
+}
+
+/// The members that are cut off from others, of all clusters of this process.
+fn isolated<T>(change: impl FnOnce(&mut Vec<String>) -> T) -> T {
+    static IDS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    change(&mut IDS.lock().unwrap_or_else(PoisonError::into_inner))
+}

@@ -1,0 +1,164 @@
+//! [`Member`]: a server process with its ports and its directory, alone or one of a cluster.
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use super::{Admin, Process, process::free_port};
+
+/// How long a server may take to start on a busy machine.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server that can be treated badly, because it is ours. Dropping it ends it, and removes what it kept.
+#[derive(Debug)]
+pub(crate) struct Member {
+    name: String,
+    client_port: u16,
+    peer_port: u16,
+    scheme: &'static str,
+    directory: PathBuf,
+    /// What is added to the arguments of every server.
+    arguments: Vec<String>,
+    process: Mutex<Option<Process>>,
+}
+
+impl Member {
+    /// A member on ports that are free now, which does not run yet.
+    pub(super) fn new(scheme: &'static str) -> Self {
+        let (name, client_port, peer_port) = (super::unique(), free_port(), free_port());
+        let directory = std::env::temp_dir().join(format!("distlock-etcd-{client_port}-{name}"));
+        fs::create_dir(&directory).expect("a directory for the server can be made");
+        let (arguments, process) = (Vec::new(), Mutex::default());
+        Self { name, client_port, peer_port, scheme, directory, arguments, process }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it listens for clients.
+    pub(crate) fn client_port(&self) -> u16 {
+        self.client_port
+    }
+
+    /// Where it listens for the other members.
+    pub(super) fn peer_port(&self) -> u16 {
+        self.peer_port
+    }
+
+    /// Where it may keep something that is no data.
+    pub(super) fn directory(&self) -> &PathBuf {
+        &self.directory
+    }
+
+    /// The arguments of a server that is no member of any cluster but its own.
+    pub(super) fn alone(&self) -> [String; 2] {
+        let peer = format!("http://127.0.0.1:{}", self.peer_port);
+        [format!("--initial-advertise-peer-urls={peer}"), format!("--initial-cluster={}={peer}", self.name)]
+    }
+
+    /// Gives the server these arguments, too, whenever it is started.
+    pub(super) fn with(&mut self, arguments: impl IntoIterator<Item = impl Into<String>>) {
+        self.arguments.extend(arguments.into_iter().map(Into::into));
+    }
+
+    /// Starts the server, which may not answer yet.
+    pub(super) fn launch(&self) {
+        let Self { scheme, client_port, peer_port, .. } = self;
+        let mut arguments: Vec<String> = vec![
+            format!("--name={}", self.name),
+            format!("--data-dir={}", self.data().display()),
+            format!("--listen-client-urls={scheme}://127.0.0.1:{client_port}"),
+            format!("--advertise-client-urls={scheme}://127.0.0.1:{client_port}"),
+            format!("--listen-peer-urls=http://127.0.0.1:{peer_port}"),
+            // What was written outlives a kill of the process, and the operating system is not killed.
+            "--unsafe-no-fsync".to_owned(),
+            // The shortest lease is then 1 s, and a new leader is there soon.
+            "--heartbeat-interval=50".to_owned(),
+            "--election-timeout=500".to_owned(),
+            // To check a password is no work for a busy machine.
+            "--bcrypt-cost=4".to_owned(),
+            "--log-level=warn".to_owned(),
+            "--logger=zap".to_owned(),
+        ];
+        arguments.extend_from_slice(&self.arguments);
+        *self.process() = Some(Process::start(&arguments, &self.directory.join("server.log")));
+    }
+
+    /// Returns when the server answers, or, with `false`, when somebody else has taken one of its ports.
+    pub(super) async fn answers(&self, admin: &Admin) -> bool {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            // Our own server, and not somebody else's on the same port.
+            if admin.name_of_server().await.is_some_and(|name| name == self.name) {
+                return true;
+            }
+            let log = self.log();
+            let runs = self.process().as_ref().is_some_and(Process::is_alive);
+            if !runs && log.contains("address already in use") {
+                return false;
+            }
+            assert!(runs && Instant::now() < end, "the server did not start:\n{log}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Ends it at once.
+    pub(crate) fn kill(&self) {
+        drop(self.process().take());
+    }
+
+    /// Ends it in an orderly way.
+    pub(crate) async fn stop(&self) {
+        self.signal("TERM");
+        let end = Instant::now() + PATIENCE;
+        while self.process().as_ref().is_some_and(Process::is_alive) {
+            assert!(Instant::now() < end, "the server did not end:\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        self.kill();
+    }
+
+    /// Stops it without ending it.
+    pub(crate) fn pause(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self) {
+        self.signal("CONT");
+    }
+
+    /// Removes what it kept. Only while it does not run.
+    pub(super) fn wipe(&self) {
+        fs::remove_dir_all(self.data()).expect("the data of our own server can be removed");
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
+    fn log(&self) -> String {
+        // Without a log there is nothing to show.
+        fs::read_to_string(self.directory.join("server.log")).unwrap_or_default()
+    }
+
+    fn signal(&self, signal: &str) {
+        self.process().as_ref().expect("the server runs").signal(signal);
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.kill();
+        // What is left in a temporary directory harms nobody.
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}

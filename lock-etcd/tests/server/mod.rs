@@ -1,0 +1,69 @@
+//! Real servers for tests: processes of one's own, alone or as a cluster, or one that is only known by its URL.
+#![allow(dead_code, unused_imports, reason = "each of the test programs uses a part")]
+
+mod admin;
+mod by_url;
+mod cluster;
+mod member;
+mod own;
+mod process;
+mod requests;
+
+use std::{env, net::ToSocketAddrs};
+
+use lock_conformance::{Case, Proxy, ServerControl};
+
+pub(crate) use self::{
+    admin::Admin,
+    by_url::{NOT_OURS, ServerByUrl},
+    cluster::Cluster,
+    member::Member,
+    own::{OwnServer, TOKENS_ARE_REVISIONS},
+    process::Process,
+    requests::requests,
+};
+
+/// Names a server to use instead of one of our own, as a service container is: `etcd://host:port`. It may hold other
+/// data: every case keeps to a prefix of its own.
+pub(crate) const URL_VARIABLE: &str = "DISTLOCK_TEST_ETCD_URL";
+
+/// The server that [`URL_VARIABLE`] names.
+pub(crate) fn url() -> Option<String> {
+    env::var(URL_VARIABLE).ok().filter(|url| !url.is_empty())
+}
+
+/// A server for one case, and the URL that clients reach it by.
+///
+/// # Panics
+/// If there is none: a case must not pass without its server.
+pub(crate) async fn for_one_case(case: &Case) -> (String, Box<dyn ServerControl>) {
+    let shows = |labels: &[&str]| case.ids.iter().any(|id| labels.contains(id));
+    let Some(base) = url() else {
+        let server = OwnServer::start("case").await;
+        let user = if shows(CREDENTIALS) { server.admin().add_user().await } else { "" };
+        let server = if shows(CUTS) { server.behind_proxy() } else { server };
+        return (format!("etcd://{user}{}/case", server.address()), Box::new(server));
+    };
+    let address = base.strip_prefix("etcd://").map(|address| address.trim_end_matches('/'));
+    let address = address.filter(|address| !address.contains(['/', '@', '?', ',']));
+    let address = address.unwrap_or_else(|| panic!("{URL_VARIABLE} has to be etcd://host:port"));
+    let server = ServerByUrl::new(address, &unique());
+    (server.url(), Box::new(server))
+}
+
+/// The labels of the cases that cut clients off from their hints.
+const CUTS: &[&str] = &["L12", "PR14"];
+/// The labels of the cases in which clients need a user of their own, who can be locked out.
+const CREDENTIALS: &[&str] = &["T24"];
+
+/// A proxy in front of a server, whose connections carry commands and hints alike.
+pub(crate) fn proxy(address: &str) -> Proxy {
+    let mut found = address.to_socket_addrs().expect("the server has an address");
+    Proxy::start(found.next().expect("the server has an address"), |_| true)
+}
+
+/// Digits that nobody else uses.
+pub(crate) fn unique() -> String {
+    use lock_core::{Entropy, SystemEntropy};
+    format!("{:016x}", SystemEntropy.bits() as u64)
+}

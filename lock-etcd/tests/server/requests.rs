@@ -1,0 +1,32 @@
+//! [`requests`]: what a server was asked, as it counts it itself.
+
+use std::collections::BTreeMap;
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+/// How often each method was called, as `KV/Txn`; of a stream, how many messages came on it.
+///
+/// # Panics
+/// If the server at `host:port` does not say.
+pub(crate) async fn requests(address: &str) -> BTreeMap<String, u64> {
+    let mut stream = TcpStream::connect(address).await.expect("the server answers");
+    let request = format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("the server takes requests");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.expect("the server answers with a text");
+    let counts: BTreeMap<_, _> = text.lines().filter_map(count).collect();
+    assert!(counts.contains_key("KV/Txn"), "the server does not count as it did:\n{text}");
+    counts
+}
+
+/// Reads a line such as `grpc_server_msg_received_total{grpc_method="Txn",grpc_service="etcdserverpb.KV",…} 12`.
+fn count(line: &str) -> Option<(String, u64)> {
+    let line = line.strip_prefix("grpc_server_msg_received_total{")?;
+    let label = |name: &str| line.split(&format!("{name}=\"")).nth(1)?.split('"').next();
+    let service = label("grpc_service")?.strip_prefix("etcdserverpb.")?;
+    let value: f64 = line.rsplit(' ').next()?.parse().ok()?;
+    Some((format!("{service}/{}", label("grpc_method")?), value as u64))
+}

@@ -109,6 +109,16 @@ impl Admin {
         keys
     }
 
+    /// How many keys a lock has.
+    ///
+    /// # Panics
+    /// If the server does not say.
+    pub(crate) async fn count(&self, name: &LockName) -> u64 {
+        let counted = GetOptions::new().with_prefix().with_count_only();
+        let answer = self.client().await.get(self.folder(name), Some(counted)).await;
+        answer.expect("the server answers").count().unsigned_abs()
+    }
+
     /// Deletes the keys of a lock.
     ///
     /// # Panics

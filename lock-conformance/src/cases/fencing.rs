@@ -180,7 +180,9 @@ pub(super) async fn readers_have_larger_tokens_than_writers_before_and_smaller_t
         drop(readers);
         let second = soon("a writer after readers", writing).await.unwrap();
         tokens.sort();
-        assert!(before < tokens[0] && tokens[2] < second.token(), "{before} {tokens:?} {}", second.token());
+        let after = second.token();
+        let between = before < tokens[0] && tokens[2] < after;
+        assert!(between, "the tokens of readers, {tokens:?}, are not between {before} and {after}");
         tokens.dedup();
         assert_eq!(tokens.len(), 3, "two readers have one token");
         last = second.token();

@@ -52,8 +52,8 @@ pub(crate) const BUGS: &[InStore] = &[
     },
     InStore {
         id: "b20",
-        case: ("fencing", "every_grant_has_a_larger_token_than_the_one_before"),
-        says: "left == right",
+        case: ("fencing", "readers_have_larger_tokens_than_writers_before_and_smaller_than_writers_after"),
+        says: "are not between",
         make: |_| Arc::new(TokenReadAfterwards::default()),
     },
     InStore {

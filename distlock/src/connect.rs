@@ -5,9 +5,11 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "etcd", feature = "redis"))]
 use lock_core::Keeper;
 use lock_core::{Locks, Memory};
+#[cfg(feature = "etcd")]
+use lock_etcd::{ConnectError as EtcdError, Etcd, EtcdConfig};
 #[cfg(feature = "redis")]
 use lock_redis::{ConnectError as RedisError, Redis, RedisConfig};
 
@@ -24,6 +26,8 @@ use crate::{
 /// | `memory:NAME` | another one, by name: each name is a store of its own |
 /// | `redis://[user[:password]@]host[:port][/database]` | a Redis server; feature `redis` |
 /// | `rediss://…` | the same over TLS |
+/// | `etcd://[user:password@]host[:port][,host[:port]…][/prefix]` | an etcd cluster; feature `etcd` |
+/// | `etcds://…` | the same over TLS |
 ///
 /// Whoever names the same `memory:` URL in one process gets the same store, which lives as long as the process. What else
 /// the URL of a server can say is written down with its backend. In a user or a password, `@`, `/`, `?`, `#` and `%` are
@@ -51,13 +55,18 @@ use crate::{
 ///
 /// # Panics
 /// Like `std::thread::spawn`, if the keeper's thread cannot be started.
-#[cfg_attr(not(feature = "redis"), allow(clippy::unused_async, reason = "only servers are waited for"))]
+#[cfg_attr(
+    not(any(feature = "etcd", feature = "redis")),
+    allow(clippy::unused_async, reason = "only servers are waited for")
+)]
 pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
     let (scheme, rest) = scheme_of(url)?;
     match scheme.name {
         "memory" => memory(rest),
         #[cfg(feature = "redis")]
         scheme @ ("redis" | "rediss") => redis(scheme, url).await,
+        #[cfg(feature = "etcd")]
+        scheme @ ("etcd" | "etcds") => etcd(scheme, url).await,
         // Whatever else is known has a feature, which is off.
         name => Err(ConnectError::MissingFeature { scheme: name, feature: scheme.feature }),
     }
@@ -101,4 +110,15 @@ async fn redis(scheme: &'static str, url: &str) -> Result<Locks, ConnectError> {
         error => wrong(error.to_string()),
     })?;
     Ok(Locks::new(redis))
+}
+
+#[cfg(feature = "etcd")]
+async fn etcd(scheme: &'static str, url: &str) -> Result<Locks, ConnectError> {
+    let wrong = |problem: String| ConnectError::BadUrl { scheme, problem };
+    let config = EtcdConfig::from_url(url).map_err(|error| wrong(error.to_string()))?;
+    let etcd = Etcd::connect(config, &Keeper::shared()).await.map_err(|error| match error {
+        EtcdError::Store(source) => ConnectError::Backend { source },
+        error => wrong(error.to_string()),
+    })?;
+    Ok(Locks::new(etcd))
 }

@@ -56,8 +56,10 @@ pub(crate) struct Scheme {
 }
 
 /// The schemes of every store there is, compiled in or not.
-pub(crate) const SCHEMES: [Scheme; 3] = [
+pub(crate) const SCHEMES: [Scheme; 5] = [
     Scheme { name: "memory", feature: "" },
+    Scheme { name: "etcd", feature: "etcd" },
+    Scheme { name: "etcds", feature: "etcd" },
     Scheme { name: "redis", feature: "redis" },
     Scheme { name: "rediss", feature: "redis" },
 ];

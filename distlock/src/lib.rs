@@ -29,6 +29,7 @@
 //! | URL | feature | crate |
 //! |---|---|---|
 //! | `memory:`, `memory:NAME` | none: always there | `lock-core` |
+//! | `etcd://…`, `etcds://…` | `etcd` (takes `protoc` to build) | `lock-etcd` |
 //! | `redis://…`, `rediss://…` | `redis` | `lock-redis` |
 //!
 //! No feature is on by default. What each store promises, and what breaks it, is data: [`Locks::guarantees`].
@@ -52,6 +53,9 @@ mod error;
 
 #[doc(inline)]
 pub use lock_core::*;
+#[cfg(feature = "etcd")]
+#[cfg_attr(docsrs, doc(cfg(feature = "etcd")))]
+pub use lock_etcd as etcd;
 #[cfg(feature = "redis")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub use lock_redis as redis;

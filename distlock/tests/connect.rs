@@ -28,7 +28,7 @@ async fn an_unknown_scheme_is_named_and_the_known_ones_are_listed() {
     assert!(matches!(&error, ConnectError::UnknownScheme { scheme: Some(scheme) } if scheme == "etcetera"));
     assert_eq!(
         error.to_string(),
-        "`etcetera:` is not the scheme of a store; use one of `memory:`, `redis:`, `rediss:`"
+        "`etcetera:` is not the scheme of a store; use one of `memory:`, `etcd:`, `etcds:`, `redis:`, `rediss:`"
     );
     for url in ["", "localhost", "/tmp/x", ":memory:"] {
         let error = connect(url).await.unwrap_err();
@@ -54,6 +54,16 @@ async fn a_store_that_was_not_compiled_in_names_its_feature() {
     }
 }
 
+#[cfg(not(feature = "etcd"))]
+#[tokio::test]
+async fn etcd_that_was_not_compiled_in_names_its_feature() {
+    for url in ["etcd://localhost", "etcds://localhost"] {
+        let error = connect(url).await.unwrap_err();
+        assert!(matches!(error, ConnectError::MissingFeature { feature: "etcd", .. }), "{url}: {error}");
+        assert!(error.to_string().contains("features = [\"etcd\"]"), "{error}");
+    }
+}
+
 /// Whatever is wrong with a URL, and whatever the store says: nobody reads the password in a log.
 #[tokio::test]
 async fn no_error_ever_prints_a_password() {
@@ -72,6 +82,13 @@ async fn no_error_ever_prints_a_password() {
         "redis://us er:PW@127.0.0.1:1",
         "redis://user:P@W:PW@127.0.0.1:1",
         "redis://user:%zzPW@127.0.0.1:1",
+        "etcd://user:PW@127.0.0.1:1",
+        "etcds://user:PW@127.0.0.1:1,127.0.0.1:1/prefix",
+        "etcd://user:PW@127.0.0.1:port",
+        "etcd://user:PW@,127.0.0.1:1",
+        "etcd://user:PW@127.0.0.1:1/prefix?command_timeout=soon",
+        "etcd:user:PW@127.0.0.1:1",
+        "etcd://us er:PW@127.0.0.1:1",
         "redus://user:PW@127.0.0.1:1",
         "PW@127.0.0.1:1",
         "PW:x@127.0.0.1:1",

@@ -6,7 +6,7 @@ use std::{env, process::Command};
 fn the_default_features_bring_no_client_of_any_store() {
     let crates = crates_with(&[]);
     assert!(crates.contains(&"lock-core".to_owned()), "{crates:?}");
-    for unwanted in ["redis", "lock-redis", "rustls", "ring"] {
+    for unwanted in ["redis", "lock-redis", "etcd-client", "lock-etcd", "tonic", "rustls", "ring"] {
         assert!(!crates.contains(&unwanted.to_owned()), "`{unwanted}` comes with the default features");
     }
 }
@@ -14,6 +14,12 @@ fn the_default_features_bring_no_client_of_any_store() {
 #[test]
 fn the_redis_feature_brings_the_client_of_redis() {
     assert!(crates_with(&["redis"]).contains(&"lock-redis".to_owned()));
+}
+
+#[test]
+fn the_etcd_feature_brings_the_client_of_etcd_and_no_other_does() {
+    assert!(crates_with(&["etcd"]).contains(&"etcd-client".to_owned()));
+    assert!(!crates_with(&["redis"]).contains(&"etcd-client".to_owned()));
 }
 
 /// The crates that `distlock` is built from, for whoever depends on it with these features.

@@ -1,8 +1,9 @@
 //! The document and the code promise the same. Only with all features: without one, its row is a row of no store.
-#![cfg(feature = "redis")]
+#![cfg(all(feature = "etcd", feature = "redis"))]
 
 use distlock::{
     Backend, Keeper, Memory,
+    etcd::{Etcd, EtcdConfig},
     redis::{Redis, RedisConfig},
 };
 
@@ -26,5 +27,6 @@ fn the_table_has_the_row_of_every_store_and_no_other() {
 /// One of each. Nothing is connected to.
 fn stores() -> Vec<Box<dyn Backend>> {
     let redis = Redis::new(RedisConfig::default(), &Keeper::shared()).expect("the defaults are valid");
-    vec![Box::new(Memory::new()), Box::new(redis)]
+    let etcd = Etcd::new(EtcdConfig::default(), &Keeper::shared()).expect("the defaults are valid");
+    vec![Box::new(Memory::new()), Box::new(redis), Box::new(etcd)]
 }

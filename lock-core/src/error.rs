@@ -157,6 +157,9 @@ pub enum InputError {
     /// An entry id.
     #[error("an entry id is 32 lower-case hexadecimal digits; `queue` shows those there are")]
     EntryId,
+    /// A fencing token.
+    #[error("a fencing token is a number from 0 to {}, in decimal digits", u64::MAX)]
+    Token,
     /// A duration of the options.
     #[error("`{option}` cannot be {given:?}; use {least:?} to {most:?}")]
     Duration {

@@ -33,7 +33,7 @@
 //! |---|---|
 //! | taking locks | [`Locks`], [`DistributedLock`], [`AcquireOptions`], [`Guard`] |
 //! | what holds on which store | [`Guarantees`] |
-//! | writing a backend | [`Backend`], [`Operator`], [`Switchboard`] |
+//! | writing a backend | [`Backend`], [`Operator`], [`Switchboard`], and [`settings`] |
 //! | what is traced | [`telemetry`] |
 //! | time, threads and randomness | [`Clock`], [`Keeper`], [`Entropy`] |
 //! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |
@@ -45,6 +45,9 @@ mod clock;
 mod entropy;
 mod entry;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guarantees;
 mod guard;
 mod hints;
@@ -60,6 +63,7 @@ mod options;
 mod place;
 mod rwlock;
 mod semaphore;
+pub mod settings;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -26,17 +26,17 @@ use crate::{InputError, MAX_TTL, MIN_TTL};
 pub struct AcquireOptions {
     /// How long the lease lives without being renewed. Default 30 s; 100 ms to 24 h. A store that grants only longer
     /// ones grants a longer one, which [`Guard::ttl`](crate::Guard::ttl) shows.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "crate::settings::duration")]
     pub ttl: Duration,
     /// How long to wait for the lock at the most. Default: for ever. Zero asks once.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "crate::settings::duration::option")]
     pub wait: Option<Duration>,
     /// Whether the keeper renews the lease, at a third of the ttl. Default: yes. Without it the lease really ends at
     /// its ttl.
     pub renew: bool,
     /// How long the lock may be held at the most, renewals included. Default: no bound. At least 100 ms. It bounds the
     /// harm of a stuck holder: at its end the lock counts as lost, and is left.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "crate::settings::duration::option")]
     pub max_hold: Option<Duration>,
     /// What to do when the store is away. Default: [`Outage::Fail`] before the queue was entered, [`Outage::Wait`]
     /// once queued.
@@ -64,10 +64,10 @@ pub enum Outage {
 #[serde(default, deny_unknown_fields)]
 pub struct BackOff {
     /// The first pause. Default 50 ms; 1 ms to 1 h.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "crate::settings::duration")]
     pub least: Duration,
     /// The longest pause. Default 2 s; `least` to 1 h.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "crate::settings::duration")]
     pub most: Duration,
 }
 
@@ -77,10 +77,10 @@ pub struct BackOff {
 pub struct LookAgain {
     /// The least. Default 10 ms; 1 ms to 1 h. It protects the store from a waiter that is told to look at once again
     /// and again.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "crate::settings::duration")]
     pub least: Duration,
     /// The most. Default 1 h, which leaves it to a third of the ttl, the bound that always holds; `least` to 1 h.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "crate::settings::duration")]
     pub most: Duration,
 }
 

@@ -1,8 +1,10 @@
 //! [`FencingToken`]: the number that makes a lock safe for what it protects.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
+
+use crate::InputError;
 
 /// A number that grows with every grant of a name.
 ///
@@ -32,5 +34,37 @@ impl FencingToken {
 impl fmt::Display for FencingToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// Exactly what `Display` writes: decimal digits without a sign and without zeros before them.
+impl FromStr for FencingToken {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        let as_written = text == "0" || !text.starts_with(['0', '+']);
+        text.parse().ok().filter(|_| as_written).map(Self).ok_or(InputError::Token)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_back_as_it_was_written() {
+        for number in [0, 1, 10, (1 << 53) + 1, u64::MAX] {
+            let token = FencingToken::new(number);
+            assert_eq!(token.to_string().parse(), Ok(token));
+        }
+    }
+
+    #[test]
+    fn nothing_but_the_digits_of_a_number_of_64_bits_is_a_token() {
+        for text in
+            ["", "+1", "-1", "01", "00", " 1", "1 ", "1.0", "1e3", "0x1", "18446744073709551616", "\u{661}"]
+        {
+            assert_eq!(text.parse::<FencingToken>(), Err(InputError::Token), "{text}");
+        }
     }
 }

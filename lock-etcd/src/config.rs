@@ -2,15 +2,15 @@
 
 mod endpoint;
 mod error;
-mod password;
 pub(crate) mod tls;
 mod url;
 
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
-use serde::Deserialize;
+use lock_core::settings::{ByName, Password};
+use serde::{Deserialize, Deserializer};
 
-pub use self::{endpoint::Endpoint, error::ConfigError, password::Password};
+pub use self::{endpoint::Endpoint, error::ConfigError};
 
 /// How to reach an etcd cluster.
 ///
@@ -44,7 +44,7 @@ pub use self::{endpoint::Endpoint, error::ConfigError, password::Password};
 ///
 /// The password is in no `Debug`, `Display`, error or trace.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(remote = "Self", default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct EtcdConfig {
     /// Members of the cluster, `host` or `host:port` each. Default `localhost:2379`. The first that answers is used until
@@ -66,15 +66,15 @@ pub struct EtcdConfig {
     /// What all keys start with. Default `distlock/`. From a URL always with a `/` at its end; here as it is.
     pub prefix: String,
     /// How long to wait for the answer to a command. Default 2 s; 10 ms to 1 h.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "lock_core::settings::duration")]
     pub command_timeout: Duration,
     /// How long opening a connection may take, over all endpoints, from the name's resolution to the first answer. Default
     /// 2 s; 10 ms to 1 h. A command that needs a new connection can take this and `command_timeout`.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "lock_core::settings::duration")]
     pub connect_timeout: Duration,
     /// How often the watch stream is asked for a sign of life, and how long that may take. Default 1 s; 10 ms to 1 h. A
     /// stream that died without a word is noticed within twice this time.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "lock_core::settings::duration")]
     pub heartbeat: Duration,
 }
 
@@ -148,6 +148,13 @@ fn within(option: &'static str, given: Duration) -> Result<(), ConfigError> {
         return Ok(());
     }
     Err(ConfigError::Duration { option, given, least: LEAST_TIMEOUT, most: MOST_TIMEOUT })
+}
+
+impl<'de> Deserialize<'de> for EtcdConfig {
+    fn deserialize<D: Deserializer<'de>>(format: D) -> Result<Self, D::Error> {
+        // The derived one, which is not that of the trait.
+        Self::deserialize(ByName(format))
+    }
 }
 
 impl FromStr for EtcdConfig {

@@ -43,8 +43,10 @@ mod session;
 mod version;
 mod watch;
 
+pub use lock_core::settings::Password;
+
 pub use self::{
     backend::Etcd,
-    config::{ConfigError, Endpoint, EtcdConfig, Password},
+    config::{ConfigError, Endpoint, EtcdConfig},
     connect_error::ConnectError,
 };

@@ -11,7 +11,7 @@ use lock_core::{
 
 use crate::{
     ConfigError, ConnectError, RedisConfig,
-    connection::{Endpoint, Wire},
+    connection::{Endpoint, Homes, Wire},
     diagnosis, guarantees,
     keys::Keys,
     notifications::Notifications,
@@ -55,8 +55,9 @@ impl Redis {
     pub fn new(config: RedisConfig, keeper: &Keeper) -> Result<Self, ConfigError> {
         let config = Arc::new(config);
         let endpoint = Arc::new(Endpoint::new(Arc::clone(&config))?);
-        let wire = Wire::new(Arc::clone(&endpoint), keeper.clone());
-        let notifications = Notifications::new(endpoint, keeper.clone());
+        let homes = Arc::new(Homes::new(keeper.clone()));
+        let wire = Wire::new(Arc::clone(&endpoint), Arc::clone(&homes));
+        let notifications = Notifications::new(endpoint, homes);
         Ok(Self { wire, notifications, keeper: keeper.clone(), config })
     }
 
@@ -82,8 +83,9 @@ impl Redis {
         Keys::new(self.prefix(), name)
     }
 
+    /// For a request that needs no hint itself.
     pub(crate) fn channel(&self) -> Vec<u8> {
-        self.notifications.channel().to_vec()
+        self.notifications.here().channel().to_vec()
     }
 
     /// Extends the leases of one script.
@@ -118,11 +120,11 @@ impl Redis {
 impl Backend for Redis {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
         // C6: who may have to wait listens first.
-        let hints = match wait {
-            WaitMode::Try => None,
+        let (channel, hints) = match wait {
+            WaitMode::Try => (self.channel(), None),
             WaitMode::Queue => {
-                self.notifications.live().await;
-                Some(self.notifications.hints().listen(entry.id))
+                let (listener, hints) = self.notifications.listen(entry.id).await;
+                (listener.channel().to_vec(), Some(hints))
             }
         };
         let own = self.keys(&entry.name);
@@ -138,7 +140,7 @@ impl Backend for Redis {
             None => format!(":{}", entry.id),
             Some(label) => format!(":{}:{label}", entry.id),
         };
-        let args = [owner.into_bytes(), millis(entry.ttl), place.into_bytes(), self.channel()];
+        let args = [owner.into_bytes(), millis(entry.ttl), place.into_bytes(), channel];
         let sent = self.keeper.now();
         let look = reply::look(&self.wire.call(&ENTER, &keys, &args).await?)?;
         let valid_until = valid_until(sent, entry.ttl, entry.ttl);
@@ -152,7 +154,8 @@ impl Backend for Redis {
                 holder,
                 // From now, not from when it was sent: who looks too early has to look twice.
                 look_again: self.keeper.now() + look_again,
-                hints: hints.unwrap_or_else(|| self.notifications.hints().listen(entry.id)),
+                // A try is never told to wait.
+                hints: hints.unwrap_or_else(|| Box::pin(futures_util::stream::empty())),
             },
             Look::Busy => Standing::Busy,
             Look::Gone => Standing::Gone,
@@ -167,14 +170,15 @@ impl Backend for Redis {
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
         let own = self.keys(&entry.name);
         let mut keys = vec![own.lock(), own.queue(), own.entries()];
-        let mut args = vec![text(entry.id), mutex_flag(entry.claim.kind()), self.channel()];
+        let listener = self.notifications.here();
+        let mut args = vec![text(entry.id), mutex_flag(entry.claim.kind()), listener.channel().to_vec()];
         if creates == Creates::InDoubt {
             keys.push(own.tombstone(entry.id));
             args.push(millis(entry.ttl.max(DOOR_CLOSED)));
         }
         let answer = self.wire.call(&LEAVE, &keys, &args).await?;
         if let Some(hint) = reply::hint(&answer) {
-            self.notifications.told(hint);
+            listener.told(hint);
         }
         reply::departure(&answer)
     }

@@ -1,15 +1,15 @@
 //! [`RedisConfig`]: where the server is, who we are there, and how long we wait for it.
 
 mod error;
-mod password;
 pub(crate) mod tls;
 mod url;
 
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
-use serde::Deserialize;
+use lock_core::settings::{ByName, Password};
+use serde::{Deserialize, Deserializer};
 
-pub use self::{error::ConfigError, password::Password};
+pub use self::error::ConfigError;
 
 /// How to reach a Redis or Valkey server.
 ///
@@ -43,7 +43,7 @@ pub use self::{error::ConfigError, password::Password};
 ///
 /// The password is in no `Debug`, `Display`, error or trace.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(remote = "Self", default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RedisConfig {
     /// A name or an address. Default `localhost`.
@@ -71,15 +71,15 @@ pub struct RedisConfig {
     /// What `CLIENT LIST` shows for our connections. Default `distlock`. Visible ASCII without spaces, at most 128 bytes.
     pub client_name: String,
     /// How long to wait for the answer to a command. Default 2 s; 10 ms to 1 h.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "lock_core::settings::duration")]
     pub command_timeout: Duration,
     /// How long opening a connection may take, from the name's resolution to the answer to `AUTH`. Default 2 s; 10 ms to
     /// 1 h. A command that needs a new connection can take this and `command_timeout`.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "lock_core::settings::duration")]
     pub connect_timeout: Duration,
-    /// How often the notification connection is tried with a `PING`, and how long its answer may take. Default 1 s; 10 ms
+    /// How often a notification connection is tried with a `PING`, and how long its answer may take. Default 1 s; 10 ms
     /// to 1 h. A connection that died without a word is noticed within twice this time.
-    #[serde(with = "humantime_serde")]
+    #[serde(with = "lock_core::settings::duration")]
     pub heartbeat: Duration,
 }
 
@@ -170,6 +170,13 @@ fn within(option: &'static str, given: Duration) -> Result<(), ConfigError> {
         return Ok(());
     }
     Err(ConfigError::Duration { option, given, least: LEAST_TIMEOUT, most: MOST_TIMEOUT })
+}
+
+impl<'de> Deserialize<'de> for RedisConfig {
+    fn deserialize<D: Deserializer<'de>>(format: D) -> Result<Self, D::Error> {
+        // The derived one, which is not that of the trait.
+        Self::deserialize(ByName(format))
+    }
 }
 
 impl FromStr for RedisConfig {

@@ -1,6 +1,6 @@
 //! Facts about the server, and what is wrong with it for locks.
 
-mod facts;
+pub(crate) mod facts;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -168,7 +168,7 @@ fn version(facts: &Facts) -> &str {
 }
 
 /// Only if it says so: what stands in for a server may not tell its version.
-fn is_too_old(version: &str) -> bool {
+pub(crate) fn is_too_old(version: &str) -> bool {
     let mut parts = version.split('.').map(str::parse::<u32>);
     match (parts.next(), parts.next()) {
         (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < OLDEST,

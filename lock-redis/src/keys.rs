@@ -144,5 +144,7 @@ static TAGS: LazyLock<Vec<u32>> = LazyLock::new(|| {
     tags.into_iter().flatten().collect()
 });
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod promises;
 #[cfg(test)]
 mod tests;

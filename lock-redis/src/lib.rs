@@ -30,6 +30,9 @@ mod connect_error;
 mod connection;
 mod diagnosis;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guarantees;
 mod keys;
 mod notifications;
@@ -39,8 +42,10 @@ mod scripts;
 #[cfg(test)]
 mod testing;
 
+pub use lock_core::settings::Password;
+
 pub use self::{
     backend::Redis,
-    config::{ConfigError, Password, RedisConfig},
+    config::{ConfigError, RedisConfig},
     connect_error::ConnectError,
 };

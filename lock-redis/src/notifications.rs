@@ -1,234 +1,122 @@
-//! [`Notifications`]: the one connection on which the server speaks unasked.
+//! [`Notifications`]: what the server says unasked, and who in this process is to hear it.
 
-mod message;
+mod listener;
+pub(crate) mod message;
 mod subscription;
 
 use std::{
-    fmt,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use futures_channel::mpsc::{UnboundedSender, unbounded};
-use futures_util::future::{AbortHandle, AbortRegistration, Abortable};
-use lock_core::{
-    Alarms, BackendErrorKind as Kind, Entropy, EntryId, Hint, Keeper, Switchboard, SystemEntropy,
-};
-use tokio::sync::watch;
+use futures_util::future::join;
+use lock_core::{Alarms, EntryId, Hints};
 
-use self::{message::Message, subscription::Subscription};
-use crate::{
-    connection::{Endpoint, by},
-    error::Failure,
-};
+use self::listener::Evictions;
+pub(crate) use self::listener::Listener;
+use crate::connection::{Endpoint, Homes};
 
-const LEAST_PAUSE: Duration = Duration::from_millis(50);
-const MOST_PAUSE: Duration = Duration::from_secs(2);
-
-/// Hints and alarms from the server, on a connection of their own (R1) that the keeper drives and replaces.
-///
-/// After every new subscription all waiters look again (PR14), because what was published before it is lost. While
-/// there is none, waiters poll: nothing here is needed for a lock to be right. Dropping it closes the connection.
+/// One [`Listener`] for each of the [`Homes`] that has waited for a lock, so that a hint wakes its waiter where it
+/// arrives; and the keeper's, which hears of evictions too. Dropping it closes the connections.
+#[derive(Debug)]
 pub(crate) struct Notifications {
-    news: Arc<News>,
-    keeper: Keeper,
-    started: AtomicBool,
-    task: AbortHandle,
-    registration: Mutex<Option<AbortRegistration>>,
-}
-
-/// What the task and its owner share.
-struct News {
     endpoint: Arc<Endpoint>,
-    process_channel: Vec<u8>,
+    homes: Arc<Homes>,
+    keepers: Arc<Listener>,
+    /// At most one that is not over for each home; few, for a process has few runtimes.
+    others: Mutex<Vec<Arc<Listener>>>,
     eviction_channel: Vec<u8>,
-    phase: watch::Sender<Phase>,
-    hints: Switchboard,
-    alarms: Mutex<Vec<UnboundedSender<EntryId>>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// No try has ended yet.
-    Starting,
-    Live,
-    /// A try failed, or a connection ended. There will be another.
-    Down,
+    alarms: Arc<Mutex<Vec<UnboundedSender<EntryId>>>>,
 }
 
 impl Notifications {
     /// No connection is opened yet.
-    pub(crate) fn new(endpoint: Arc<Endpoint>, keeper: Keeper) -> Self {
-        let prefix = endpoint.config.prefix.as_bytes();
-        let channel = |rest: &[u8]| [prefix, b"\xff1", rest].concat();
-        let client = format!("h:{:032x}", SystemEntropy.bits());
-        let (task, registration) = AbortHandle::new_pair();
-        let news = News {
-            process_channel: channel(client.as_bytes()),
-            eviction_channel: channel(b"e"),
-            phase: watch::Sender::new(Phase::Starting),
-            hints: Switchboard::default(),
-            alarms: Mutex::default(),
+    pub(crate) fn new(endpoint: Arc<Endpoint>, homes: Arc<Homes>) -> Self {
+        let (eviction_channel, alarms) = (channel(&endpoint, "e"), Arc::default());
+        let evictions = Evictions { channel: eviction_channel.clone(), alarms: Arc::clone(&alarms) };
+        let keepers = Listener::new(None, Arc::clone(&endpoint), Arc::clone(&homes), Some(evictions));
+        Self {
             endpoint,
-        };
-        let registration = Mutex::new(Some(registration));
-        Self { news: Arc::new(news), keeper, started: AtomicBool::new(false), task, registration }
-    }
-
-    /// Where this process is told that an entry of its own was admitted. Nobody else has it.
-    pub(crate) fn channel(&self) -> &[u8] {
-        &self.news.process_channel
+            homes,
+            keepers: Arc::new(keepers),
+            others: Mutex::default(),
+            eviction_channel,
+            alarms,
+        }
     }
 
     /// Where everybody is told that an entry was evicted.
     pub(crate) fn eviction_channel(&self) -> &[u8] {
-        &self.news.eviction_channel
+        &self.eviction_channel
     }
 
-    /// What the server said to this process in an answer instead of a message.
-    pub(crate) fn told(&self, payload: &[u8]) {
-        self.news.hand_on(&self.news.process_channel, payload);
-    }
-
-    /// Hints for the entries of this process.
-    pub(crate) fn hints(&self) -> &Switchboard {
-        &self.news.hints
-    }
-
-    /// Subscribes if that was not done, and waits until it has succeeded or failed once, for `command_timeout` at the
-    /// most. Without a subscription there are no hints, and a waiter has to poll; it is told when there is one again.
+    /// Hints for an entry from now on, and the listener that the entry has to name to get them. Subscribes if that was
+    /// not done, and waits until it has succeeded or failed once, for `command_timeout` at the most.
     ///
     /// # Cancel safety
     /// Safe to drop.
-    pub(crate) async fn live(&self) {
-        self.start();
-        if *self.news.phase.borrow() != Phase::Starting {
-            return;
+    pub(crate) async fn listen(&self, entry: EntryId) -> (Arc<Listener>, Hints) {
+        let own = self.own();
+        // Whoever waits may hold next, and then has to hear of an eviction.
+        self.keepers.start(None);
+        join(own.live(), self.keepers.live()).await;
+        let hints = own.hints(entry);
+        if own.is_over() {
+            // The runtime cannot drive a connection, or is being shut down while its caller goes on elsewhere.
+            return (Arc::clone(&self.keepers), self.keepers.hints(entry));
         }
-        let mut phase = self.news.phase.subscribe();
-        let until = self.keeper.now() + self.news.endpoint.config.command_timeout;
-        // Either way the waiter goes on. The sender lives in `self`, so that there is always a phase.
-        let _ = by(&self.keeper, until, phase.wait_for(|phase| *phase != Phase::Starting)).await;
+        (own, hints)
+    }
+
+    /// The listener of whoever calls, or the keeper's if he has none. Opens nothing.
+    pub(crate) fn here(&self) -> Arc<Listener> {
+        let home = self.homes.here().map(|runtime| runtime.id());
+        let others = self.others();
+        let own = others.iter().find(|one| home.is_some() && one.home == home && !one.is_over());
+        Arc::clone(own.unwrap_or(&self.keepers))
     }
 
     /// Entries of whichever process that were evicted, from now on. Subscribes if that was not done, but does not wait.
     pub(crate) fn alarms(&self) -> Alarms {
-        self.start();
+        self.keepers.start(None);
         let (sender, alarms) = unbounded();
-        self.news.alarms.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        self.alarms.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
         Box::pin(alarms)
     }
 
-    fn start(&self) {
-        if self.started.load(Ordering::Relaxed) {
-            return;
-        }
-        // Nothing panics while it is held.
-        let registration = self.registration.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(registration) = registration {
-            self.started.store(true, Ordering::Relaxed);
-            let (news, keeper) = (Arc::clone(&self.news), self.keeper.clone());
-            let listening = Abortable::new(news.run(keeper), registration);
-            self.keeper.spawn(async move { listening.await.unwrap_or_default() });
-        }
-    }
-}
-
-impl News {
-    /// Subscribes again and again.
-    async fn run(self: Arc<Self>, keeper: Keeper) {
-        let mut failures: u32 = 0;
-        loop {
-            let opened_by = keeper.now() + self.endpoint.config.connect_timeout;
-            let channels = [self.process_channel.as_slice(), self.eviction_channel.as_slice()];
-            let opening = Subscription::open(&self.endpoint, &channels);
-            let failure = match by(&keeper, opened_by, opening).await {
-                Some(Ok(subscription)) => {
-                    // Whoever listens from now on misses nothing, and those before look again.
-                    self.hints.changed_for_all();
-                    self.phase.send_replace(Phase::Live);
-                    tracing::debug!(server = %self.endpoint.address, "redis notifications are live");
-                    self.listen(subscription, &keeper, &mut failures).await
-                }
-                Some(Err(failure)) => failure,
-                None => Failure::timed_out(
-                    &self.endpoint.address,
-                    "subscribing",
-                    self.endpoint.config.connect_timeout,
-                ),
-            };
-            self.phase.send_replace(Phase::Down);
-            tracing::warn!(server = %self.endpoint.address, "redis notifications are down, waiters poll: {}", failure.message());
-            failures = failures.saturating_add(1);
-            keeper.sleep_until(keeper.now() + pause(failures)).await;
-        }
-    }
-
-    /// Hands on what comes, until the connection ends or does not answer.
-    async fn listen(&self, subscription: Subscription, keeper: &Keeper, failures: &mut u32) -> Failure {
-        let Subscription { mut pulse, mut messages } = subscription;
-        let every = self.endpoint.config.heartbeat;
-        let heartbeats = async {
-            loop {
-                keeper.sleep_until(keeper.now() + every).await;
-                match by(keeper, keeper.now() + every, pulse.beat(&self.endpoint)).await {
-                    Some(Ok(())) => *failures = 0,
-                    Some(Err(failure)) => return failure,
-                    None => return Failure::timed_out(&self.endpoint.address, "a heartbeat", every),
-                }
-            }
+    /// The listener of whoever calls; started, unless it is the keeper's.
+    fn own(&self) -> Arc<Listener> {
+        let Some(runtime) = self.homes.here() else {
+            return Arc::clone(&self.keepers);
         };
-        let reading = async {
-            while let Some((channel, payload)) = messages.next().await {
-                self.hand_on(&channel, &payload);
-            }
-            let address = &self.endpoint.address;
-            Failure::new(Kind::Unreachable, format!("the notification connection to {address} ended"))
-        };
-        tokio::select! {
-            failure = heartbeats => failure,
-            failure = reading => failure,
+        let home = Some(runtime.id());
+        let mut others = self.others();
+        if let Some(own) = others.iter().find(|one| one.home == home && !one.is_over()) {
+            return Arc::clone(own);
         }
+        let (gone, mut kept): (Vec<_>, Vec<_>) =
+            mem::take(&mut *others).into_iter().partition(|one| one.is_over());
+        let own = Listener::new(home, Arc::clone(&self.endpoint), Arc::clone(&self.homes), None);
+        let own = Arc::new(own);
+        kept.push(Arc::clone(&own));
+        *others = kept;
+        drop(others);
+        // Only now: to drop a listener and to spawn a task run code of others.
+        drop(gone);
+        own.start(Some(&runtime));
+        own
     }
 
-    fn hand_on(&self, channel: &[u8], payload: &[u8]) {
-        if channel == self.eviction_channel {
-            if let Some(entry) = message::entry(payload) {
-                let mut alarms = self.alarms.lock().unwrap_or_else(PoisonError::into_inner);
-                alarms.retain(|alarm| alarm.unbounded_send(entry).is_ok());
-            }
-            return;
-        }
-        for message in message::messages(payload) {
-            match message {
-                Message::Admitted { entry, token } => self.hints.send(entry, Hint::Admitted { token }),
-                Message::Changed => self.hints.changed_for_all(),
-            }
-        }
+    fn others(&self) -> MutexGuard<'_, Vec<Arc<Listener>>> {
+        // Nothing panics while they are held, and each change to them is whole.
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Doubles with every failure in a row; up to a half of it is left to chance, so that processes come back one by one.
-fn pause(failures: u32) -> Duration {
-    let doublings = failures.saturating_sub(1).min(16);
-    let full = LEAST_PAUSE.saturating_mul(1 << doublings).min(MOST_PAUSE);
-    let chance = (SystemEntropy.bits() >> 96) as u32;
-    full.saturating_sub((full / 2).mul_f64(f64::from(chance) / f64::from(u32::MAX)))
-}
-
-impl Drop for Notifications {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-impl fmt::Debug for Notifications {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Notifications").field("phase", &*self.news.phase.borrow()).finish_non_exhaustive()
-    }
+/// A channel that no other kind of key or client can meet.
+fn channel(endpoint: &Endpoint, rest: &str) -> Vec<u8> {
+    [endpoint.config.prefix.as_bytes(), b"\xff1", rest.as_bytes()].concat()
 }
 
 #[cfg(test)]

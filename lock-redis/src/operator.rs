@@ -93,7 +93,7 @@ impl Redis {
     }
 }
 
-fn page(answer: &Value) -> Option<(&[u8], impl Iterator<Item = &[u8]>)> {
+pub(crate) fn page(answer: &Value) -> Option<(&[u8], impl Iterator<Item = &[u8]>)> {
     let Value::Array(parts) = answer else { return None };
     let [Value::BulkString(cursor), Value::Array(found)] = parts.as_slice() else { return None };
     let keys = found.iter().filter_map(|key| match key {

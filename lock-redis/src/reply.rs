@@ -8,7 +8,7 @@ use lock_core::{
 };
 use redis::Value;
 
-use crate::error::{STORE, kind_of_code};
+use crate::error::{STORE, excerpt, kind_of_code};
 
 /// What `enter` found.
 #[derive(Debug, PartialEq, Eq)]
@@ -150,7 +150,7 @@ fn kind(value: &Value) -> Result<LockKind, BackendError> {
 
 /// Tokens travel as text: Lua's numbers lose bits past 2^53.
 fn token(value: &Value) -> Result<FencingToken, BackendError> {
-    text(Some(value))?.parse().map(FencingToken::new).map_err(|_| not_understood(value))
+    text(Some(value))?.parse().map_err(|_| not_understood(value))
 }
 
 fn number<N: TryFrom<i64> + std::str::FromStr>(value: &Value) -> Result<N, BackendError> {
@@ -186,6 +186,7 @@ fn mismatch(found_kind: LockKind, found_limit: u32) -> BackendError {
 }
 
 fn foreign(what: &str) -> BackendError {
+    let what = excerpt(format_args!("{what}"));
     error(Kind::ForeignData, format!("the key holds a {what} that no lock of ours wrote"))
 }
 
@@ -193,15 +194,11 @@ fn foreign(what: &str) -> BackendError {
 fn failed(line: &str) -> BackendError {
     let line = line.trim_start_matches('-');
     let (code, rest) = line.split_once(' ').unwrap_or((line, ""));
-    error(kind_of_code(code, rest), line.to_owned())
+    error(kind_of_code(code, rest), excerpt(format_args!("{line}")))
 }
 
 fn not_understood(answer: &Value) -> BackendError {
-    let mut shown = format!("{answer:?}");
-    if let Some((end, _)) = shown.char_indices().nth(200) {
-        shown.truncate(end);
-    }
-    error(Kind::Protocol, format!("a script answered {shown}"))
+    error(Kind::Protocol, format!("a script answered {}", excerpt(format_args!("{answer:?}"))))
 }
 
 fn error(kind: Kind, message: String) -> BackendError {

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use futures_util::{FutureExt, StreamExt};
-use lock_core::{Departure, Hint, Operator, Renewal, Standing, Step, WaitMode};
+use lock_core::{Claim, Departure, Hint, Operator, Renewal, Standing, Step, WaitMode};
 
 #[tokio::test]
 async fn a_hand_off_is_told_with_the_token_and_nothing_is_left_to_ask() {
@@ -210,4 +210,29 @@ async fn an_heir_in_the_same_process_is_told_by_the_answer_to_the_release_and_by
     assert_eq!(heir.hints.next().now_or_never(), Some(Some(hint)), "told when the release is answered");
     // The message comes all the same: of a release whose answer is lost there is nothing else.
     assert_eq!(soon(heir.hints.next()).await, Some(hint));
+}
+
+/// A waiter that moves from one runtime to another is told where it entered last, also when the first one is gone.
+#[test]
+fn a_waiter_is_told_on_the_runtime_on_which_it_entered_last() {
+    let server = Server::start();
+    let client = server.client();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (first, last, third) = (runtime(), runtime(), runtime());
+    for moved in [false, true] {
+        for claim in [Claim::mutex(), Claim::writer()] {
+            let of = format!("{moved} {claim:?}");
+            let (holder, waiter) = (entry(&of, claim, ms(30_000)), entry(&of, claim, ms(30_000)));
+            third.block_on(client.hold(&holder));
+            let Waiting { token, hints, .. } = waiting(first.block_on(client.create(&waiter)));
+            let (home, mut hints) = if moved {
+                (&last, waiting(last.block_on(client.again(&waiter, token))).hints)
+            } else {
+                (&first, hints)
+            };
+            third.block_on(client.leave(&holder));
+            let hint = home.block_on(async { soon(hints.next()).await });
+            assert_eq!(hint, Some(Hint::Admitted { token }), "{of}");
+        }
+    }
 }

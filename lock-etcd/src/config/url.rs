@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use lock_core::settings::duration;
 use percent_encoding::percent_decode_str;
 
 use super::{ConfigError, EtcdConfig};
@@ -67,9 +68,9 @@ fn parameters(config: &mut EtcdConfig, query: &str) -> Result<(), ConfigError> {
         }
         let value = decoded("query", value)?;
         match parameter {
-            "command_timeout" => config.command_timeout = duration("command_timeout", &value)?,
-            "connect_timeout" => config.connect_timeout = duration("connect_timeout", &value)?,
-            "heartbeat" => config.heartbeat = duration("heartbeat", &value)?,
+            "command_timeout" => config.command_timeout = read_duration("command_timeout", &value)?,
+            "connect_timeout" => config.connect_timeout = read_duration("connect_timeout", &value)?,
+            "heartbeat" => config.heartbeat = read_duration("heartbeat", &value)?,
             "ca" => config.ca = Some(value.into()),
             "cert" => config.cert = Some(value.into()),
             "key" => config.key = Some(value.into()),
@@ -79,7 +80,6 @@ fn parameters(config: &mut EtcdConfig, query: &str) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn duration(option: &'static str, given: &str) -> Result<Duration, ConfigError> {
-    humantime::parse_duration(given)
-        .map_err(|_| ConfigError::UnreadableDuration { option, given: given.to_owned() })
+fn read_duration(option: &'static str, given: &str) -> Result<Duration, ConfigError> {
+    duration::parse(given).ok_or_else(|| ConfigError::UnreadableDuration { option, given: given.to_owned() })
 }

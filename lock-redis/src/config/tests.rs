@@ -154,10 +154,26 @@ fn the_password_is_shown_by_nothing() {
         "user:SECRET@host",
         "redis://user:SECRET%ff@host",
         "redis://user:SECRET@host?client_name=a%20b",
+        // The parser of URLs does not see these line ends.
+        "redis:\n//user:1/SECRET@host",
+        "redis:/\t/user:1?SECRET@host",
     ] {
         let error = refused(wrong);
         assert!(!format!("{error} {error:?}").contains("SECRET"), "{wrong}: {error}");
     }
+}
+
+/// What serde says by itself repeats what it found.
+#[test]
+fn a_password_that_is_no_text_and_a_url_instead_of_settings_are_not_repeated() {
+    for password in ["7777777", "-7777777", "777777.7", "[\"7777777\"]", "{ \"7777777\": 1 }"] {
+        let error = from_json(&format!("{{ \"host\": \"h\",\n \"password\": {password} }}")).unwrap_err();
+        assert!(error.starts_with("the password is no text; put it in quotes at line 2"), "{error}");
+    }
+    let error = from_json("\"redis://user:SECRET@host\"").unwrap_err();
+    assert!(error.starts_with("a text stands where settings should be"), "{error}");
+    let error = from_json("[\"h\", \"SECRET\"]").unwrap_err();
+    assert!(error.contains("expected settings by their names") && !error.contains("SECRET"), "{error}");
 }
 
 #[test]

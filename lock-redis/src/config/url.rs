@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use lock_core::settings::duration;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
@@ -13,11 +14,13 @@ pub(super) const PARAMETERS: [&str; 8] =
 
 pub(super) fn read(text: &str) -> Result<RedisConfig, ConfigError> {
     // Before anything else: what looks like a path or a query may be half of a password.
+    // The parser of URLs passes over these wherever they stand, so that a scheme with one inside is a scheme too.
+    let text: String = text.chars().filter(|c| !matches!(c, '\t' | '\n' | '\r')).collect();
     let authority = text.split_once("://").map_or("", |(_, rest)| rest);
     if authority.find(['/', '?', '#']).is_some_and(|end| authority[end..].contains('@')) {
         return Err(ConfigError::StrayAt);
     }
-    let url = Url::parse(text).map_err(|error| ConfigError::Url { reason: error.to_string() })?;
+    let url = Url::parse(&text).map_err(|error| ConfigError::Url { reason: error.to_string() })?;
     let tls = match url.scheme() {
         "redis" => false,
         "rediss" => true,
@@ -73,9 +76,9 @@ fn parameters(config: &mut RedisConfig, url: &Url) -> Result<(), ConfigError> {
         match parameter {
             "prefix" => config.prefix = value,
             "client_name" => config.client_name = value,
-            "command_timeout" => config.command_timeout = duration("command_timeout", &value)?,
-            "connect_timeout" => config.connect_timeout = duration("connect_timeout", &value)?,
-            "heartbeat" => config.heartbeat = duration("heartbeat", &value)?,
+            "command_timeout" => config.command_timeout = read_duration("command_timeout", &value)?,
+            "connect_timeout" => config.connect_timeout = read_duration("connect_timeout", &value)?,
+            "heartbeat" => config.heartbeat = read_duration("heartbeat", &value)?,
             "ca" => config.ca = Some(value.into()),
             "cert" => config.cert = Some(value.into()),
             "key" => config.key = Some(value.into()),
@@ -85,7 +88,6 @@ fn parameters(config: &mut RedisConfig, url: &Url) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn duration(option: &'static str, given: &str) -> Result<Duration, ConfigError> {
-    humantime::parse_duration(given)
-        .map_err(|_| ConfigError::UnreadableDuration { option, given: given.to_owned() })
+fn read_duration(option: &'static str, given: &str) -> Result<Duration, ConfigError> {
+    duration::parse(given).ok_or_else(|| ConfigError::UnreadableDuration { option, given: given.to_owned() })
 }

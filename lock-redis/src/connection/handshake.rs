@@ -9,7 +9,7 @@ use lock_core::BackendErrorKind as Kind;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::endpoint::Endpoint;
-use crate::error::{Failure, kind_of_code};
+use crate::error::{Failure, excerpt, kind_of_code};
 
 /// An answer that is longer is none.
 const MAX_ANSWERS: usize = 16 * 1024;
@@ -21,7 +21,7 @@ struct Greeting {
     needed: bool,
 }
 
-pub(super) async fn greet(
+pub(crate) async fn greet(
     socket: &mut (impl AsyncRead + AsyncWrite + Unpin + Send),
     endpoint: &Endpoint,
 ) -> Result<(), Failure> {
@@ -76,19 +76,33 @@ fn judge(greeting: &Greeting, line: &str, endpoint: &Endpoint) -> Result<(), Fai
         }
         return Err(Failure::new(Kind::Protocol, format!("{address} does not speak the redis protocol")));
     };
-    let (code, text) = refusal.split_once(' ').unwrap_or((refusal, ""));
+    let (code, text) = words(refusal);
     // A server that wants no clients, or none without a password, says so to whatever comes first.
     let kind = kind_of_code(code, text);
     if !greeting.needed && kind != Kind::Unavailable && matches!(code, "ERR" | "NOPERM") {
-        tracing::debug!(server = %address, "redis refused {}: {code} {text}", greeting.what);
+        let said = excerpt(format_args!("{}", without_password(refusal, endpoint)));
+        tracing::debug!(server = %address, "redis refused {}: {said}", greeting.what);
         return Ok(());
     }
-    let text = match &endpoint.config.password {
-        // A server without AUTH repeats what it was told.
-        Some(password) if !password.expose().is_empty() => text.replace(password.expose(), "***"),
-        _ => text.to_owned(),
-    };
-    Err(Failure::new(kind, format!("{address} refused {}: {code} {text}", greeting.what)))
+    let said = excerpt(format_args!("{}", without_password(refusal, endpoint)));
+    Err(Failure::new(kind, format!("{address} refused {}: {said}", greeting.what)))
+}
+
+/// The first word, and the rest.
+fn words(line: &str) -> (&str, &str) {
+    line.split_once(' ').unwrap_or((line, ""))
+}
+
+/// A server without AUTH repeats what it was told, or so much of it as fits, or what it made of it.
+fn without_password(refusal: &str, endpoint: &Endpoint) -> String {
+    let (refusal, repeated) =
+        refusal.split_once(", with args").map_or((refusal, ""), |(said, _)| (said, ", with ***"));
+    match &endpoint.config.password {
+        Some(password) if !password.expose().is_empty() => {
+            refusal.replace(password.expose(), "***") + repeated
+        }
+        _ => [refusal, repeated].concat(),
+    }
 }
 
 /// The answers as lines. Nothing follows the last one: a server does not speak unasked, but for a refusal and its end.

@@ -39,7 +39,7 @@ impl Lane {
         terminal: &Arc<Terminal>,
     ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
         let (task, registration) = AbortHandle::new_pair();
-        let (endpoint, keeper) = (Arc::clone(&terminal.endpoint), terminal.keeper.clone());
+        let (endpoint, keeper) = (Arc::clone(&terminal.endpoint), terminal.keeper().clone());
         let open_by = keeper.now() + endpoint.config.connect_timeout;
         let lane = Arc::new(Self { home, link: SetOnce::new(), open_by, over: AtomicBool::new(false), task });
         let ending = Ending { lane: Arc::downgrade(&lane), terminal: Arc::downgrade(terminal) };
@@ -135,8 +135,10 @@ impl Drop for Ending {
         lane.over.store(true, Ordering::Release);
         if let Some(terminal) = self.terminal.upgrade() {
             // Tokio panics where a runtime was built without its I/O driver, and has no other way to tell.
-            let without_io = thread::panicking() && !lane.link.initialized();
-            terminal.remove(&lane, without_io);
+            if let Some(home) = lane.home.filter(|_| thread::panicking() && !lane.link.initialized()) {
+                terminal.homes.is_unfit(home);
+            }
+            terminal.retire(&lane);
         }
         let failure = if thread::panicking() {
             Failure::new(Kind::Panicked, "opening a connection panicked")

@@ -1,7 +1,8 @@
 //! [`Wire`]: commands to the server and their answers.
 
 mod endpoint;
-mod handshake;
+pub(crate) mod handshake;
+mod homes;
 mod lane;
 mod socket;
 mod terminal;
@@ -13,6 +14,7 @@ use lock_core::{BackendError, BackendErrorKind as Kind, BootTime, Keeper};
 use redis::{Cmd, ServerErrorKind, Value, aio::MultiplexedConnection};
 
 pub(crate) use self::endpoint::Endpoint;
+pub(crate) use self::homes::Homes;
 pub(crate) use self::lane::SAID;
 use self::{lane::Lane, terminal::Terminal};
 use crate::{
@@ -33,8 +35,8 @@ pub(crate) struct Wire(Arc<Terminal>);
 
 impl Wire {
     /// No connection is opened yet.
-    pub(crate) fn new(endpoint: Arc<Endpoint>, keeper: Keeper) -> Self {
-        Self(Arc::new(Terminal::new(endpoint, keeper)))
+    pub(crate) fn new(endpoint: Arc<Endpoint>, homes: Arc<Homes>) -> Self {
+        Self(Arc::new(Terminal::new(endpoint, homes)))
     }
 
     /// Runs a script, by its digest; a server that does not know it gets its source in the same call.
@@ -69,7 +71,7 @@ impl Wire {
     }
 
     async fn connect(&self) -> Result<Line<'_>, BackendError> {
-        let Terminal { endpoint, keeper, .. } = &*self.0;
+        let (endpoint, keeper) = (&*self.0.endpoint, self.0.keeper());
         loop {
             let lane = self.0.lane();
             match lane.connection(endpoint, keeper).await {
@@ -99,8 +101,8 @@ struct Line<'a> {
 
 impl Line<'_> {
     async fn exchange(&mut self, command: &Cmd) -> Result<Value, BackendError> {
-        let Terminal { endpoint, keeper, .. } = self.terminal;
-        match by(keeper, self.until, self.connection.send_packed_command(command)).await {
+        let endpoint = &self.terminal.endpoint;
+        match by(self.terminal.keeper(), self.until, self.connection.send_packed_command(command)).await {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(failure)) => {
                 self.terminal.retire(&self.lane);

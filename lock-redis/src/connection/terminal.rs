@@ -2,82 +2,60 @@
 
 use std::{
     mem,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use lock_core::Keeper;
-use tokio::runtime::{Handle, Id};
 
-use super::{endpoint::Endpoint, lane::Lane};
+use super::{Endpoint, Homes, lane::Lane};
 
-/// The lanes to one server.
-///
-/// A caller is served by the runtime it runs on: no thread hop on the way, and a runtime that is blocked or shut down
-/// stalls only its own callers. The keeper has a lane as well, which also serves callers without a tokio runtime.
+/// The lanes to one server, one for each of its [`Homes`].
 #[derive(Debug)]
 pub(super) struct Terminal {
     pub(super) endpoint: Arc<Endpoint>,
-    pub(super) keeper: Keeper,
-    /// The keeper's own runtime, as soon as it told.
-    keepers_id: Arc<OnceLock<Id>>,
-    lanes: Mutex<Lanes>,
-}
-
-#[derive(Debug, Default)]
-struct Lanes {
+    pub(super) homes: Arc<Homes>,
     /// At most one that is not over for each home; few, for a process has few runtimes.
-    all: Vec<Arc<Lane>>,
-    /// Runtimes that cannot drive a connection. The keeper serves their callers.
-    without_io: Vec<Id>,
+    lanes: Mutex<Vec<Arc<Lane>>>,
 }
 
 impl Terminal {
-    pub(super) fn new(endpoint: Arc<Endpoint>, keeper: Keeper) -> Self {
-        let keepers_id = Arc::new(OnceLock::new());
-        let told = Arc::clone(&keepers_id);
-        // Runs before any verb that the keeper runs for us.
-        keeper.spawn(async move { told.set(Handle::current().id()).unwrap_or_default() });
-        Self { endpoint, keeper, keepers_id, lanes: Mutex::default() }
+    pub(super) fn new(endpoint: Arc<Endpoint>, homes: Arc<Homes>) -> Self {
+        Self { endpoint, homes, lanes: Mutex::default() }
+    }
+
+    pub(super) fn keeper(&self) -> &Keeper {
+        &self.homes.keeper
     }
 
     /// The lane for whoever calls, which may still be being opened.
     pub(super) fn lane(self: &Arc<Self>) -> Arc<Lane> {
-        let runtime = Handle::try_current().ok();
-        let home = runtime.as_ref().map(Handle::id).filter(|id| self.keepers_id.get() != Some(id));
+        let runtime = self.homes.here();
+        let home = runtime.as_ref().map(tokio::runtime::Handle::id);
         let mut lanes = self.lock();
-        let home = home.filter(|id| !lanes.without_io.contains(id));
-        if let Some(lane) = lanes.all.iter().find(|lane| lane.home == home && !lane.is_over()) {
+        if let Some(lane) = lanes.iter().find(|lane| lane.home == home && !lane.is_over()) {
             return Arc::clone(lane);
         }
         let (lane, drive) = Lane::new(home, self);
-        lanes.all.push(Arc::clone(&lane));
-        // Only now: a runtime that is being shut down drops the task at once, and that comes back to `remove`.
+        lanes.push(Arc::clone(&lane));
+        // Only now: a runtime that is being shut down drops the task at once, and that comes back to `retire`.
         drop(lanes);
-        match runtime {
-            Some(runtime) if home.is_some() => drop(runtime.spawn(drive)),
-            _ => self.keeper.spawn(drive),
-        }
+        self.homes.spawn(runtime.as_ref(), drive);
         lane
     }
 
     /// Gives no more commands to a lane. It lives on while somebody waits for an answer on it.
     pub(super) fn retire(&self, lane: &Arc<Lane>) {
-        self.remove(lane, false);
-    }
-
-    pub(super) fn remove(&self, lane: &Arc<Lane>, without_io: bool) {
         let mut lanes = self.lock();
         let (gone, kept) =
-            mem::take(&mut lanes.all).into_iter().partition(|one| Arc::ptr_eq(one, lane) || one.is_over());
-        lanes.all = kept;
-        lanes.without_io.extend(lane.home.filter(|_| without_io));
+            mem::take(&mut *lanes).into_iter().partition(|one| Arc::ptr_eq(one, lane) || one.is_over());
+        *lanes = kept;
         drop(lanes);
         // Only now: the last one to have a lane aborts its task, and that is code of others.
         let gone: Vec<Arc<Lane>> = gone;
         drop(gone);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Lanes> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Lane>>> {
         // Nothing panics while the lanes are held, and each change to them is whole.
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -5,24 +5,24 @@ use std::collections::BTreeMap;
 use redis::Value;
 
 #[derive(Debug, Default)]
-pub(super) struct Facts(BTreeMap<String, String>);
+pub(crate) struct Facts(BTreeMap<String, String>);
 
 impl Facts {
     /// From the lines of `INFO`.
-    pub(super) fn from_info(answer: &Value) -> Self {
+    pub(crate) fn from_info(answer: &Value) -> Self {
         let text = text(answer).unwrap_or_default();
         let pairs = text.lines().filter_map(|line| line.split_once(':'));
         Self(pairs.map(|(name, value)| (name.to_owned(), value.trim_end().to_owned())).collect())
     }
 
     /// From an array of names and values by turns. A value that is not text is left out.
-    pub(super) fn from_pairs(answer: &Value) -> Self {
+    pub(crate) fn from_pairs(answer: &Value) -> Self {
         let mut facts = Self::default();
         facts.add_pairs(answer);
         facts
     }
 
-    pub(super) fn add_pairs(&mut self, answer: &Value) {
+    pub(crate) fn add_pairs(&mut self, answer: &Value) {
         let Value::Array(parts) = answer else { return };
         for pair in parts.chunks_exact(2) {
             if let (Some(name), Some(value)) = (text(&pair[0]), text(&pair[1])) {
@@ -31,17 +31,17 @@ impl Facts {
         }
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    pub(super) fn number(&self, name: &str) -> Option<u64> {
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
     }
 }
 
 /// The answer to `TIME`, in milliseconds.
-pub(super) fn time(answer: &Value) -> Option<i128> {
+pub(crate) fn time(answer: &Value) -> Option<i128> {
     let Value::Array(parts) = answer else { return None };
     let [seconds, micros] = parts.as_slice() else { return None };
     let number = |value| text(value)?.parse::<u64>().ok();

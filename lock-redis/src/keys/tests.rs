@@ -1,25 +1,9 @@
-use std::collections::BTreeSet;
-
 use proptest::prelude::*;
 
-use super::*;
+use super::{promises::*, *};
 
 fn keys(prefix: &str, name: &str) -> Keys {
     Keys::new(prefix, &LockName::new(name).unwrap())
-}
-
-fn all(keys: &Keys) -> Vec<Vec<u8>> {
-    let entry = EntryId::new(7);
-    vec![keys.lock(), keys.queue(), keys.entries(), keys.tokens(), keys.tombstone(entry)]
-}
-
-/// What Redis Cluster hashes of a key, written down from its specification and not from the code above.
-fn hashed(key: &[u8]) -> Vec<u8> {
-    let Some(open) = key.iter().position(|&b| b == b'{') else { return key.to_vec() };
-    match key[open + 1..].iter().position(|&b| b == b'}') {
-        None | Some(0) => key.to_vec(),
-        Some(len) => key[open + 1..=open + len].to_vec(),
-    }
 }
 
 fn name() -> impl Strategy<Value = String> {
@@ -39,17 +23,13 @@ fn prefix() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn all_keys_of_a_lock_have_one_slot(prefix in prefix(), name in name()) {
-        let keys = keys(&prefix, &name);
-        let slots: BTreeSet<_> = all(&keys).iter().map(|key| slot(&hashed(key))).collect();
-        prop_assert_eq!(slots.len(), 1);
+        have_one_slot(&keys(&prefix, &name));
     }
 
     #[test]
     fn keys_of_different_locks_never_meet(prefix in prefix(), one in name(), other in name()) {
         prop_assume!(one != other);
-        let keys = [keys(&prefix, &one), keys(&prefix, &other)];
-        let distinct: BTreeSet<_> = keys.iter().flat_map(all).collect();
-        prop_assert_eq!(distinct.len(), 10);
+        never_meet(&keys(&prefix, &one), &keys(&prefix, &other));
     }
 
     #[test]
@@ -57,31 +37,18 @@ proptest! {
         one in prefix(), other in prefix(), name in name(), theirs in name(),
     ) {
         prop_assume!(one != other);
-        let companions: BTreeSet<_> = all(&keys(&one, &name)).into_iter().skip(1).collect();
-        for key in all(&keys(&other, &theirs)) {
-            prop_assert!(!companions.contains(&key));
-        }
+        have_companions_apart(&keys(&one, &name), &keys(&other, &theirs));
     }
 
     #[test]
     fn a_name_is_read_back_from_the_key_and_from_the_queue(prefix in prefix(), name in name()) {
-        let keys = keys(&prefix, &name);
-        for key in [keys.lock(), keys.queue()] {
-            prop_assert_eq!(name_of(&prefix, &key).map(String::from), Some(name.clone()));
-        }
-        for key in [keys.entries(), keys.tokens(), keys.tombstone(EntryId::new(1))] {
-            prop_assert_eq!(name_of(&prefix, &key), None);
-        }
+        are_read_back(&keys(&prefix, &name), &prefix, &name);
     }
 
     #[test]
     fn hostile_keys_are_no_names_and_no_panic(prefix in prefix(), key in prop::collection::vec(any::<u8>(), 0..40)) {
-        if let Some(name) = name_of(&prefix, &key) {
-            let keys = Keys::new(&prefix, &name);
-            // A queue of another tag than ours would be read, but never written.
-            prop_assert!(keys.lock() == key || key.starts_with(&queues(&prefix)));
-        }
-        name_of(&prefix, &[&queues(&prefix), &*key].concat());
+        is_no_name_or_a_right_one(&prefix, &key);
+        is_no_name_or_a_right_one(&prefix, &[&queues(&prefix), &*key].concat());
     }
 }
 

@@ -3,7 +3,7 @@
 use lock_core::{EntryId, FencingToken};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Message {
+pub(crate) enum Message {
     /// `A <entry> <token>`: the entry holds its lock.
     Admitted { entry: EntryId, token: FencingToken },
     /// `C`: every waiter of this process looks again.
@@ -11,7 +11,7 @@ pub(super) enum Message {
 }
 
 /// The messages for one process, one on each line.
-pub(super) fn messages(payload: &[u8]) -> impl Iterator<Item = Message> {
+pub(crate) fn messages(payload: &[u8]) -> impl Iterator<Item = Message> {
     payload.split(|&byte| byte == b'\n').filter_map(message)
 }
 
@@ -20,11 +20,11 @@ fn message(line: &[u8]) -> Option<Message> {
         return Some(Message::Changed);
     }
     let (entry, token) = std::str::from_utf8(line).ok()?.strip_prefix("A ")?.split_once(' ')?;
-    Some(Message::Admitted { entry: entry.parse().ok()?, token: FencingToken::new(token.parse().ok()?) })
+    Some(Message::Admitted { entry: entry.parse().ok()?, token: token.parse().ok()? })
 }
 
 /// The entry that was evicted.
-pub(super) fn entry(payload: &[u8]) -> Option<EntryId> {
+pub(crate) fn entry(payload: &[u8]) -> Option<EntryId> {
     std::str::from_utf8(payload).ok()?.parse().ok()
 }
 
@@ -45,9 +45,17 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_left_out() {
-        for line in
-            ["", "A", "A x 1", "Z", "c", &format!("A {ID}"), &format!("A {ID} -1"), &format!("A {ID} 1 2")]
-        {
+        for line in [
+            "",
+            "A",
+            "A x 1",
+            "Z",
+            "c",
+            &format!("A {ID}"),
+            &format!("A {ID} -1"),
+            &format!("A {ID} 1 2"),
+            &format!("A {ID} +1"),
+        ] {
             assert_eq!(messages(line.as_bytes()).next(), None, "{line}");
         }
         assert_eq!(messages(b"\xff\xfe").next(), None);

@@ -1,20 +1,38 @@
 //! Against real servers.
 
-use std::time::Instant;
+use std::{
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use futures_executor::block_on;
 use futures_util::{FutureExt, StreamExt};
 use lock_conformance::Links;
-use lock_core::{FencingToken, Hints};
+use lock_core::{FencingToken, Hint, Hints};
 
-use super::*;
-use crate::testing::{Server, endpoint, eventually, proxy};
+use super::{
+    listener::{Phase, pause},
+    *,
+};
+use crate::testing::{Server, endpoint, eventually, homes, proxy};
+
+mod homes_of_their_own;
 
 /// Two heartbeats, the longest pause before a new try, and what a loaded machine adds.
 const NOTICED: Duration = Duration::from_secs(2 + 2 + 1);
 
 fn notifications(url: &str) -> Notifications {
-    Notifications::new(endpoint(url), Keeper::start().unwrap())
+    Notifications::new(endpoint(url), homes())
+}
+
+/// From a thread without a runtime, which is served by the keeper.
+fn listen(notifications: &Notifications, entry: u128) -> (Arc<Listener>, Hints) {
+    block_on(notifications.listen(EntryId::new(entry)))
+}
+
+fn phase(listener: &Listener) -> Phase {
+    *listener.news.phase.borrow()
 }
 
 fn publish(server: &Server, channel: &[u8], message: &str) -> u32 {
@@ -31,12 +49,12 @@ fn next(hints: &mut Hints, within: Duration) -> Option<Hint> {
 }
 
 /// Waits for a hint to look again and for a subscription that works.
-fn told_to_look_again(server: &Server, notifications: &Notifications, hints: &mut Hints, within: Duration) {
+fn told_to_look_again(server: &Server, listener: &Listener, hints: &mut Hints, within: Duration) {
     let started = Instant::now();
     assert_eq!(next(hints, within), Some(Hint::Changed));
     let took = started.elapsed();
     assert!(took < within, "{took:?}");
-    assert_eq!(publish(server, notifications.channel(), "C"), 1);
+    assert_eq!(publish(server, listener.channel(), "C"), 1);
     assert_eq!(next(hints, Duration::from_secs(1)), Some(Hint::Changed));
 }
 
@@ -44,18 +62,17 @@ fn told_to_look_again(server: &Server, notifications: &Notifications, hints: &mu
 fn a_hint_reaches_the_entry_it_is_for_and_an_eviction_reaches_every_process() {
     let server = Server::start();
     let (one, two) = (notifications(&server.url()), notifications(&server.url()));
-    let (id, other) = (EntryId::new(7), EntryId::new(8));
-    block_on(one.live());
-    block_on(two.live());
-    let (mut mine, mut others) = (one.hints().listen(id), one.hints().listen(other));
-    let mut theirs = two.hints().listen(id);
+    let id = EntryId::new(7);
+    let (listener, mut mine) = listen(&one, 7);
+    let (_, mut others) = listen(&one, 8);
+    let (other_listener, mut theirs) = listen(&two, 7);
     let alarms = [one.alarms(), two.alarms()];
 
-    assert_ne!(one.channel(), two.channel());
-    assert_eq!(publish(&server, one.channel(), &format!("A {id} 42")), 1);
+    assert_ne!(listener.channel(), other_listener.channel());
+    assert_eq!(publish(&server, listener.channel(), &format!("A {id} 42")), 1);
     let admitted = Hint::Admitted { token: FencingToken::new(42) };
     assert_eq!(next(&mut mine, Duration::from_secs(2)), Some(admitted));
-    publish(&server, one.channel(), "C");
+    publish(&server, listener.channel(), "C");
     for hints in [&mut mine, &mut others] {
         assert_eq!(next(hints, Duration::from_secs(2)), Some(Hint::Changed));
     }
@@ -70,11 +87,12 @@ fn a_hint_reaches_the_entry_it_is_for_and_an_eviction_reaches_every_process() {
 fn nothing_is_opened_before_it_is_needed_and_nothing_is_left_after() {
     let server = Server::start();
     let notifications = notifications(&format!("{}?client_name=me&prefix=p:", server.url()));
-    assert!(notifications.channel().starts_with(b"p:\xff1h:"));
-    assert_eq!(notifications.channel().len(), b"p:\xff1h:".len() + 32);
+    let channel = notifications.here().channel().to_vec();
+    assert!(channel.starts_with(b"p:\xff1h:"));
+    assert_eq!(channel.len(), b"p:\xff1h:".len() + 32);
     assert_eq!(server.clients().len(), 0);
-    block_on(notifications.live());
-    block_on(notifications.live());
+    drop(listen(&notifications, 1));
+    drop(listen(&notifications, 2));
     drop(notifications.alarms());
     let clients = server.clients();
     assert!(clients.len() == 1 && clients[0].contains(" name=me "), "{clients:?}");
@@ -86,11 +104,10 @@ fn nothing_is_opened_before_it_is_needed_and_nothing_is_left_after() {
 fn a_killed_subscription_comes_back_and_all_waiters_look_again() {
     let server = Server::start();
     let notifications = notifications(&server.url());
-    block_on(notifications.live());
-    let mut hints = notifications.hints().listen(EntryId::new(1));
+    let (listener, mut hints) = listen(&notifications, 1);
     for _ in 0..3 {
         server.run("CLIENT KILL TYPE pubsub");
-        told_to_look_again(&server, &notifications, &mut hints, Duration::from_secs(2));
+        told_to_look_again(&server, &listener, &mut hints, Duration::from_secs(2));
     }
 }
 
@@ -99,15 +116,14 @@ fn a_half_open_connection_is_noticed_and_all_waiters_look_again() {
     let server = Server::start();
     let proxy = proxy(&server);
     let notifications = notifications(&format!("redis://127.0.0.1:{}", proxy.address().port()));
-    block_on(notifications.live());
-    let mut hints = notifications.hints().listen(EntryId::new(1));
+    let (listener, mut hints) = listen(&notifications, 1);
     // A whole heartbeat goes through first.
-    std::thread::sleep(Duration::from_millis(1100));
+    thread::sleep(Duration::from_millis(1100));
     proxy.silence(Links::Open);
     let started = Instant::now();
     assert_eq!(next(&mut hints, NOTICED), Some(Hint::Changed));
     assert!(started.elapsed() < NOTICED, "{:?}", started.elapsed());
-    eventually(Duration::from_secs(2), || publish(&server, notifications.channel(), "C") >= 1);
+    eventually(Duration::from_secs(2), || publish(&server, listener.channel(), "C") >= 1);
     assert_eq!(next(&mut hints, Duration::from_secs(1)), Some(Hint::Changed));
 }
 
@@ -115,22 +131,20 @@ fn a_half_open_connection_is_noticed_and_all_waiters_look_again() {
 fn a_stopped_server_is_noticed_within_two_heartbeats_and_taken_back_when_it_goes_on() {
     let server = Server::start();
     let notifications = notifications(&format!("{}?heartbeat=100ms&connect_timeout=200ms", server.url()));
-    block_on(notifications.live());
-    let mut hints = notifications.hints().listen(EntryId::new(1));
+    let (listener, mut hints) = listen(&notifications, 1);
     server.signal("-STOP");
-    eventually(Duration::from_millis(1200), || *notifications.news.phase.borrow() == Phase::Down);
+    eventually(Duration::from_millis(1200), || phase(&listener) == Phase::Down);
     server.signal("-CONT");
-    told_to_look_again(&server, &notifications, &mut hints, Duration::from_secs(4));
+    told_to_look_again(&server, &listener, &mut hints, Duration::from_secs(4));
 }
 
 #[test]
 fn a_restarted_server_is_taken_back() {
     let mut server = Server::start();
     let notifications = notifications(&server.url());
-    block_on(notifications.live());
-    let mut hints = notifications.hints().listen(EntryId::new(1));
+    let (listener, mut hints) = listen(&notifications, 1);
     server.restart();
-    told_to_look_again(&server, &notifications, &mut hints, Duration::from_secs(4));
+    told_to_look_again(&server, &listener, &mut hints, Duration::from_secs(4));
 }
 
 #[test]
@@ -143,10 +157,10 @@ fn without_a_server_or_permission_the_waiter_goes_on_at_once() {
     ] {
         let notifications = notifications(&url);
         let started = Instant::now();
-        block_on(notifications.live());
-        block_on(notifications.live());
+        drop(listen(&notifications, 1));
+        let (listener, _) = listen(&notifications, 2);
         assert!(started.elapsed() < Duration::from_secs(1), "{url}: {:?}", started.elapsed());
-        assert_eq!(*notifications.news.phase.borrow(), Phase::Down);
+        assert_eq!(phase(&listener), Phase::Down);
     }
 }
 
@@ -157,7 +171,7 @@ fn a_black_hole_holds_a_waiter_up_for_one_time_limit_and_no_longer() {
     let notifications =
         notifications(&format!("redis://127.0.0.1:{port}?command_timeout=200ms&connect_timeout=10s"));
     let started = Instant::now();
-    block_on(notifications.live());
+    drop(listen(&notifications, 1));
     let took = started.elapsed();
     assert!(took >= Duration::from_millis(200) && took < Duration::from_millis(1200), "{took:?}");
 }

@@ -151,7 +151,7 @@ local function create()
 end
 
 read_lock()
-local role, token, expiry, own_permits, owner, theirs = find()
+local role, token, expiry, own_permits, _, theirs = find()
 -- PR06: my own end is judged before anything else, with the clock that admits.
 if role and expiry <= now then
     remove(role, own_permits)
@@ -169,7 +169,8 @@ if not role then
     return create()
 end
 
-refresh(ttl, role, token, expiry, own_permits, owner, theirs)
+-- Hints go where it entered last.
+refresh(ttl, role, token, expiry, own_permits, process, theirs)
 settle()
 if role ~= 'waiter' or promoted then
     return token

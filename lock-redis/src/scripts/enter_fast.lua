@@ -3,7 +3,7 @@
 -- KEYS: 1 the lock · 2 its queue · 3 its entries · 4 its token counter · 5 the tombstone of this entry
 -- ARGV: 1 ':' and the id, and if there is one ':' and the label · 2 ttl in ms
 --       3 'q' to queue or 't' to try; the claim: kind (m, r, s), permits, limit; the token of the place, or none to create
---       4 channel of this process
+--       4 channel of the caller
 -- Answer: token, admitted · {'W', token, ahead, look again in ms, who holds, label} · {'B'} busy · {'G'} gone
 --         {'M', kind, limit} mismatch · {'F', type} foreign data · {'X'} no tokens left
 local call, raw, q, e = redis.call, KEYS[1], KEYS[2], KEYS[3]

@@ -1,7 +1,7 @@
 -- leave: leave the queue, holding or waiting, whatever the token. Also an operator's evict.
 --
 -- KEYS: 1 the lock · 2 its queue · 3 its entries · 4 the tombstone of this entry, if a create was not answered
--- ARGV: 1 id · 2 'm' for a mutex, else '' · 3 channel of this process · 4 life of the tombstone in ms, or '' or nothing
+-- ARGV: 1 id · 2 'm' for a mutex, else '' · 3 channel of the caller · 4 life of the tombstone in ms, or '' or nothing
 --       5 channel of alarms to tell, or nothing
 -- Answer: 1 left · 0 was not there · left, and the hint for the heir as text: it is of the process that asks, which is
 --         told by this sooner than by the message

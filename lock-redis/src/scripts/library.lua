@@ -5,6 +5,7 @@
 -- raw  mutex: the string token:id[:label]. Otherwise a sorted set of holders, id -> end of the lease in ms.
 -- q    the waiters: a sorted set, id -> small number.
 -- e    hash, id -> 'token ttl expiry permits process label' of waiters, and of the holders in a set;
+--      (process: whom to tell, the last digits of a channel: there is one for each runtime of a process);
 --      k = 'kind:limit' of the queue, s = sum of the permits held, which means nothing when raw is not there.
 if not now_us then
     local time = call('TIME')

@@ -1,7 +1,7 @@
 -- renew: extend leases. Never creates, never extends another's or another life.
 --
 -- KEYS: for each lease the lock, its queue, its entries
--- ARGV: 1 channel of this process, then for each lease: 'm' for a mutex, else '' · id · token · ttl in ms
+-- ARGV: 1 channel of the caller, then for each lease: 'm' for a mutex, else '' · id · token · ttl in ms
 -- Answer for each lease: 1 renewed · 0 lost · text: unknown, and why
 local call, channel = redis.call, ARGV[1]
 local raw, q, e, id, now_us

@@ -102,8 +102,8 @@ pub(in crate::cases) async fn a_grant_that_comes_after_its_own_lease_is_not_take
     faulty.always(Verb::Enter, late);
     let answer = soon("the end of hopeless tries", slow.mutex(&name).acquire_with(&options)).await;
     assert!(matches!(&answer, Err(Error::TooSlow { .. })), "{answer:?}");
-    // What the tries left behind is gone soon, and until then the name is busy.
-    await_queue(&honest, &name, 0).await;
+    // A store may keep the one that gave up for longer than its ttl, until the keeper has left for it.
+    assert_queue_empties(&honest, &name).await;
     let answer = soon("the end of a hopeless try", slow.mutex(&name).try_acquire_with(&options)).await;
     assert!(matches!(&answer, Err(Error::TooSlow { .. })), "{answer:?}");
     assert_free(&honest, &name).await;

@@ -141,11 +141,11 @@ fn a_runtime_without_io_is_served_by_the_keeper() {
 #[test]
 fn the_keeper_and_threads_without_a_runtime_share_a_connection() {
     let server = Server::start();
-    let keeper = lock_core::Keeper::start().unwrap();
-    let wire = Wire::new(crate::testing::endpoint(&server.url()), keeper.clone());
+    let homes = crate::testing::homes();
+    let wire = Wire::new(crate::testing::endpoint(&server.url()), Arc::clone(&homes));
     let (tell, told) = mpsc::channel();
     let theirs = wire.clone();
-    keeper.spawn(async move { tell.send(theirs.command(&words("PING")).await).unwrap() });
+    homes.keeper.spawn(async move { tell.send(theirs.command(&words("PING")).await).unwrap() });
     told.recv().unwrap().unwrap();
     ask(&wire, "PING").unwrap();
     assert_eq!(server.clients().len(), 1);

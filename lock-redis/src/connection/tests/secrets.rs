@@ -59,8 +59,8 @@ fn a_password_is_in_no_error_no_debug_and_no_trace() {
     let right = wire(&url(server.port));
     ask(&right, "PING").unwrap();
     let notifications =
-        Notifications::new(crate::testing::endpoint(&url(server.port)), lock_core::Keeper::start().unwrap());
-    block_on(notifications.live());
+        Notifications::new(crate::testing::endpoint(&url(server.port)), crate::testing::homes());
+    drop(block_on(notifications.listen(lock_core::EntryId::new(1))));
     seen.push(format!("{right:?} {notifications:?}"));
     seen.push(whole(&ask(&right, "NOSUCHCOMMAND").unwrap_err()));
     server.signal("-STOP");

@@ -1,0 +1,119 @@
+//! Runs fuzz targets as tests, on any compiler: on their corpus, and on what chance makes of it.
+//!
+//! A file of the tests of each crate that has targets, and of no crate.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, fs,
+    panic::{catch_unwind, resume_unwind},
+    path::{Path, PathBuf},
+};
+
+use proptest::{
+    prelude::*,
+    sample::{Index, select},
+    test_runner::{Config, TestRunner},
+};
+
+/// A fuzz target, and how much memory it may need at a time.
+pub(crate) struct Target {
+    /// Of its program in `fuzz_targets`, and of the folder of its corpus.
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(&[u8]),
+    /// So many bytes for each byte that it is given,
+    pub(crate) per_byte: u64,
+    /// and so many on top.
+    pub(crate) fixed: u64,
+}
+
+impl Target {
+    /// Runs it on every file of its corpus.
+    pub(crate) fn replay(&self) {
+        for (file, data) in self.corpus() {
+            // Shown if it fails.
+            println!("{file}");
+            self.within_bounds(&data);
+        }
+    }
+
+    /// Runs it on files of its corpus that were changed at random. `PROPTEST_CASES` says how many, 256 if it is not set.
+    pub(crate) fn replay_mutated(&self) {
+        let corpus: Vec<_> = self.corpus().into_values().collect();
+        let step = (0..5_u8, any::<Index>(), any::<Index>(), any::<u8>(), select(corpus.clone()));
+        let mutated = (select(corpus), prop::collection::vec(step, 1..6)).prop_map(|(mut data, steps)| {
+            for (kind, from, to, byte, other) in steps {
+                mutate(&mut data, kind, from, to, byte, &other);
+            }
+            Input(data)
+        });
+        let config = Config { failure_persistence: None, ..Config::default() };
+        let outcome = TestRunner::new(config).run(&mutated, |Input(data)| {
+            self.within_bounds(&data);
+            Ok(())
+        });
+        outcome.unwrap_or_else(|error| panic!("{}: {error}", self.name));
+    }
+
+    fn within_bounds(&self, data: &[u8]) {
+        let mut outcome = Ok(());
+        // A panic that passed the counter would spoil it.
+        let memory = allocation_counter::measure(|| outcome = catch_unwind(|| (self.run)(data))).bytes_max;
+        outcome.unwrap_or_else(|panic| resume_unwind(panic));
+        let bound = self.fixed + self.per_byte * data.len() as u64;
+        assert!(memory <= bound, "{}: {} bytes in {memory} of memory, not {bound}", self.name, data.len());
+    }
+
+    fn corpus(&self) -> BTreeMap<String, Vec<u8>> {
+        let files = fs::read_dir(folder().join("corpus").join(self.name)).expect("the target has a corpus");
+        let paths = files.map(|file| file.expect("the folder can be read").path());
+        let read = |path: PathBuf| (path.display().to_string(), fs::read(path).expect("it can be read"));
+        let corpus: BTreeMap<_, _> = paths.map(read).collect();
+        assert!(corpus.len() >= 5, "{}: the corpus is too small to mean anything", self.name);
+        corpus
+    }
+}
+
+/// Shown as text as far as it is.
+struct Input(Vec<u8>);
+
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
+    }
+}
+
+/// One step of what a fuzzer does.
+fn mutate(data: &mut Vec<u8>, kind: u8, from: Index, to: Index, byte: u8, other: &[u8]) {
+    let (from, to) = (from.index(data.len() + 1), to.index(data.len() + 1));
+    let range = from.min(to)..from.max(to);
+    match kind {
+        0 => data.insert(from, byte),
+        1 => drop(data.drain(range)),
+        2 => data.extend_from_within(range),
+        3 => drop(data.splice(range, other.iter().copied())),
+        _ => data.iter_mut().skip(from).take(1).for_each(|changed| *changed = byte),
+    }
+}
+
+/// The programs of the fuzz targets are those that a crate has tests for, and each runs the same function.
+pub(crate) fn assert_programs(krate: &str, targets: &[Target]) {
+    let prefix = format!("{}_", krate.trim_start_matches("lock_"));
+    let programs = fs::read_dir(folder().join("fuzz_targets")).expect("the folder of the programs");
+    let names = programs.map(|file| file.expect("the folder can be read").path());
+    let names: BTreeSet<_> = names.filter_map(|path| path.file_stem()?.to_str().map(str::to_owned)).collect();
+    let tested: BTreeSet<_> = targets.iter().map(|target| target.name.to_owned()).collect();
+    assert_eq!(names.into_iter().filter(|name| name.starts_with(&prefix)).collect::<BTreeSet<_>>(), tested);
+
+    let manifest = fs::read_to_string(folder().join("Cargo.toml")).expect("the manifest");
+    for Target { name, .. } in targets {
+        let path = format!("fuzz_targets/{name}.rs");
+        assert!(manifest.contains(&format!("name = \"{name}\"\npath = \"{path}\"")), "{name} is not built");
+        let program = fs::read_to_string(folder().join(path)).expect("the program");
+        let call = format!("{krate}::fuzzing::{}(data)", &name[prefix.len()..]);
+        assert!(program.contains(&call), "{name} does not call {call}");
+    }
+}
+
+fn folder() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz"))
+}

@@ -1,0 +1,232 @@
+//! What is promised of all that a user or a server writes and this crate reads, whatever bytes it is.
+//!
+//! A function panics if its promise is broken. The programs in `fuzz/` call them, and so do the tests below. No part of the
+//! library: it is compiled for tests and with `--cfg fuzzing` only.
+
+use std::{fmt::Debug, sync::Arc};
+
+use futures_util::FutureExt;
+use lock_core::{BackendError, BootTime, LockName};
+use percent_encoding::percent_decode_str;
+use redis::{Msg, Value};
+
+use crate::{
+    RedisConfig,
+    connection::{Endpoint, handshake::greet},
+    diagnosis::{
+        facts::{Facts, time},
+        is_too_old,
+    },
+    error::refused,
+    keys::{Keys, promises},
+    notifications::message::{Message, entry, messages},
+    operator::page,
+    reply::{self, Look},
+};
+
+/// Nothing else that these functions read or write contains it.
+const SECRET: &str = "hunter2";
+
+/// More than any message to people has a reason to be long, but for what they wrote themselves.
+const LONG: usize = 2_000;
+
+/// A URL is refused, or gives a valid configuration. With a password in it, nothing shows that.
+///
+/// The bytes are one URL; and four parts between `|`, around a password: `1|2|3|4` stands for `1:2PASSWORD3@4`.
+pub fn urls(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Ok(config) = RedisConfig::from_url(&text) {
+        assert_eq!(config.validate(), Ok(()), "{text:?}");
+    }
+    let mut parts = text.splitn(4, '|');
+    let mut part = || parts.next().unwrap_or_default();
+    let (start, before, after, end) = (part(), part(), part(), part());
+    let elsewhere = percent_decode_str(start).chain(percent_decode_str(end)).collect::<Vec<_>>();
+    if String::from_utf8_lossy(&elsewhere).contains(SECRET) {
+        return;
+    }
+    match RedisConfig::from_url(&format!("{start}:{before}{SECRET}{after}@{end}")) {
+        Ok(config) => hides_it(&format!("{config} {config:?} {config:#?}"), &text),
+        Err(error) => hides_it(&format!("{error} {error:?} {error:#?}"), &text),
+    }
+}
+
+/// A file of settings is refused, or gives a configuration. Whatever stands where the password should be, or instead of
+/// all the settings, nothing shows it.
+pub fn settings(data: &[u8]) {
+    if let Ok(config) = serde_json::from_slice::<RedisConfig>(data) {
+        // Some are invalid, and none is a panic.
+        let _ = config.validate();
+    }
+    // One value of JSON, and nothing behind it.
+    let Ok(value) = serde_json::from_slice::<serde_json::Value>(data) else { return };
+    let shown = match serde_json::from_value::<RedisConfig>(serde_json::json!({ "password": value })) {
+        Ok(config) => format!("{config} {config:?} {:?}", config.validate()),
+        Err(error) => format!("{error} {error:?}"),
+    };
+    hides_it(&shown, &value);
+    if !value.is_object()
+        && let Err(error) = serde_json::from_value::<RedisConfig>(value.clone())
+    {
+        hides_it(&format!("{error} {error:?}"), &value);
+    }
+}
+
+/// Keys of different locks never meet, have one slot for each lock, and give the name back. The bytes are a prefix and two
+/// names between `|`; and a key that somebody else wrote.
+pub fn keys(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut parts = text.splitn(3, '|');
+    let mut part = || parts.next().unwrap_or_default();
+    let config = RedisConfig { prefix: part().into(), ..RedisConfig::default() };
+    let names = [LockName::new(part()), LockName::new(part())];
+    if config.validate().is_err() {
+        return;
+    }
+    let prefix = &config.prefix;
+    promises::is_no_name_or_a_right_one(prefix, data);
+    promises::is_no_name_or_a_right_one(prefix, &[&crate::keys::queues(prefix), data].concat());
+    let [Ok(one), Ok(other)] = names else { return };
+    let keys = [&one, &other].map(|name| Keys::new(prefix, name));
+    for (keys, name) in keys.iter().zip([&one, &other]) {
+        promises::have_one_slot(keys);
+        promises::are_read_back(keys, prefix, name.as_str());
+        promises::are_short(keys, prefix, name.as_str());
+        if !prefix.is_empty() {
+            promises::have_companions_apart(keys, &Keys::new("", name));
+        }
+    }
+    if one != other {
+        promises::never_meet(&keys[0], &keys[1]);
+    }
+}
+
+/// An answer of the server, as it comes over the wire, is understood or refused by each who could get it.
+pub fn replies(data: &[u8]) {
+    if let Ok(answer) = redis::parse_redis_value(data) {
+        self::answer(&answer);
+    }
+}
+
+/// The same for an answer that the driver has read.
+pub(crate) fn answer(answer: &Value) {
+    let parts = if let Value::Array(parts) = answer { parts.len() } else { 0 };
+    if let Some(Look::Waiting { look_again, .. }) = understood(reply::look(answer)) {
+        let now = BootTime::new(look_again);
+        assert!(now + look_again >= now, "an instant has no overflow");
+    }
+    understood(reply::departure(answer));
+    for count in [0, 1, parts] {
+        if let Some(answers) = understood(reply::renewals(answer, count)) {
+            assert_eq!(answers.len(), count);
+            for answer in answers {
+                understood(answer);
+            }
+        }
+    }
+    if let Some(rows) = understood(reply::rows(answer)) {
+        assert!(rows.len() <= parts);
+        assert!(rows.is_sorted_by_key(|row| (!row.admitted, row.token)), "{rows:?}");
+    }
+    if let Value::ServerError(error) = answer {
+        is_legible(&refused("localhost:6379", error));
+    }
+    if let Some(hint) = reply::hint(answer) {
+        notifications(hint);
+    }
+    if let Some(message) = Msg::from_value(answer) {
+        notifications(message.get_payload_bytes());
+    }
+    if let Some((_, keys)) = page(answer) {
+        keys.for_each(|key| promises::is_no_name_or_a_right_one("", key));
+    }
+    for facts in [Facts::from_info(answer), Facts::from_pairs(answer)] {
+        is_too_old(facts.get("version").unwrap_or_default());
+        let _ = facts.number("maxmemory");
+    }
+    let _ = time(answer);
+}
+
+/// A notification is understood line by line, and what is understood is what stands there.
+pub fn notifications(data: &[u8]) {
+    let lines: Vec<_> = data.split(|&byte| byte == b'\n').collect();
+    let understood: Vec<_> = messages(data).collect();
+    assert!(understood.len() <= lines.len());
+    for message in understood {
+        let line = match message {
+            Message::Admitted { entry, token } => format!("A {entry} {token}"),
+            Message::Changed => "C".into(),
+        };
+        assert!(lines.contains(&line.as_bytes()), "{line} was not said");
+    }
+    if let Some(entry) = entry(data) {
+        assert_eq!(entry.to_string().as_bytes(), data);
+    }
+}
+
+/// Whatever a server says to a client that logs in, it is told in a short line, and without the password.
+pub fn greetings(data: &[u8]) {
+    let config = RedisConfig { password: Some(SECRET.into()), database: 2, ..RedisConfig::default() };
+    let endpoint = Endpoint::new(Arc::new(config)).expect("the configuration is valid");
+    let mut socket = tokio::io::join(data, tokio::io::sink());
+    let greeted = greet(&mut socket, &endpoint).now_or_never().expect("it is all there, or the end is");
+    if let Err(failure) = greeted {
+        let shown = format!("{failure:?} {}", failure.message());
+        hides_it(&shown, &data);
+        is_legible(&failure.to_unsent());
+    }
+}
+
+fn hides_it(shown: &str, given: &dyn Debug) {
+    assert!(!shown.contains(SECRET), "{given:?} is told as {shown}");
+}
+
+fn understood<T>(answer: Result<T, BackendError>) -> Option<T> {
+    answer.map_err(|error| is_legible(&error)).ok()
+}
+
+/// An error is a short line of text, whatever the server said.
+fn is_legible(error: &BackendError) {
+    let shown = error.to_string();
+    assert!(shown.len() < LONG && !shown.chars().any(char::is_control), "{shown:?}");
+}
+
+#[cfg(test)]
+#[path = "../../fuzz/replay.rs"]
+mod replay;
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        replay::{Target, assert_programs},
+        *,
+    };
+
+    const KIB: u64 = 1024;
+
+    const TARGETS: [Target; 6] = [
+        Target { name: "redis_urls", run: urls, per_byte: 64, fixed: 16 * KIB },
+        Target { name: "redis_settings", run: settings, per_byte: 64, fixed: 16 * KIB },
+        // The first one makes the table of slots.
+        Target { name: "redis_keys", run: keys, per_byte: 64, fixed: 256 * KIB },
+        // The driver makes room for 4096 parts of an answer at once, in each of 100 that stand in one another.
+        Target { name: "redis_replies", run: replies, per_byte: 64, fixed: 24 * KIB * KIB },
+        Target { name: "redis_notifications", run: notifications, per_byte: 64, fixed: 16 * KIB },
+        Target { name: "redis_greetings", run: greetings, per_byte: 64, fixed: 64 * KIB },
+    ];
+
+    #[test]
+    fn no_bytes_of_the_corpus_break_a_promise_about_input() {
+        TARGETS.iter().for_each(Target::replay);
+    }
+
+    #[test]
+    fn nothing_that_is_made_of_the_corpus_breaks_a_promise_about_input() {
+        TARGETS.iter().for_each(Target::replay_mutated);
+    }
+
+    #[test]
+    fn every_fuzz_target_is_a_test_too() {
+        assert_programs("lock_redis", &TARGETS);
+    }
+}

@@ -1,0 +1,62 @@
+//! What is promised of keys. For tests and fuzz targets: a function panics if its promise is broken.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+pub(crate) fn all(keys: &Keys) -> Vec<Vec<u8>> {
+    let entry = EntryId::new(7);
+    vec![keys.lock(), keys.queue(), keys.entries(), keys.tokens(), keys.tombstone(entry)]
+}
+
+/// A cluster finds all keys of a lock in one place.
+pub(crate) fn have_one_slot(keys: &Keys) {
+    let slots: BTreeSet<_> = all(keys).iter().map(|key| slot(&hashed(key))).collect();
+    assert_eq!(slots.len(), 1, "{keys:?}");
+}
+
+/// No key of a lock is a key of another.
+pub(crate) fn never_meet(one: &Keys, other: &Keys) {
+    let distinct: BTreeSet<_> = [one, other].into_iter().flat_map(all).collect();
+    assert_eq!(distinct.len(), 10, "{one:?} {other:?}");
+}
+
+/// Only the lock itself may be called like something of a client with another prefix: that is for whoever chooses them.
+pub(crate) fn have_companions_apart(one: &Keys, other: &Keys) {
+    let companions: BTreeSet<_> = all(one).into_iter().skip(1).collect();
+    assert!(!all(other).iter().any(|key| companions.contains(key)), "{one:?} {other:?}");
+}
+
+/// The name is read back from the keys that `list` looks at, and from no other.
+pub(crate) fn are_read_back(keys: &Keys, prefix: &str, name: &str) {
+    for key in [keys.lock(), keys.queue()] {
+        assert_eq!(name_of(prefix, &key).as_ref().map(LockName::as_str), Some(name), "{keys:?}");
+    }
+    for key in [keys.entries(), keys.tokens(), keys.tombstone(EntryId::new(1))] {
+        assert_eq!(name_of(prefix, &key), None, "{keys:?}");
+    }
+}
+
+/// A key is little longer than three times what it is made of, which has a bound itself.
+pub(crate) fn are_short(keys: &Keys, prefix: &str, name: &str) {
+    let bound = 3 * (prefix.len() + name.len()) + 40;
+    assert!(all(keys).iter().all(|key| key.len() <= bound), "{keys:?}");
+}
+
+/// A key that anybody may have written is no name, or the name of a lock that could be called so.
+pub(crate) fn is_no_name_or_a_right_one(prefix: &str, key: &[u8]) {
+    if let Some(name) = name_of(prefix, key) {
+        let keys = Keys::new(prefix, &name);
+        // A queue of another tag than ours would be read, but never written.
+        assert!(keys.lock() == key || key.starts_with(&queues(prefix)), "{keys:?}");
+    }
+}
+
+/// What Redis Cluster hashes of a key, written down from its specification and not from the code above.
+fn hashed(key: &[u8]) -> Vec<u8> {
+    let Some(open) = key.iter().position(|&b| b == b'{') else { return key.to_vec() };
+    match key[open + 1..].iter().position(|&b| b == b'}') {
+        None | Some(0) => key.to_vec(),
+        Some(len) => key[open + 1..=open + len].to_vec(),
+    }
+}

@@ -1,6 +1,7 @@
 //! Against real servers.
 
 mod failures;
+mod hostile;
 mod lanes;
 mod secrets;
 mod tls;

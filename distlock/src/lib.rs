@@ -44,6 +44,7 @@
 //! | what went wrong | [`Error`], [`BackendError`], [`ConnectError`] |
 //! | queues, force-release, diagnosis | [`Operator`] |
 //! | what is traced | [`telemetry`] |
+//! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |
 //!
 //! Everything of `lock-core` is re-exported here.
 #![cfg_attr(docsrs, feature(doc_cfg))]

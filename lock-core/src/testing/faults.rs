@@ -11,7 +11,8 @@ use super::SeededEntropy;
 pub struct Faults {
     /// How many of 1000 requests, hints and alarms go wrong, 0 to 1000.
     pub per_mille: u32,
-    /// The longest way of a request to the store, and of an answer back, that is not late. Whole milliseconds count.
+    /// The longest way of a request to the store, and of an answer back, that is not late. Whole milliseconds count. Each
+    /// way is drawn evenly from zero to this: one of a day is as good as a network that is cut.
     pub latency: Duration,
     /// How late a request, an answer or a hint can be that goes wrong by being late.
     pub late: Duration,

@@ -33,11 +33,27 @@
 //! # Ok::<(), lock_core::Error>(())
 //! ```
 //!
+//! # How to test a service
+//!
+//! 1. Give it the [`Locks`](crate::Locks) of a [client](Sim::client), and start it by [`SimClient::spawn`]: one client is one
+//!    process.
+//! 2. Give it something to write to that remembers each write with the [token](crate::Guard::token) under which it was made: an
+//!    `Arc<Mutex<Vec<_>>>` will do.
+//! 3. Start the same service on a second client, so that there is somebody to take over.
+//! 4. Get the first into trouble for longer than its ttl, at a moment drawn from [`Sim::entropy`], and let some time go by.
+//! 5. No write of a smaller token may stand behind one of a larger; and both have to be there, or nothing was tested.
+//! 6. Repeat it with many seeds, and then with a mistake in the service, to see that it is found. A seed that fails goes into
+//!    the message: it gives the same run again.
+//!
+//! `examples/tested_service.rs` in the repository does all of this in a page. An operator who takes a lock away is told of to its
+//! holder afterwards, not before: do not expect of a service that it never writes in between.
+//!
 //! # What can go wrong in it
 //!
 //! | fault | how |
 //! |---|---|
 //! | requests and answers lost, late, twice or refused; hints lost, late, repeated or for a former life, and streams of them that end | [`Faults`], per client, at a rate |
+//! | a network that is cut: no request arrives in time | [`Faults`] with a `latency` of a day |
 //! | a client that does nothing for a while, as a stopped process or a blocked runtime | [`SimClient::block`] |
 //! | a client that is gone without a word | [`SimClient::crash`] |
 //! | a clock that runs fast or slow | [`Sim::client_through`] |
@@ -46,7 +62,8 @@
 //!
 //! # What it needs
 //!
-//! The feature `testing`, which turns on the paused time of tokio: for `[dev-dependencies]` only. Code under test
+//! The feature `testing`, of this crate or of `distlock`, which turns on the paused time of tokio: for `[dev-dependencies]` only.
+//! No runtime and no `#[tokio::test]`: a simulation has its own, so that a plain `#[test]` calls it. Code under test
 //! has to sleep by `tokio::time`, draw its randomness from a [`SeededEntropy`], and start its tasks by [`SimClient::spawn`];
 //! whatever it takes from the operating system itself is not repeated by the seed.
 

@@ -31,7 +31,8 @@ impl Simulation {
         self
     }
 
-    /// Runs `body` to its end, and gives what it gives. Tasks that are left are dropped.
+    /// Runs `body` to its end, and gives what it gives. Tasks that are left are dropped. Time stands still while anything
+    /// can run, and jumps to the next timer when nothing can.
     ///
     /// # Panics
     /// If the body panics; if it waits for what never comes; if a client sends requests in an endless loop.
@@ -108,7 +109,7 @@ impl Sim {
         self.entropy.branch()
     }
 
-    /// Lets the clients run for so long.
+    /// Lets the clients run for so long, in simulated time.
     ///
     /// # Cancel safety
     /// Safe to drop.

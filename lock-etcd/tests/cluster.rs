@@ -20,12 +20,12 @@ fn short() -> AcquireOptions {
     options().ttl(TTL)
 }
 
-/// Time limits that are short beside a lease.
+/// A command has time for an election; a stream that is silent is not waited for as long.
 fn url(cluster: &Cluster) -> String {
     format!("etcd://{}/case?{LIMITS}", cluster.addresses())
 }
 
-const LIMITS: &str = "command_timeout=1s&connect_timeout=1s&heartbeat=500ms";
+const LIMITS: &str = "command_timeout=3s&connect_timeout=1s&heartbeat=500ms";
 
 /// Looks all the time whether a guard is still held, and whether anybody else can be.
 async fn assert_kept(guard: &Guard, other: &Client, time: Duration) {
@@ -101,7 +101,7 @@ async fn a_release_is_carried_out_though_the_leader_is_killed_meanwhile() {
         cluster.kill(leader);
         let next = within("the next in the queue", SLACK * 2, waiter).await.unwrap();
         assert_carried_out(soon("the release", release).await.unwrap());
-        assert_eq!(next.release().await.unwrap(), Release::Released);
+        assert_carried_out(next.release().await);
         cluster.restart(leader).await;
     }
     other.assert_free(NAME).await;
@@ -152,19 +152,19 @@ fn assert_carried_out(release: Result<Release, Error>) {
 async fn lose_the_member_that_is_talked_to(cluster: Cluster, lose: impl AsyncFn(&Cluster, usize)) {
     let other = Client::new(&format!("etcd://{}/case?{LIMITS}", cluster.address(cluster.follower().await)));
     let first = other.take("other", &short()).await;
-    let by = cluster.talked_to();
+    let theirs = cluster.talked_to();
     let client = Client::new(&url(&cluster));
     let guard = client.take(NAME, &short()).await;
     let waiter = client.waiting("other", &short(), 2).await;
     let talked_to = cluster.talked_to();
-    let lost = *talked_to.iter().find(|i| !by.contains(i)).unwrap_or(&talked_to[0]);
-    if by.contains(&lost) {
+    let victim = *talked_to.iter().find(|i| !theirs.contains(i)).unwrap_or(&talked_to[0]);
+    if theirs.contains(&victim) {
         // Both talk to it: the other one goes on as well, or not, and is not what this is about.
         other.crash();
-        lose(&cluster, lost).await;
+        lose(&cluster, victim).await;
         drop(first);
     } else {
-        lose(&cluster, lost).await;
+        lose(&cluster, victim).await;
         assert_eq!(first.release().await.unwrap(), Release::Released);
     }
     let granted = within("the lock that was waited for", TTL * 2 + SLACK, waiter).await.unwrap();
@@ -305,5 +305,5 @@ async fn a_cluster_without_a_majority_gives_a_typed_error_in_time() {
     );
     assert!(transient && error.is_transient(), "{error:?}");
     // Once to connect and once for the command.
-    assert!(asked.elapsed() < Duration::from_secs(2) + SLACK, "after {:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_secs(4) + SLACK, "after {:?}", asked.elapsed());
 }

@@ -42,17 +42,19 @@ impl Admin {
     /// # Errors
     /// If the server does not let us in. That it is down shows only later.
     pub(crate) async fn try_client(&self) -> Result<Client, Error> {
-        match Client::connect([&self.endpoint], Some(self.options.clone())).await {
+        // Boxed, as are all futures below that hold it: they are large.
+        Box::pin(async {
+            let mut client = Client::connect([&self.endpoint], Some(self.options.clone())).await?;
             // Until it asks for passwords, none is taken, so they are sent only when they have to be.
-            Ok(mut client) => match client.status().await {
+            match client.get("ping", None).await {
                 Err(Error::GRpcStatus(status)) if status.message().contains("user name is empty") => {
                     let options = self.options.clone().with_user(ROOT, PASSWORD);
                     Client::connect([&self.endpoint], Some(options)).await
                 }
                 _ => Ok(client),
-            },
-            refused => refused,
-        }
+            }
+        })
+        .await
     }
 
     /// A connection.

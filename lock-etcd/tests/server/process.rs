@@ -70,21 +70,25 @@ impl Drop for Process {
 fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
-        let binary = env::var_os(BINARY_VARIABLE).map(PathBuf::from).unwrap_or_else(|| {
-            let setup = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/etcd/setup");
-            let printed = Command::new(setup).arg("--print").output().expect("scripts/etcd/setup can be run");
-            let printed = String::from_utf8(printed.stdout).expect("paths of servers are text");
-            printed.lines().next().unwrap_or_default().into()
-        });
+        let binary = env::var_os(BINARY_VARIABLE).map_or_else(default_binary, PathBuf::from);
         let version = Command::new(&binary).arg("--version").stdout(Stdio::null()).status();
         assert!(
             version.is_ok_and(|status| status.success()),
-            "there is no etcd server at {binary:?}, and without a server no case can pass: run scripts/setup, or name \
+            "there is no etcd server at `{}`, and without a server no case can pass: run scripts/setup, or name \
              one in {BINARY_VARIABLE} or, by its URL, in {}",
+            binary.display(),
             super::URL_VARIABLE
         );
         binary
     })
+}
+
+/// The first that `scripts/setup` has got.
+fn default_binary() -> PathBuf {
+    let setup = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/etcd/setup");
+    let printed = Command::new(setup).arg("--print").output().expect("scripts/etcd/setup can be run");
+    let printed = String::from_utf8(printed.stdout).expect("paths of servers are text");
+    printed.lines().next().unwrap_or_default().into()
 }
 
 /// A port that nobody listens on. Below the range from which the system takes ports for outgoing connections, so that

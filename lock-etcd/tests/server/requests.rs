@@ -27,6 +27,5 @@ fn count(line: &str) -> Option<(String, u64)> {
     let line = line.strip_prefix("grpc_server_msg_received_total{")?;
     let label = |name: &str| line.split(&format!("{name}=\"")).nth(1)?.split('"').next();
     let service = label("grpc_service")?.strip_prefix("etcdserverpb.")?;
-    let value: f64 = line.rsplit(' ').next()?.parse().ok()?;
-    Some((format!("{service}/{}", label("grpc_method")?), value as u64))
+    Some((format!("{service}/{}", label("grpc_method")?), line.rsplit(' ').next()?.parse().ok()?))
 }

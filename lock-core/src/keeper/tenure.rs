@@ -38,3 +38,68 @@ impl Tenure {
         (self.hold.lease() / 20).clamp(Duration::from_millis(5), Duration::from_secs(1))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Claim, Clock, Entry, EntryId, FencingToken, LockName, hold::Grant};
+
+    #[derive(Debug)]
+    struct Stopped;
+
+    const START: BootTime = BootTime::new(s(1_000));
+
+    impl Clock for Stopped {
+        fn now(&self) -> BootTime {
+            START
+        }
+    }
+
+    const fn s(s: u64) -> Duration {
+        Duration::from_secs(s)
+    }
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn tenure(ttl: Duration, valid_for: Duration, renew: bool, max_hold: Option<Duration>) -> Tenure {
+        let name = LockName::new("a").expect("it is a name");
+        let entry = Arc::new(Entry::new(name, EntryId::new(1), Claim::mutex(), ttl));
+        let grant = Grant { token: FencingToken::new(1), ttl, valid_until: START + valid_for };
+        let hold = Hold::new(entry, grant, Arc::new(Stopped), max_hold);
+        Tenure { hold, creates: Creates::Answered, renew }
+    }
+
+    #[test]
+    fn a_renewal_is_due_at_a_third_of_the_ttl_or_of_what_a_shorter_proof_leaves() {
+        // With a proof until 12 s, all but two thirds of the ttl have gone by at 4 s.
+        assert_eq!(tenure(s(12), s(12), true, None).next_due(START), START + s(4));
+        assert_eq!(
+            tenure(s(12), s(12), true, None).next_due(START + s(1)),
+            START + ms(4_666) + ms(1) * 2 / 3
+        );
+        // A proof that reaches for 6 s of 12 would have been due 2 s ago.
+        assert_eq!(tenure(s(12), s(6), true, None).next_due(START), START + s(2));
+        assert_eq!(tenure(s(12), s(6), true, None).next_due(START + s(7)), START + s(7));
+    }
+
+    #[test]
+    fn without_renewal_or_at_max_hold_only_the_deadline_is_due() {
+        assert_eq!(tenure(s(12), s(11), false, None).next_due(START), START + s(11));
+        assert_eq!(tenure(s(12), s(11), true, Some(s(5))).next_due(START), START + s(5));
+        assert!(!tenure(s(12), s(11), false, None).renews());
+        assert!(!tenure(s(12), s(11), true, Some(s(5))).renews());
+        assert!(tenure(s(12), s(11), true, Some(s(50))).renews());
+    }
+
+    #[test]
+    fn three_tries_fit_between_the_first_and_the_deadline_and_the_pause_between_them_is_bounded() {
+        assert_eq!(tenure(s(12), s(12), true, None).try_limit(), s(2));
+        for (ttl, pause) in [(s(12), ms(600)), (ms(100), ms(5)), (s(60), s(1))] {
+            assert_eq!(tenure(ttl, ttl, true, None).retry_pause(), pause, "at a ttl of {ttl:?}");
+        }
+    }
+}

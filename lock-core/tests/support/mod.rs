@@ -75,6 +75,7 @@ pub(crate) struct Wire {
     always: Mutex<BTreeMap<Verb, Fault>>,
     log: Mutex<Vec<(Verb, BootTime, usize)>>,
     silent: Mutex<bool>,
+    hasty: Mutex<bool>,
     guarantees: OnceLock<Guarantees>,
     /// Where made-up hints go in.
     injected: Mutex<Option<UnboundedSender<Hint>>>,
@@ -103,6 +104,11 @@ impl Wire {
     /// No hint comes through any more.
     pub(crate) fn silence(&self) {
         *self.silent.lock().unwrap() = true;
+    }
+
+    /// Every answer to a waiter says to look again at once.
+    pub(crate) fn hurry(&self) {
+        *self.hasty.lock().unwrap() = true;
     }
 
     /// Gives a made-up hint to the entry that began to wait last.
@@ -164,7 +170,10 @@ impl Backend for Wire {
         let (memory, late) = (self.memory.clone(), entry.clone());
         let request = async move { memory.enter(&late, step, wait).await };
         let mut standing = self.pass(Verb::Enter, 1, request).await??;
-        if let Standing::Waiting { hints, .. } = &mut standing {
+        if let Standing::Waiting { hints, look_again, .. } = &mut standing {
+            if *self.hasty.lock().unwrap() {
+                *look_again = self.clock.now();
+            }
             let (sender, injected) = unbounded();
             *self.injected.lock().unwrap() = Some(sender);
             let silent = *self.silent.lock().unwrap();
@@ -234,6 +243,7 @@ impl Sim {
             always: Mutex::default(),
             log: Mutex::default(),
             silent: Mutex::default(),
+            hasty: Mutex::default(),
             guarantees: OnceLock::new(),
             injected: Mutex::default(),
         });

@@ -1,0 +1,183 @@
+//! What dropped and released guards leave to the keeper, on simulated time: tried again until it is confirmed, or until the
+//! lease must have ended.
+
+mod support;
+
+use std::time::Duration;
+
+use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Release};
+use support::{Client, Fault, Sim, Verb, lease, ms, s, sleep};
+
+fn ttl(ttl: Duration) -> AcquireOptions {
+    AcquireOptions::new().ttl(ttl)
+}
+
+async fn hold(client: &Client, options: &AcquireOptions) -> Guard {
+    client.locks.mutex("a").unwrap().acquire_with(options).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drop_that_the_store_did_not_hear_of_is_repeated_until_it_does_long_before_the_lease_ends() {
+    let sim = Sim::new();
+    let client = sim.client();
+    client.wire.always(Verb::Leave, Some(Fault::Refused));
+    drop(hold(&client, &ttl(s(60))).await);
+    sleep(s(20)).await;
+    assert_eq!(sim.rows("a").await.len(), 1, "nothing came through");
+    let tries = client.wire.sent(Verb::Leave).len();
+    // 20 ms, then twice as long each time, up to 5 s.
+    assert!((8..=30).contains(&tries), "{tries} tries in 20 s");
+    client.wire.always(Verb::Leave, None);
+    sleep(s(6)).await;
+    assert!(sim.rows("a").await.is_empty(), "the keeper gave up before the lease ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_departure_is_owed_until_the_lease_must_have_ended_and_no_longer() {
+    let sim = Sim::new();
+    let client = sim.client();
+    client.wire.always(Verb::Leave, Some(Fault::Refused));
+    drop(hold(&client, &ttl(s(10))).await);
+    let start = sim.now();
+    let error = client.locks.close(s(9)).await.expect_err("the entry may still be there");
+    assert!(
+        matches!(&error.unconfirmed[..], [(name, free_by)] if name.as_str() == "a" && *free_by >= start + s(10))
+    );
+    assert!(error.held.is_empty(), "{error}");
+    client.locks.close(s(10)).await.expect("its lease has ended, and nobody can be kept out by it");
+    let tries = client.wire.sent(Verb::Leave).len();
+    sleep(s(30)).await;
+    assert_eq!(client.wire.sent(Verb::Leave).len(), tries, "what is given up is not tried again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_a_session_keeps_an_entry_its_departure_is_never_given_up() {
+    // PR09
+    let sim = Sim::new();
+    let client = sim.client();
+    client.wire.share_leases();
+    client.wire.always(Verb::Leave, Some(Fault::Refused));
+    drop(hold(&client, &ttl(s(10))).await);
+    client.locks.close(s(120)).await.expect_err("a session would keep it for ever");
+    let tries = client.wire.sent(Verb::Leave).len();
+    client.wire.always(Verb::Leave, None);
+    client.locks.close(s(6)).await.expect("the store is back");
+    assert!(client.wire.sent(Verb::Leave).len() > tries);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_that_may_still_be_created_is_owed_even_when_a_lease_would_have_ended() {
+    // PR08
+    let sim = Sim::new();
+    let client = sim.client();
+    client.wire.always(Verb::Enter, Some(Fault::Lost(ms(500))));
+    client.wire.always(Verb::Leave, Some(Fault::Refused));
+    client.locks.mutex("a").unwrap().try_acquire_with(&ttl(s(10))).await.unwrap_err();
+    client.locks.close(s(60)).await.expect_err("its request may arrive at any time");
+    client.wire.always(Verb::Leave, None);
+    client.locks.close(s(6)).await.expect("the door is closed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_ends_at_max_hold_is_left_even_if_the_store_hears_of_it_only_later() {
+    let sim = Sim::new();
+    let client = sim.client();
+    client.wire.always(Verb::Leave, Some(Fault::Refused));
+    let guard = hold(&client, &ttl(s(60)).max_hold(s(2))).await;
+    guard.lost().await;
+    sleep(s(5)).await;
+    assert_eq!(sim.rows("a").await.len(), 1, "nothing came through");
+    client.wire.always(Verb::Leave, None);
+    sleep(s(6)).await;
+    assert!(sim.rows("a").await.is_empty(), "the keeper gave up before the lease ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_not_confirmed_says_by_when_the_lease_has_ended() {
+    let sim = Sim::new();
+    let client = sim.client();
+    let start = sim.now();
+    let guard = hold(&client, &ttl(s(10))).await;
+    client.wire.always(Verb::Leave, Some(Fault::Lost(ms(500))));
+    let error = guard.release().await.unwrap_err();
+    let Error::ReleaseUnconfirmed { free_by, .. } = error else { panic!("{error:?}") };
+    assert!(free_by >= start + s(10), "the lease lasts {:?} longer", (start + s(10)).since(free_by));
+    assert!(free_by <= start + s(12), "nobody has to wait for so long");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_broke_off_is_asked_once_more_and_one_without_an_answer_is_not() {
+    // PR10
+    let sim = Sim::new();
+    let client = sim.client();
+    for (fault, tries) in [(Fault::ReplyLost, 2), (Fault::Refused, 2), (Fault::Lost(ms(500)), 1)] {
+        let guard = hold(&client, &ttl(s(10))).await;
+        let before = client.wire.sent(Verb::Leave).len();
+        client.wire.once(Verb::Leave, fault);
+        let answer = guard.release().await;
+        assert_eq!(client.wire.sent(Verb::Leave).len() - before, tries, "{fault:?}");
+        match answer {
+            Ok(release) => assert_eq!((release, tries), (Release::Released, 2), "{fault:?}"),
+            Err(error) => {
+                assert!(matches!(error, Error::ReleaseUnconfirmed { .. }) && tries == 1, "{error:?}");
+            }
+        }
+        hold(&client, &ttl(s(1))).await.release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_names_what_is_held_and_ends_when_nothing_is_owed() {
+    let sim = Sim::new();
+    let client = sim.client();
+    let guard = hold(&client, &ttl(s(10))).await;
+    let started = sim.now();
+    let error = client.locks.close(s(1)).await.unwrap_err();
+    assert!(
+        matches!(&error.held[..], [name] if name.as_str() == "a") && error.unconfirmed.is_empty(),
+        "{error:?}"
+    );
+    assert!(guard.is_held(), "to close takes nothing away");
+    drop(guard);
+    client.locks.close(s(5)).await.unwrap();
+    assert!(sim.now().since(started) < lease(s(10)), "it did not wait for a lease");
+    assert!(sim.rows("a").await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_is_one_request_and_nothing_follows_it() {
+    let sim = Sim::new();
+    let client = sim.client();
+    for drops in [false, true] {
+        let (left, renewed) = (client.wire.sent(Verb::Leave).len(), client.wire.sent(Verb::Renew).len());
+        let guard = hold(&client, &ttl(s(10))).await;
+        if drops {
+            drop(guard);
+        } else {
+            guard.release().await.unwrap();
+        }
+        sleep(s(60)).await;
+        assert_eq!(client.wire.sent(Verb::Leave).len() - left, 1, "dropped: {drops}");
+        assert_eq!(client.wire.sent(Verb::Renew).len(), renewed, "dropped: {drops}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_lost_is_left_once_whatever_becomes_of_its_guard() {
+    let sim = Sim::new();
+    let client = sim.client();
+    for drops in [false, true] {
+        let left = client.wire.sent(Verb::Leave).len();
+        let guard = hold(&client, &ttl(s(10)).renew(false)).await;
+        guard.lost().await;
+        sleep(s(1)).await;
+        assert_eq!(client.wire.sent(Verb::Leave).len() - left, 1, "the keeper saw to it");
+        if drops {
+            drop(guard);
+        } else {
+            assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+        }
+        sleep(s(60)).await;
+        assert_eq!(client.wire.sent(Verb::Leave).len() - left, 1, "dropped: {drops}");
+    }
+}

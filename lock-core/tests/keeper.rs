@@ -1,0 +1,75 @@
+//! The timers of the keeper, on simulated time.
+
+mod support;
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+};
+
+use support::{Sim, assert_at, ms, s, sleep};
+
+#[tokio::test(start_paused = true)]
+async fn all_who_sleep_until_the_same_instant_wake_then() {
+    let sim = Sim::new();
+    let keeper = sim.client().keeper;
+    let until = sim.now() + s(5);
+    let sleepers: Vec<_> = (0..5).map(|_| tokio::spawn(keeper.sleep_until(until))).collect();
+    sleep(ms(1)).await;
+    // One that goes away takes nobody along.
+    sleepers[2].abort();
+    for (i, sleeper) in sleepers.into_iter().enumerate() {
+        assert_eq!(sleeper.await.is_ok(), i != 2);
+        if i != 2 {
+            assert_at(sim.now(), until);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_that_is_shorter_than_those_before_it_ends_in_time() {
+    let sim = Sim::new();
+    let keeper = sim.client().keeper;
+    let start = sim.now();
+    let long = tokio::spawn(keeper.sleep_until(start + s(60)));
+    sleep(ms(300)).await;
+    keeper.sleep_until(start + ms(700)).await;
+    assert_at(sim.now(), start + ms(700));
+    // And one behind it, which nobody was told of when the keeper went to sleep.
+    keeper.sleep_until(start + ms(5_400)).await;
+    assert_at(sim.now(), start + ms(5_400));
+    long.await.unwrap();
+    assert_at(sim.now(), start + s(60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instant_that_is_over_is_not_waited_for() {
+    let sim = Sim::new();
+    let keeper = sim.client().keeper;
+    for until in [sim.now(), sim.now() - s(1)] {
+        let mut over = pin!(keeper.sleep_until(until));
+        assert_eq!(over.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
+    }
+}
+
+struct Nobody;
+
+impl Wake for Nobody {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sleep_that_is_dropped_keeps_hold_of_no_task() {
+    let sim = Sim::new();
+    let keeper = sim.client().keeper;
+    let task = Arc::new(Nobody);
+    let mut asleep = Box::pin(keeper.sleep_until(sim.now() + s(60)));
+    let waker = Waker::from(Arc::clone(&task));
+    assert!(asleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(waker);
+    assert_eq!(Arc::strong_count(&task), 2, "the keeper is to wake it");
+    drop(asleep);
+    assert_eq!(Arc::strong_count(&task), 1);
+}

@@ -1,0 +1,113 @@
+//! How often a waiter looks, and which errors it asks about again, on simulated time.
+
+mod support;
+
+use lock_core::{AcquireOptions, DistributedLock, Error, Outage};
+use support::{Client, Fault, Sim, Verb, ms, s, sleep};
+
+fn ttl(secs: u64) -> AcquireOptions {
+    AcquireOptions::new().ttl(s(secs))
+}
+
+/// How many looks a waiter takes in 10 s behind a holder that stays.
+async fn looks(options: AcquireOptions, prepare: impl FnOnce(&Client)) -> usize {
+    let sim = Sim::new();
+    let (holder, waiter) = (sim.client(), sim.client());
+    let _held = holder.locks.mutex("a").unwrap().acquire_with(&ttl(600)).await.unwrap();
+    prepare(&waiter);
+    let lock = waiter.locks.mutex("a").unwrap();
+    let waiting = tokio::spawn(async move { lock.acquire_with(&options).await });
+    sleep(s(10)).await;
+    waiting.abort();
+    waiter.wire.sent(Verb::Enter).len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_says_to_look_at_once_is_looked_at_as_often_as_the_options_allow() {
+    let often = looks(ttl(60), |waiter| waiter.wire.hurry()).await;
+    assert!((700..=1_001).contains(&often), "{often} looks, at one every 10 ms");
+    let seldom = looks(ttl(60).look_again(s(1), s(60)), |waiter| waiter.wire.hurry()).await;
+    assert!((9..=11).contains(&seldom), "{seldom} looks, at one every second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_says_nothing_is_looked_at_as_often_as_the_options_say() {
+    let silent = |waiter: &Client| waiter.wire.silence();
+    let often = looks(ttl(60).look_again(ms(10), ms(500)), silent).await;
+    assert!((19..=21).contains(&often), "{often} looks, at one every 500 ms");
+    assert_eq!(looks(ttl(60), silent).await, 1, "a third of the ttl has not gone by");
+}
+
+/// Whether an acquisition fails, and after how many requests.
+async fn requests(options: &AcquireOptions, tries: bool, fault: Fault) -> (bool, usize) {
+    let sim = Sim::new();
+    let client = sim.client();
+    client.wire.once(Verb::Enter, fault);
+    client.wire.once(Verb::Enter, fault);
+    let lock = client.locks.mutex("a").unwrap();
+    let failed = if tries {
+        lock.try_acquire_with(options).await.is_err()
+    } else {
+        lock.acquire_with(options).await.is_err()
+    };
+    (failed, client.wire.sent(Verb::Enter).len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_have_been_carried_out_is_asked_about_once_more_and_nothing_else_is() {
+    for tries in [true, false] {
+        let fails = Outage::Fail;
+        let options = ttl(30).outage(fails);
+        assert_eq!(requests(&options, tries, Fault::ReplyLost).await, (true, 2), "once more, tries: {tries}");
+        assert_eq!(
+            requests(&options, tries, Fault::Lost(ms(500))).await,
+            (true, 1),
+            "it had its time: {tries}"
+        );
+        assert_eq!(requests(&options, tries, Fault::Refused).await, (true, 1), "it never left: {tries}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_patient_waits_for_the_store_and_who_only_tries_does_not() {
+    let options = ttl(30).outage(Outage::Wait);
+    for fault in [Fault::ReplyLost, Fault::Lost(ms(500)), Fault::Refused] {
+        assert_eq!(requests(&options, false, fault).await, (false, 3), "{fault:?}");
+    }
+    assert_eq!(requests(&options, true, Fault::Refused).await, (true, 1));
+    assert_eq!(requests(&options, true, Fault::Lost(ms(500))).await, (true, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_what_will_not_mend_itself() {
+    let sim = Sim::new();
+    let client = sim.client();
+    let _held = client.locks.mutex("a").unwrap().acquire_with(&ttl(30)).await.unwrap();
+    let before = client.wire.sent(Verb::Enter).len();
+    let started = sim.now();
+    let read = client.locks.rwlock("a").unwrap().read();
+    for outage in [Outage::Fail, Outage::Wait] {
+        let error = read.acquire_with(&ttl(30).outage(outage)).await.unwrap_err();
+        assert!(matches!(error, Error::ClaimMismatch { .. }), "{error:?}");
+    }
+    assert_eq!(client.wire.sent(Verb::Enter).len() - before, 2);
+    assert_eq!(sim.now(), started);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_of_zero_is_one_question_and_any_other_stands_in_the_queue() {
+    let sim = Sim::new();
+    let (holder, waiter) = (sim.client(), sim.client());
+    let held = holder.locks.mutex("a").unwrap().acquire_with(&ttl(30)).await.unwrap();
+    let lock = waiter.locks.mutex("a").unwrap();
+    let error = lock.acquire_with(&ttl(30).wait(s(0))).await.unwrap_err();
+    assert!(matches!(error, Error::WaitTimeout { waited, ahead: None, .. } if waited <= ms(1)), "{error:?}");
+    let error = lock.acquire_with(&ttl(30).wait(s(3))).await.unwrap_err();
+    let Error::WaitTimeout { waited, ahead, .. } = error else { panic!("{error:?}") };
+    assert_eq!(ahead, Some(1));
+    assert!(waited >= s(3) && waited <= s(3) + ms(2), "{waited:?}");
+    // The keeper takes the place back.
+    sleep(ms(1)).await;
+    held.release().await.unwrap();
+    lock.acquire_with(&ttl(30).wait(s(0))).await.unwrap().release().await.unwrap();
+}

@@ -181,3 +181,18 @@ async fn a_lock_that_was_lost_is_left_once_whatever_becomes_of_its_guard() {
         assert_eq!(client.wire.sent(Verb::Leave).len() - left, 1, "dropped: {drops}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn locks_that_are_dropped_leave_no_task_behind() {
+    let sim = Sim::new();
+    let client = sim.client();
+    let guard = hold(&client, &ttl(s(10))).await;
+    // Long enough to be renewed.
+    sleep(s(20)).await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    assert!(tasks() > 0);
+    guard.release().await.unwrap();
+    drop(client);
+    sleep(s(20)).await;
+    assert_eq!(tasks(), 0);
+}

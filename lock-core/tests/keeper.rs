@@ -73,3 +73,36 @@ async fn a_sleep_that_is_dropped_keeps_hold_of_no_task() {
     drop(asleep);
     assert_eq!(Arc::strong_count(&task), 1);
 }
+
+/// How many threads of keepers there are in this process.
+#[cfg(target_os = "linux")]
+fn threads() -> usize {
+    let names = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path().join("comm"));
+    // A thread may end between the two looks.
+    names
+        .filter(|name| std::fs::read_to_string(name).is_ok_and(|name| name.trim() == "distlock-keeper"))
+        .count()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_thread_of_a_keeper_ends_when_it_is_stopped_or_nobody_has_it_any_more() {
+    use std::time::Instant;
+
+    use lock_core::Keeper;
+
+    let ends: [fn(Keeper); 2] = [drop, |keeper| {
+        keeper.stop();
+        std::mem::forget(keeper);
+    }];
+    for end in ends {
+        let keeper = Keeper::start().unwrap();
+        assert_eq!(threads(), 1);
+        end(keeper);
+        let started = Instant::now();
+        while threads() > 0 {
+            assert!(started.elapsed() < s(10), "the thread goes on");
+            std::thread::sleep(ms(2));
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::{future::ready, sync::Arc, time::Duration};
 
+use etcd_client::CompareOp;
 use futures_util::future::{Either, join};
 use lock_core::{BackendError, BackendErrorKind as Kind, Entry, FencingToken, Holder, Standing, WaitMode};
 
@@ -9,7 +10,7 @@ use crate::{
     Etcd,
     error::{Cause, Failure, STORE},
     recipe::{self, Created, Creation, Look, Refusal},
-    session::Member,
+    session::{Member, delete},
 };
 
 /// How often a create is tried again that was refused for a reason that is over. Each time somebody else got through.
@@ -44,6 +45,8 @@ impl Etcd {
                 }
             }
             let sent = self.keeper.now();
+            // Whether this future is dropped or gets an error: it stays in doubt.
+            member.creates();
             let txn = Creation { member: &member, wait, none_since }.txn();
             let (answer, _) = join(self.wire.txn(txn), self.freshen(&member)).await;
             let answer = match answer {
@@ -53,8 +56,15 @@ impl Etcd {
                     member.session.doubt();
                     return Ok(Standing::Gone);
                 }
-                Err(failure) => return Err(failure.into()),
+                Err(failure) => {
+                    if failure.is_unsent() {
+                        member.created();
+                        self.sessions.is_gone(&member);
+                    }
+                    return Err(failure.into());
+                }
             };
+            member.created();
             match recipe::created(&member, &answer)? {
                 Created::Put(look) => {
                     let token = look.revision;
@@ -85,8 +95,13 @@ impl Etcd {
             let look = self.look(member, FencingToken::new(token.unsigned_abs()));
             return look.await.map(Next::Standing);
         }
+        if let Some(place) = refusal.squatter {
+            // Under our own lease, and nobody knows it: it is left over from something that was cut short.
+            delete(&self.wire, &member.key, CompareOp::Equal, place).await?;
+            return Ok(Next::Again(None));
+        }
         if let Some(stranger) = refusal.stranger {
-            self.sessions.forget(member);
+            self.sessions.is_gone(member);
             return Err(stranger);
         }
         if let Some((_, epoch)) = member.session.epoch().filter(|(_, epoch)| *epoch != refusal.epoch) {
@@ -102,7 +117,7 @@ impl Etcd {
         match refusal.look {
             Some(look) if look.admits(member.entry.claim) => Ok(Next::Again(Some(look.revision))),
             _ if wait == WaitMode::Try && refusal.busy => {
-                self.sessions.forget(member);
+                self.sessions.is_gone(member);
                 Ok(Next::Standing(Standing::Busy))
             }
             // Whoever was in the way has left between the compares and the look, which cannot be: but asking again is right.
@@ -143,7 +158,7 @@ impl Etcd {
             (Some(found), look) if found == place => Ok(Some(look)),
             (found, _) => {
                 if found.is_none() && member.token().is_none_or(|token| token == place) {
-                    self.sessions.forget(member);
+                    self.sessions.is_gone(member);
                 }
                 Ok(None)
             }

@@ -1,15 +1,17 @@
 //! [`Keys`]: what a lock is called in etcd.
 //!
 //! ```text
-//! prefix q1/ name / claim / permits / entry / lease      an entry: its label; under the lease that it names
-//! prefix s1/ lease                                       a session, under its own lease
-//! prefix e1                                              the entry that was evicted last
+//! prefix q1/ name / claim / permits / lease / slot      an entry: its id and label; under the lease that it names
+//! prefix s1/ lease                                      a session, under its own lease
+//! prefix e1                                             the entry that was evicted last
 //! ```
 //!
-//! `1` is the version of the stored format. The claim, kind and limit, stands before the entry, so that one compare over
+//! `1` is the version of the stored format. The claim, kind and limit, stands before the lease, so that one compare over
 //! a range finds whoever has another one (PR07); permits and lease stand in the name, so that a look needs no values
-//! (PR16, PR26). In a name `%`, `/` and what is no text for people are escaped: so no name is the beginning of another
-//! one's keys (H77), and short names stay readable.
+//! (PR16, PR26). A slot is a small number that belongs to one entry at a time (b07), and then to another: were it the
+//! entry's id, every entry would leave a trace in etcd's index until it is compacted, and every compare over the queue
+//! would pass by all of them. In a name `%`, `/` and what is no text for people are escaped: so no name is the beginning
+//! of another one's keys (H77), and short names stay readable.
 
 use std::fmt::Write;
 
@@ -29,8 +31,8 @@ pub(crate) type Range = (Vec<u8>, Vec<u8>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) claim: Claim,
-    pub(crate) entry: EntryId,
     pub(crate) lease: i64,
+    pub(crate) slot: u32,
 }
 
 impl Keys {
@@ -62,23 +64,14 @@ impl Keys {
         children(&format!("{}{}/w/", self.queue, kind(Claim::writer())))
     }
 
-    /// The entry, under whichever lease: there is at most one.
-    pub(crate) fn entry(&self, entry: &Entry) -> Range {
-        children(&self.own(entry))
-    }
-
-    /// The entry under this lease.
-    pub(crate) fn key(&self, entry: &Entry, lease: i64) -> Vec<u8> {
-        format!("{}{lease:x}", self.own(entry)).into_bytes()
+    /// Where the slots of those with this claim under this lease are.
+    pub(crate) fn slots(&self, claim: Claim, lease: i64) -> String {
+        format!("{}{}/{}/{lease:x}/", self.queue, kind(claim), permits(claim))
     }
 
     /// What a key of this lock tells. `None` if it is none of ours.
     pub(crate) fn row(&self, key: &[u8]) -> Option<Row> {
         row(std::str::from_utf8(key).ok()?.strip_prefix(&self.queue)?)
-    }
-
-    fn own(&self, entry: &Entry) -> String {
-        format!("{}{}/{}/{}/", self.queue, kind(entry.claim), permits(entry.claim), entry.id)
     }
 }
 
@@ -116,13 +109,31 @@ pub(crate) fn starting_with(prefix: &str, start: &str) -> Range {
 pub(crate) fn name_of(prefix: &str, key: &[u8]) -> Option<LockName> {
     let (name, rest) = std::str::from_utf8(key).ok()?.strip_prefix(&queues(prefix))?.split_once('/')?;
     row(rest)?;
-    LockName::new(decode(name)?).ok()
+    let decoded = decode(name)?;
+    // What we would not have written is somebody else's.
+    let mut again = String::new();
+    encode(&decoded, &mut again);
+    if again == name { LockName::new(decoded).ok() } else { None }
 }
 
-/// The entry that a key of whatever lock under the prefix is.
-pub(crate) fn row_of(prefix: &str, key: &[u8]) -> Option<Row> {
-    let (_, rest) = std::str::from_utf8(key).ok()?.strip_prefix(&queues(prefix))?.split_once('/')?;
-    row(rest)
+/// Whether it is the key of an entry of whatever lock under the prefix.
+pub(crate) fn is_entry(prefix: &str, key: &[u8]) -> bool {
+    name_of(prefix, key).is_some()
+}
+
+/// What stands under the key of an entry.
+pub(crate) fn value(entry: &Entry) -> String {
+    match &entry.label {
+        None => entry.id.to_string(),
+        Some(label) => format!("{}:{label}", entry.id),
+    }
+}
+
+/// The id and the label of an entry. `None` if it is none of ours.
+pub(crate) fn read_value(value: &[u8]) -> Option<(EntryId, Option<String>)> {
+    let value = std::str::from_utf8(value).ok()?;
+    let (id, label) = value.split_once(':').map_or((value, None), |(id, label)| (id, Some(label.to_owned())));
+    Some((id.parse().ok()?, label))
 }
 
 fn queues(prefix: &str) -> String {
@@ -159,9 +170,11 @@ fn row(rest: &str) -> Option<Row> {
         ("r", "w") => Claim::writer(),
         _ => Claim::semaphore(number(permits)?, number(kind.strip_prefix('s')?)?).ok()?,
     };
-    let entry = parts.next()?.parse().ok()?;
-    let lease = i64::from_str_radix(parts.next()?, 16).ok()?;
-    parts.next().is_none().then_some(Row { claim, entry, lease })
+    let lease = parts.next()?;
+    let lease =
+        i64::from_str_radix(lease, 16).ok().filter(|number| *number > 0 && format!("{number:x}") == lease)?;
+    let slot = number(parts.next()?)?;
+    parts.next().is_none().then_some(Row { claim, lease, slot })
 }
 
 /// As it was written, so that a key has one meaning and a meaning one key.

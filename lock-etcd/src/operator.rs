@@ -29,20 +29,21 @@ impl Operator for Etcd {
         let keys = Keys::new(&self.config.prefix, name);
         let mut found = Vec::new();
         for kv in self.range(keys.all(), false).await? {
-            let row = keys.row(kv.key()).ok_or_else(|| foreign(kv.key()))?;
-            found.push((kv, row));
+            let known = keys.row(kv.key()).zip(keys::read_value(kv.value()));
+            let (row, (entry, label)) = known.ok_or_else(|| foreign(kv.key()))?;
+            found.push(Found { place: kv.create_revision(), row, entry, label });
         }
-        found.sort_by_key(|(kv, _)| kv.create_revision());
+        found.sort_by_key(|found| found.place);
         let left = self.leases_left(&found).await?;
-        found.retain(|(_, row)| left.contains_key(&row.lease));
-        let admitted = admission::admitted(found.iter().map(|(_, row)| row.claim));
-        let rows = found.iter().enumerate().map(|(place, (kv, row))| QueueRow {
-            entry: Some(row.entry),
-            claim: row.claim,
-            admitted: place < admitted,
-            token: Some(token_of(kv.create_revision())),
-            lease_left: left.get(&row.lease).copied(),
-            label: Some(String::from_utf8_lossy(kv.value()).into_owned()).filter(|label| !label.is_empty()),
+        found.retain(|found| left.contains_key(&found.row.lease));
+        let admitted = admission::admitted(found.iter().map(|found| found.row.claim));
+        let rows = found.into_iter().enumerate().map(|(i, found)| QueueRow {
+            entry: Some(found.entry),
+            claim: found.row.claim,
+            admitted: i < admitted,
+            token: Some(token_of(found.place)),
+            lease_left: left.get(&found.row.lease).copied(),
+            label: found.label,
         });
         Ok(rows.collect())
     }
@@ -56,9 +57,9 @@ impl Operator for Etcd {
 
     async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
         let keys = Keys::new(&self.config.prefix, name);
-        let found = self.range(keys.all(), true).await?;
-        let Some(kv) = found.iter().find(|kv| keys.row(kv.key()).is_some_and(|row| row.entry == entry))
-        else {
+        let found = self.range(keys.all(), false).await?;
+        let is_it = |kv: &&KeyValue| keys::read_value(kv.value()).is_some_and(|(found, _)| found == entry);
+        let Some(kv) = found.iter().filter(|kv| keys.row(kv.key()).is_some()).find(is_it) else {
             return Ok(Departure::Absent);
         };
         let there = Compare::create_revision(kv.key(), CompareOp::Equal, kv.create_revision());
@@ -72,6 +73,14 @@ impl Operator for Etcd {
     async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
         diagnosis::diagnose(self).await
     }
+}
+
+/// An entry that stands in a queue.
+struct Found {
+    place: i64,
+    row: Row,
+    entry: EntryId,
+    label: Option<String>,
 }
 
 impl Etcd {
@@ -95,8 +104,8 @@ impl Etcd {
     }
 
     /// What is left of each lease that is there.
-    async fn leases_left(&self, rows: &[(KeyValue, Row)]) -> Result<BTreeMap<i64, Duration>, BackendError> {
-        let leases: BTreeSet<i64> = rows.iter().map(|(_, row)| row.lease).collect();
+    async fn leases_left(&self, found: &[Found]) -> Result<BTreeMap<i64, Duration>, BackendError> {
+        let leases: BTreeSet<i64> = found.iter().map(|found| found.row.lease).collect();
         let asked = leases.into_iter().map(|lease| async move {
             let asked = self.wire.call(|link| {
                 let mut client = link.lease.clone();

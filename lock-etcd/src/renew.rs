@@ -76,7 +76,7 @@ impl Etcd {
             Some(found) if found == due.token => {}
             found => {
                 if found.is_none() && due.member.token() == Some(due.token) {
-                    self.sessions.forget(&due.member);
+                    self.sessions.is_gone(&due.member);
                 }
                 return Ok(Renewal::Lost);
             }

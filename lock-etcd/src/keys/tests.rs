@@ -18,18 +18,34 @@ fn contains(range: &Range, key: &[u8]) -> bool {
     *range.0 <= *key && *key < *range.1
 }
 
+fn key(keys: &Keys, claim: Claim, lease: i64, slot: u32) -> Vec<u8> {
+    format!("{}{slot}", keys.slots(claim, lease)).into_bytes()
+}
+
 #[test]
 fn the_stored_format_is_the_documented_one() {
     let one = entry("invoices/42 50%", 255, Claim::mutex());
     let keys = Keys::new("app/", &one.name);
-    let id = "000000000000000000000000000000ff";
-    assert_eq!(text(&keys.key(&one, 0xabc)), format!("app/q1/invoices%2F42 50%25/m/1/{id}/abc"));
-    let two = entry("é\n", 255, Claim::semaphore(3, 10).unwrap());
-    let keys = Keys::new("", &two.name);
-    assert_eq!(text(&keys.key(&two, 1)), format!("q1/é%0A/s10/3/{id}/1"));
-    assert!(text(&keys.key(&entry("é\n", 255, Claim::writer()), 1)).starts_with("q1/é%0A/r/w/"));
+    assert_eq!(text(&key(&keys, one.claim, 0xabc, 0)), "app/q1/invoices%2F42 50%25/m/1/abc/0");
+    assert_eq!(value(&one), "000000000000000000000000000000ff");
+    assert_eq!(value(&one.with_label(Some("a:b".into()))), "000000000000000000000000000000ff:a:b");
+    let keys = Keys::new("", &LockName::new("é\n").unwrap());
+    let claim = Claim::semaphore(3, 10).unwrap();
+    assert_eq!(text(&key(&keys, claim, 1, 12)), "q1/é%0A/s10/3/1/12");
+    assert!(text(&key(&keys, Claim::writer(), 1, 0)).starts_with("q1/é%0A/r/w/"));
     assert_eq!(text(&session("app/", 0xabc)), "app/s1/abc");
     assert_eq!(text(&evictions("app/")), "app/e1");
+}
+
+#[test]
+fn values_are_read_back_and_those_of_others_are_none() {
+    for label in [None, Some(String::new()), Some("web-1".to_owned()), Some("a:b é".to_owned())] {
+        let one = entry("job", 7, Claim::mutex()).with_label(label.clone());
+        assert_eq!(read_value(value(&one).as_bytes()), Some((one.id, label)));
+    }
+    for other in [&b""[..], b"x", b"7", b"7:x", b"\xff"] {
+        assert_eq!(read_value(other), None, "{other:?}");
+    }
 }
 
 fn claims() -> impl Strategy<Value = Claim> {
@@ -50,25 +66,23 @@ fn names() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_key_is_read_back_as_it_was_written(name in names(), id: u128, claim in claims(), lease in 1..i64::MAX) {
-        let entry = entry(&name, id, claim);
-        let keys = Keys::new("p/", &entry.name);
-        let key = keys.key(&entry, lease);
-        prop_assert_eq!(keys.row(&key), Some(Row { claim, entry: entry.id, lease }));
-        prop_assert_eq!(row_of("p/", &key), keys.row(&key));
-        prop_assert_eq!(name_of("p/", &key), Some(entry.name.clone()));
+    fn a_key_is_read_back_as_it_was_written(name in names(), claim in claims(), lease in 1..i64::MAX, slot: u32) {
+        let name = LockName::new(&name).unwrap();
+        let keys = Keys::new("p/", &name);
+        let key = key(&keys, claim, lease, slot);
+        prop_assert_eq!(keys.row(&key), Some(Row { claim, lease, slot }));
+        prop_assert_eq!(name_of("p/", &key), Some(name));
+        prop_assert!(is_entry("p/", &key));
         prop_assert!(contains(&keys.all(), &key) && contains(&keys.agreeing(claim), &key));
-        prop_assert!(contains(&keys.entry(&entry), &key));
         prop_assert!(!keys.disagreeing(claim).iter().any(|range| contains(range, &key)));
         prop_assert_eq!(contains(&keys.writers(), &key), claim == Claim::writer());
     }
 
     // H77, b08.
     #[test]
-    fn no_lock_reaches_into_another_one(one in names(), other in names(), a in claims(), b in claims(), id: u128) {
-        let (first, second) = (entry(&one, id, a), entry(&other, id, b));
-        let (keys, others) = (Keys::new("p/", &first.name), Keys::new("p/", &second.name));
-        let key = others.key(&second, LEASE);
+    fn no_lock_reaches_into_another_one(one in names(), other in names(), claim in claims(), slot: u32) {
+        let [keys, others] = [&one, &other].map(|name| Keys::new("p/", &LockName::new(name).unwrap()));
+        let key = key(&others, claim, LEASE, slot);
         prop_assert_eq!(contains(&keys.all(), &key), one == other);
         prop_assert_eq!(keys.row(&key).is_some(), one == other);
         prop_assert!(!contains(&keys.all(), &session("p/", LEASE)) && !contains(&keys.all(), &evictions("p/")));
@@ -76,28 +90,30 @@ proptest! {
 
     // PR07.
     #[test]
-    fn who_has_another_kind_or_limit_is_found_by_range(name in names(), a in claims(), b in claims(), id: u128) {
+    fn who_has_another_kind_or_limit_is_found_by_range(name in names(), a in claims(), b in claims(), slot: u32) {
         let keys = Keys::new("", &LockName::new(&name).unwrap());
-        let key = keys.key(&entry(&name, id, b), LEASE);
+        let key = key(&keys, b, LEASE, slot);
         prop_assert_eq!(contains(&keys.agreeing(a), &key), a.agrees_with(&b));
         prop_assert_eq!(keys.disagreeing(a).iter().any(|range| contains(range, &key)), !a.agrees_with(&b));
     }
 
     #[test]
     fn names_are_found_by_what_they_start_with(name in names(), start in names()) {
-        let key = Keys::new("p/", &LockName::new(&name).unwrap()).key(&entry(&name, 1, Claim::mutex()), LEASE);
+        let keys = Keys::new("p/", &LockName::new(&name).unwrap());
+        let key = key(&keys, Claim::mutex(), LEASE, 0);
         prop_assert_eq!(contains(&starting_with("p/", &start), &key), name.starts_with(&start));
         prop_assert!(contains(&starting_with("p/", ""), &key));
     }
 
     #[test]
-    fn what_is_no_key_of_ours_is_not_taken_for_one(key in "q1/[a-z%/]{0,10}/(m|r|s[0-9]{1,3})/[0-9w]{1,3}/[0-9a-f]{30,33}/[0-9a-z]{0,3}") {
-        if let Some(row) = row_of("", key.as_bytes()) {
-            let name = name_of("", key.as_bytes());
-            if let Some(name) = name {
-                let again = Keys::new("", &name).key(&entry(name.as_str(), 0, row.claim), row.lease);
-                prop_assert_eq!(again.len(), key.len());
-            }
+    fn a_key_that_we_would_not_have_written_is_somebody_elses(
+        found in "q1/[a%2F/]{0,10}/(m|r|s[0-9]{1,3})/[0-9w]{1,3}/[0-9a-f]{1,3}/[0-9]{1,3}",
+    ) {
+        if let Some(name) = name_of("", found.as_bytes()) {
+            let keys = Keys::new("", &name);
+            let row = keys.row(found.as_bytes()).expect("it is in the queue of its name");
+            let again = key(&keys, row.claim, row.lease, row.slot);
+            prop_assert_eq!(text(&again), found);
         }
     }
 }

@@ -1,12 +1,12 @@
 //! What the answers of etcd mean.
 
-use etcd_client::{GetResponse, ResponseHeader, TxnOpResponse, TxnResponse};
+use etcd_client::{GetResponse, KeyValue, ResponseHeader, TxnOpResponse, TxnResponse};
 use lock_core::{BackendError, BackendErrorKind as Kind, Claim};
 
 use super::{Look, needs_all};
 use crate::{
     error::{STORE, misunderstood},
-    keys::Keys,
+    keys::{self, Keys},
     session::Member,
 };
 
@@ -23,6 +23,8 @@ pub(crate) enum Created {
 pub(crate) struct Refusal {
     /// The create revision of the entry, if it is there already.
     pub(crate) own: Option<i64>,
+    /// The create revision of another entry under its key, which should not be there.
+    pub(crate) squatter: Option<i64>,
     /// Somebody who stands there with another claim, or is none of ours.
     pub(crate) stranger: Option<BackendError>,
     /// Whether anybody is there.
@@ -62,13 +64,17 @@ pub(crate) fn created(member: &Member, answer: &TxnResponse) -> Result<Created, 
     let [own, first, before, behind, rest @ ..] = &gets[..] else { return Err(wrong()) };
     let (epoch, rest) = match rest {
         [epoch, rest @ ..] if !member.session.is_private() => {
-            (epoch.kvs().first().map_or(0, etcd_client::KeyValue::mod_revision), rest)
+            (epoch.kvs().first().map_or(0, KeyValue::mod_revision), rest)
         }
         rest => (0, rest),
     };
+    let own = own.kvs().first();
+    let place = own.map(KeyValue::create_revision);
+    let mine = own.and_then(|kv| keys::read_value(kv.value())).is_some_and(|(id, _)| id == member.entry.id);
     let stranger = [before, behind].into_iter().find_map(|get| get.kvs().first());
     Ok(Created::Refused(Refusal {
-        own: own.kvs().first().map(etcd_client::KeyValue::create_revision),
+        own: mine.then_some(place).flatten(),
+        squatter: place.filter(|_| !mine),
         stranger: stranger.map(|kv| mismatch(&member.keys, kv.key())),
         busy: !first.kvs().is_empty(),
         epoch,
@@ -87,13 +93,13 @@ pub(crate) fn looked(member: &Member, answer: &TxnResponse) -> Result<(Option<i6
         return Err(misunderstood("a look"));
     };
     let look = look(&member.keys, member.entry.claim, revision(answer)?, near, first, false)?;
-    Ok((own.kvs().first().map(etcd_client::KeyValue::create_revision), look))
+    Ok((own.kvs().first().map(KeyValue::create_revision), look))
 }
 
 /// Reads the answer to [`are_there`](super::are_there): the create revision of each entry that is there.
 pub(crate) fn present(answer: &TxnResponse) -> Vec<Option<i64>> {
     let created = |op| match op {
-        TxnOpResponse::Get(get) => GetResponse::kvs(&get).first().map(etcd_client::KeyValue::create_revision),
+        TxnOpResponse::Get(get) => GetResponse::kvs(&get).first().map(KeyValue::create_revision),
         _ => None,
     };
     answer.op_responses().into_iter().map(created).collect()
@@ -101,15 +107,15 @@ pub(crate) fn present(answer: &TxnResponse) -> Vec<Option<i64>> {
 
 /// `all_ahead`: whether everybody who is there is ahead. If not, etcd counts also those behind.
 fn look(
-    keys: &Keys,
+    queue: &Keys,
     claim: Claim,
     revision: i64,
     near: &GetResponse,
     first: &GetResponse,
     all_ahead: bool,
 ) -> Result<Look, BackendError> {
-    let row = |kv: &etcd_client::KeyValue| -> Result<_, BackendError> {
-        let row = keys.row(kv.key()).ok_or_else(|| mismatch(keys, kv.key()))?;
+    let row = |kv: &KeyValue| -> Result<_, BackendError> {
+        let row = queue.row(kv.key()).ok_or_else(|| foreign(kv.key()))?;
         Ok((kv.key().to_vec(), row.claim))
     };
     let rows = near.kvs().iter().map(row).collect::<Result<Vec<_>, _>>()?;
@@ -120,8 +126,7 @@ fn look(
     } else {
         None
     };
-    let holder = first.kvs().first().map(|kv| String::from_utf8_lossy(kv.value()).into_owned());
-    let holder = holder.filter(|label| !label.is_empty());
+    let holder = first.kvs().first().and_then(|kv| keys::read_value(kv.value())?.1);
     Ok(Look { revision, near: rows, more: near.more(), ahead, holder })
 }
 

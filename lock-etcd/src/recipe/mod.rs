@@ -6,7 +6,7 @@
 mod answer;
 mod look;
 
-use etcd_client::{Compare, CompareOp, GetOptions, SortOrder, SortTarget, Txn, TxnOp};
+use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, SortOrder, SortTarget, Txn, TxnOp};
 use lock_core::{Claim, Kind, WaitMode};
 
 pub(crate) use self::{
@@ -14,7 +14,7 @@ pub(crate) use self::{
     look::{Look, token_of},
 };
 use crate::{
-    keys::{Keys, Range},
+    keys::{self, Keys, Range},
     session::Member,
 };
 
@@ -43,10 +43,10 @@ impl Creation<'_> {
 
     /// The transaction for a queue that is not empty.
     fn behind(&self) -> Txn {
-        let Member { keys, entry, .. } = self.member;
+        let Member { keys, entry, key, .. } = self.member;
         let claim = entry.claim;
         let mut allowed = self.door_open();
-        allowed.push(empty(keys.entry(entry)));
+        allowed.push(absent(key));
         allowed.extend(keys.disagreeing(claim).map(empty));
         let mut refusal = why(self.member);
         let put = match (self.wait, self.none_since) {
@@ -86,9 +86,8 @@ impl Creation<'_> {
 
     fn put(&self) -> TxnOp {
         let Member { key, entry, session, .. } = self.member;
-        let label = entry.label.clone().unwrap_or_default();
-        let options = etcd_client::PutOptions::new().with_lease(session.lease());
-        TxnOp::put(key.clone(), label, Some(options))
+        let options = PutOptions::new().with_lease(session.lease());
+        TxnOp::put(key.clone(), keys::value(entry), Some(options))
     }
 }
 
@@ -113,12 +112,8 @@ fn exists(key: &[u8]) -> TxnOp {
 
 /// What is in the way: the entry itself, whoever is first, and the session's key.
 fn why(member: &Member) -> Vec<TxnOp> {
-    let Member { keys, entry, session, .. } = member;
-    let (own, own_end) = keys.entry(entry);
-    let mut why = vec![
-        TxnOp::get(own, Some(GetOptions::new().with_range(own_end).with_keys_only())),
-        first(keys.all(), None),
-    ];
+    let Member { keys, entry, session, key, .. } = member;
+    let mut why = vec![TxnOp::get(key.clone(), None), first(keys.all(), None)];
     // Whoever does not agree, for the first may be one of the same kind beside somebody else's data.
     for (from, to) in keys.disagreeing(entry.claim) {
         why.push(TxnOp::get(from, Some(GetOptions::new().with_range(to).with_limit(1).with_keys_only())));
@@ -155,6 +150,10 @@ fn first((from, to): Range, up_to: Option<i64>) -> TxnOp {
 /// No key in a range: one that is not there was created at 0.
 fn empty((from, to): Range) -> Compare {
     Compare::create_revision(from, CompareOp::Equal, 0).with_range(to)
+}
+
+fn absent(key: &[u8]) -> Compare {
+    Compare::create_revision(key, CompareOp::Equal, 0)
 }
 
 /// Whether it is admitted only if nobody is ahead.

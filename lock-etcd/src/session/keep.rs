@@ -8,11 +8,11 @@ use std::{
     time::Duration,
 };
 
-use etcd_client::LeaseTimeToLiveOptions;
+use etcd_client::{CompareOp, LeaseTimeToLiveOptions, ResponseHeader};
 use futures_util::future::join_all;
 use lock_core::{BackOff, BootTime, Entropy, SystemEntropy};
 
-use super::{Pool, Session};
+use super::{Pool, Session, leave::delete};
 use crate::{
     connection::Wire,
     error::{Cause, Failure},
@@ -148,34 +148,41 @@ async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
         async move { client.time_to_live(lease, Some(LeaseTimeToLiveOptions::new().with_keys())).await }
     });
     let Ok(answer) = asked.await else { return };
+    let revision = answer.header().map_or(0, ResponseHeader::revision);
     for key in answer.keys() {
         // Looked up only now: whoever came meanwhile was known before its key was there.
-        let Some(row) = keys::row_of(&pool.prefix, key).filter(|row| !session.has_member(row.entry)) else {
+        if !keys::is_entry(&pool.prefix, key) || session.has_key(key) {
             continue;
-        };
-        tracing::warn!(entry = %row.entry, "an entry that nobody knows is deleted");
-        let deleted = pool.wire.call(|link| {
-            let (mut kv, key) = (link.kv.clone(), key.clone());
-            async move { kv.delete(key, None).await }
-        });
-        // The next inspection finds it again.
-        drop(deleted.await);
+        }
+        tracing::warn!(key = %String::from_utf8_lossy(key).escape_debug(), "an entry that nobody knows is deleted");
+        // Not one that has the key since. What fails is found again at the next inspection.
+        drop(delete(&pool.wire, key, CompareOp::Less, revision + 1).await);
     }
 }
 
 /// Revokes the lease of a session that is over until that is confirmed: what stands under it must not live on.
-pub(super) fn revoke(pool: &Pool, session: &Session) {
+pub(super) fn revoke(pool: &Pool, session: &Arc<Session>) {
     session.end();
-    revoke_lease(pool, session.lease());
+    let session = Arc::clone(session);
+    revoke_then(pool, session.lease(), move |pool| {
+        for member in session.members() {
+            pool.forget(&member);
+        }
+    });
 }
 
+/// The same for a lease that never was a session.
 pub(super) fn revoke_lease(pool: &Pool, lease: i64) {
+    revoke_then(pool, lease, |_| {});
+}
+
+fn revoke_then(pool: &Pool, lease: i64, then: impl FnOnce(&Pool) + Send + 'static) {
     let weak = Weak::clone(&pool.this);
     pool.keeper.spawn(async move {
         let mut failures = 0;
         loop {
             let Some(pool) = weak.upgrade() else { return };
-            let Err(failure) = revoke_once(&pool.wire, lease).await else { return };
+            let Err(failure) = revoke_once(&pool.wire, lease).await else { return then(&pool) };
             tracing::debug!(lease = format_args!("{lease:x}"), "a lease is not revoked yet: {failure}");
             failures += 1;
             let pause = BACK_OFF.pause(failures, SystemEntropy.bits() as u64);

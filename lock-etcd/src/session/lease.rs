@@ -9,14 +9,15 @@ use std::{
     time::Duration,
 };
 
-use etcd_client::{DeleteOptions, PutOptions, Txn, TxnOp, TxnOpResponse};
-use lock_core::{BackendErrorKind as Kind, BootTime, EntryId, valid_until};
+use etcd_client::PutOptions;
+use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, valid_until};
 use tokio::sync::Notify;
 
-use super::{Member, member};
+use super::{Member, slots::Slots};
 use crate::{
     connection::Wire,
     error::{Cause, Failure},
+    keys::Keys,
 };
 
 /// One lease.
@@ -44,12 +45,15 @@ struct State {
     epoch: i64,
     seats: usize,
     members: HashMap<EntryId, Arc<Member>>,
+    /// Which numbers are taken, for each lock and claim.
+    slots: HashMap<String, Slots>,
 }
 
 impl Session {
     pub(super) fn new(lease: i64, granted: Duration, proved: BootTime, key: Option<(Vec<u8>, i64)>) -> Self {
         let (key, epoch) = key.map_or((None, 0), |(key, epoch)| (Some(key), epoch));
-        let state = State { proved, dead: false, epoch, seats: 0, members: HashMap::new() };
+        let state =
+            State { proved, dead: false, epoch, seats: 0, members: HashMap::new(), slots: HashMap::new() };
         let (doubted, doubts) = (AtomicBool::new(false), Notify::new());
         Self { lease, granted, key, doubted, doubts, state: Mutex::new(state) }
     }
@@ -143,6 +147,7 @@ impl Session {
         state.members.keys().copied().collect()
     }
 
+    /// Whether it is known to be over.
     pub(super) fn has_ended(&self) -> bool {
         self.lock().dead
     }
@@ -185,55 +190,6 @@ impl Session {
         }
     }
 
-    /// Deletes a member's key. In doubt, the same transaction closes the door to every create that was sent before: one of
-    /// this member may still be under way (PR08).
-    pub(super) async fn take_out(
-        &self,
-        wire: &Wire,
-        member: &Member,
-        in_doubt: bool,
-    ) -> Result<bool, Failure> {
-        let range = member.keys.entry(&member.entry);
-        let Some(key) = self.key.as_ref().filter(|_| in_doubt) else {
-            let was_there = member::delete(wire, range).await?;
-            if in_doubt {
-                super::keep::revoke_once(wire, self.lease).await?;
-            }
-            return Ok(was_there);
-        };
-        let close = PutOptions::new().with_lease(self.lease);
-        let close = TxnOp::put(key.clone(), Vec::new(), Some(close));
-        match self.delete_and(wire, &range, close).await {
-            // The lease is gone, or there is no space for a put: without the key, nothing is created either.
-            Err(failure) if matches!(failure.cause(), Cause::LeaseGone | Cause::NoSpace) => {
-                let (_, was_there) = self.delete_and(wire, &range, TxnOp::delete(key.clone(), None)).await?;
-                self.lost_epoch();
-                Ok(was_there)
-            }
-            Err(failure) => Err(failure),
-            Ok((revision, was_there)) => {
-                self.saw_epoch(revision);
-                Ok(was_there)
-            }
-        }
-    }
-
-    async fn delete_and(
-        &self,
-        wire: &Wire,
-        (from, to): &crate::keys::Range,
-        close: TxnOp,
-    ) -> Result<(i64, bool), Failure> {
-        let delete = TxnOp::delete(from.clone(), Some(DeleteOptions::new().with_range(to.clone())));
-        let answer = wire.txn(Txn::new().and_then([delete, close])).await?;
-        let revision = answer.header().map_or(0, etcd_client::ResponseHeader::revision);
-        let deleted = answer.op_responses().into_iter().find_map(|op| match op {
-            TxnOpResponse::Delete(deleted) => Some(deleted.deleted() > 0),
-            _ => None,
-        });
-        Ok((revision, deleted.unwrap_or_default()))
-    }
-
     /// Takes a seat, if there is one.
     pub(super) fn take_seat(&self, seats: usize) -> bool {
         let mut state = self.lock();
@@ -242,8 +198,13 @@ impl Session {
         free
     }
 
-    pub(super) fn admit(&self, member: &Arc<Member>) {
-        self.lock().members.insert(member.entry.id, Arc::clone(member));
+    /// A new member, under a key of its own.
+    pub(super) fn admit(self: &Arc<Self>, entry: &Entry, keys: Keys, now: BootTime) -> Arc<Member> {
+        let mut state = self.lock();
+        let slot = state.slots.entry(keys.slots(entry.claim, self.lease)).or_default().take();
+        let member = Arc::new(Member::new(entry, slot, keys, Arc::clone(self), now));
+        state.members.insert(entry.id, Arc::clone(&member));
+        member
     }
 
     pub(super) fn dismiss(&self, member: &Arc<Member>) {
@@ -251,6 +212,10 @@ impl Session {
         if state.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
             state.members.remove(&member.entry.id);
             state.seats = state.seats.saturating_sub(1);
+            let slots = member.keys.slots(member.entry.claim, self.lease);
+            if state.slots.get_mut(&slots).is_some_and(|taken| taken.give_back(member.slot)) {
+                state.slots.remove(&slots);
+            }
         }
     }
 
@@ -258,8 +223,9 @@ impl Session {
         self.lock().members.values().cloned().collect()
     }
 
-    pub(super) fn has_member(&self, entry: EntryId) -> bool {
-        self.lock().members.contains_key(&entry)
+    /// Whether somebody has this key.
+    pub(super) fn has_key(&self, key: &[u8]) -> bool {
+        self.lock().members.values().any(|member| member.key == key)
     }
 
     /// Whether nobody has a seat. If so, nobody gets one any more.

@@ -5,21 +5,18 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use etcd_client::DeleteOptions;
 use lock_core::{BootTime, Entry};
 
 use super::Session;
-use crate::{
-    connection::Wire,
-    error::Failure,
-    keys::{Keys, Range},
-};
+use crate::keys::Keys;
 
 /// An entry of ours, from before its first request to after it is known to be gone.
 pub(crate) struct Member {
     pub(crate) entry: Arc<Entry>,
-    /// Its key, which names its lease.
+    /// Its key, which names its lease. Nobody else has it until this one is known to be gone.
     pub(crate) key: Vec<u8>,
+    /// The number at the end of it.
+    pub(super) slot: u32,
     pub(crate) keys: Keys,
     pub(crate) session: Arc<Session>,
     state: Mutex<State>,
@@ -31,8 +28,8 @@ struct State {
     expires: BootTime,
     /// Somebody is leaving for it, or did. It does not come back.
     ended: bool,
-    /// Its create was not answered.
-    in_doubt: bool,
+    /// Creates that were sent and not answered: each may still arrive.
+    unanswered: u32,
     /// How many stood ahead when it came. They only become fewer.
     ahead: Option<u64>,
     /// Its create revision, once known.
@@ -40,10 +37,11 @@ struct State {
 }
 
 impl Member {
-    pub(super) fn new(entry: &Entry, key: Vec<u8>, keys: Keys, session: Arc<Session>, now: BootTime) -> Self {
+    pub(super) fn new(entry: &Entry, slot: u32, keys: Keys, session: Arc<Session>, now: BootTime) -> Self {
+        let key = format!("{}{slot}", keys.slots(entry.claim, session.lease())).into_bytes();
         let state =
-            State { expires: now + session.granted(), ended: false, in_doubt: true, ahead: None, token: 0 };
-        Self { entry: Arc::new(entry.clone()), key, keys, session, state: Mutex::new(state) }
+            State { expires: now + session.granted(), ended: false, unanswered: 0, ahead: None, token: 0 };
+        Self { entry: Arc::new(entry.clone()), key, slot, keys, session, state: Mutex::new(state) }
     }
 
     /// Whether it may still be in the store, as far as the clock tells.
@@ -61,10 +59,19 @@ impl Member {
         !state.ended
     }
 
+    /// A create is being sent. If its answer is not taken note of, whether it came or not, it stays in doubt.
+    pub(crate) fn creates(&self) {
+        self.lock().unanswered += 1;
+    }
+
+    /// A create was answered.
+    pub(crate) fn created(&self) {
+        self.lock().unanswered -= 1;
+    }
+
     /// Takes note that it stands in the queue: with this create revision, behind so many.
     pub(crate) fn stands(&self, token: i64, ahead: Option<u64>) -> Option<u64> {
         let mut state = self.lock();
-        state.in_doubt = false;
         state.token = token;
         state.ahead = ahead.or(state.ahead);
         state.ahead
@@ -84,8 +91,10 @@ impl Member {
         now >= state.expires || !alive
     }
 
-    pub(super) fn is_in_doubt(&self) -> bool {
-        self.lock().in_doubt
+    /// Its place, or 0 if it was given none, where every create was answered. `None` if one may still arrive.
+    pub(super) fn certain_place(&self) -> Option<i64> {
+        let state = self.lock();
+        (state.unanswered == 0).then_some(state.token)
     }
 
     /// Whether its time is over and somebody has to leave for it.
@@ -97,16 +106,6 @@ impl Member {
         // Nothing panics while the state is held, and each change to it is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Deletes all keys of a range. True if there were any.
-pub(super) async fn delete(wire: &Wire, (from, to): Range) -> Result<bool, Failure> {
-    let deleted = wire.call(|link| {
-        let (mut kv, from) = (link.kv.clone(), from.clone());
-        let options = DeleteOptions::new().with_range(to.clone());
-        async move { kv.delete(from, Some(options)).await }
-    });
-    Ok(deleted.await?.deleted() > 0)
 }
 
 impl fmt::Debug for Member {

@@ -6,8 +6,10 @@
 
 mod keep;
 mod lease;
+mod leave;
 mod member;
 mod open;
+mod slots;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,7 +21,7 @@ use std::{
 use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper};
 use tokio::sync::watch;
 
-pub(crate) use self::{lease::Session, member::Member};
+pub(crate) use self::{lease::Session, leave::delete, member::Member};
 use crate::{connection::Wire, error::Failure, keys::Keys, watch::Board};
 
 /// So many entries share a lease at the most: all writes of a cluster wait while a lease with its keys is revoked, and
@@ -85,10 +87,7 @@ impl Sessions {
         } else {
             open::open_private(&self.0, entry.ttl).await?
         };
-        let keys = Keys::new(&self.0.prefix, &entry.name);
-        let key = keys.key(entry, session.lease());
-        let member = Arc::new(Member::new(entry, key, keys, Arc::clone(&session), self.0.keeper.now()));
-        session.admit(&member);
+        let member = session.admit(entry, Keys::new(&self.0.prefix, &entry.name), self.0.keeper.now());
         self.0.lock().members.insert(entry.id, Arc::clone(&member));
         Ok(Some(member))
     }
@@ -98,12 +97,16 @@ impl Sessions {
         self.0.lock().members.get(&entry).cloned()
     }
 
-    /// Forgets a member that is certainly not in the store, and will not be.
-    pub(crate) fn forget(&self, member: &Arc<Member>) {
-        self.0.forget(member);
+    /// Takes note that a member is not in the store. If a create of it may still arrive, whoever leaves for it sees to
+    /// that.
+    pub(crate) fn is_gone(&self, member: &Arc<Member>) {
+        if member.certain_place().is_some() {
+            self.0.forget(member);
+        }
     }
 
-    /// Takes a member out of the store, or whoever has this entry's id where it is none of ours.
+    /// Takes an entry out of the store. True if it was there. One that is no member never was there by us, or is known to
+    /// have gone.
     ///
     /// # Errors
     /// If it is not known to be done.
@@ -114,7 +117,7 @@ impl Sessions {
         }
         match self.find(entry.id) {
             Some(member) => self.0.take_out(&member, in_doubt).await,
-            None => member::delete(&self.0.wire, Keys::new(&self.0.prefix, &entry.name).entry(entry)).await,
+            None => Ok(false),
         }
     }
 
@@ -170,15 +173,17 @@ impl Pool {
         }
         drop(book);
         member.session.dismiss(member);
-        if member.session.is_private() {
-            keep::revoke(self, &member.session);
+        if member.session.is_private() && !member.session.has_ended() {
+            member.session.end();
+            keep::revoke_lease(self, member.session.lease());
         }
     }
 
     /// Leaves for a member. It is over from here on, whatever the store answers: no answer under way brings it back.
     async fn take_out(self: &Arc<Self>, member: &Arc<Member>, in_doubt: bool) -> Result<bool, Failure> {
         let expired = member.end(self.keeper.now());
-        let was_there = member.session.take_out(&self.wire, member, in_doubt || member.is_in_doubt()).await?;
+        let place = member.certain_place().filter(|_| !in_doubt);
+        let was_there = member.session.take_out(&self.wire, member, place).await?;
         self.forget(member);
         Ok(was_there && !expired)
     }

@@ -1,0 +1,221 @@
+//! [`Client`]: what the wait engine and the keeper of one process know.
+
+use lock_core::Creates;
+
+use super::{Config, Hole, Id, Reply, Request, Store, Ticks, Token, Verb};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Client {
+    pub(crate) phase: Phase,
+    /// What the keeper has to leave, until that is confirmed.
+    pub(crate) debts: Vec<Debt>,
+    /// Only with [`Hinting::Subscribed`](super::Hinting::Subscribed): the subscription is broken.
+    pub(crate) deaf: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Phase {
+    #[default]
+    Idle,
+    Seeking(Place),
+    Holding(Guard),
+}
+
+/// An acquisition on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) id: Id,
+    pub(crate) token: Option<Token>,
+    /// A creating request was not answered.
+    pub(crate) in_doubt: bool,
+    pub(crate) call: Option<Call>,
+    pub(crate) listening: Option<Listening>,
+    /// "You hold it", on its way or not yet looked at. One that follows another takes its place: one is lost.
+    pub(crate) hint: Option<Token>,
+    /// The keeper has left for it, because its lease ended before it was refreshed.
+    pub(crate) given_up: bool,
+    /// There is a `Changed` in the stream of hints, behind the look that is on its way.
+    pub(crate) changed: bool,
+    /// The largest token that had been returned when the lock was asked for.
+    pub(crate) asked_after: Token,
+    /// Only without PR02: what is left of the lease, as counted from the last request that was sent.
+    pub(crate) sent: Ticks,
+}
+
+/// What the last answered look left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Listening {
+    pub(crate) token: Token,
+    /// How long the place is kept without being refreshed.
+    pub(crate) valid: Ticks,
+    /// When to look again.
+    pub(crate) look: Ticks,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Guard {
+    pub(crate) id: Id,
+    pub(crate) token: Token,
+    pub(crate) in_doubt: bool,
+    /// How long the lock may be relied on; it is lost at 0.
+    pub(crate) valid: Ticks,
+    /// A renewal on its way.
+    pub(crate) call: Option<Call>,
+}
+
+/// A request that has not been answered to the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Call {
+    pub(crate) verb: Verb,
+    /// How long ago it was sent, up to the ttl.
+    pub(crate) age: Ticks,
+    /// The answer, if that is on its way.
+    pub(crate) reply: Option<Reply>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Debt {
+    pub(crate) id: Id,
+    pub(crate) in_doubt: bool,
+}
+
+impl Client {
+    pub(crate) fn place(&self) -> Option<&Place> {
+        match &self.phase {
+            Phase::Seeking(place) => Some(place),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn guard(&self) -> Option<&Guard> {
+        match &self.phase {
+            Phase::Holding(guard) => Some(guard),
+            _ => None,
+        }
+    }
+
+    /// Whether the client believes that it holds the lock.
+    pub(crate) fn holds(&self) -> bool {
+        self.guard().is_some_and(|guard| guard.valid > 0)
+    }
+
+    /// The entry that it waits or holds with.
+    pub(crate) fn id(&self) -> Option<Id> {
+        self.place().map(|place| place.id).or(self.guard().map(|guard| guard.id))
+    }
+
+    /// Whether it renews the entry, or enters again with it, or leaves for it.
+    pub(crate) fn knows(&self, id: Id) -> bool {
+        self.id() == Some(id) || self.debts.iter().any(|debt| debt.id == id)
+    }
+
+    pub(crate) fn call(&self) -> Option<&Call> {
+        match &self.phase {
+            Phase::Seeking(place) => place.call.as_ref(),
+            Phase::Holding(guard) => guard.call.as_ref(),
+            Phase::Idle => None,
+        }
+    }
+
+    pub(crate) fn call_mut(&mut self) -> &mut Option<Call> {
+        match &mut self.phase {
+            Phase::Seeking(place) => &mut place.call,
+            Phase::Holding(guard) => &mut guard.call,
+            Phase::Idle => unreachable!("who does nothing calls nobody"),
+        }
+    }
+
+    pub(crate) fn owe(&mut self, id: Id, in_doubt: bool) {
+        match self.debts.iter_mut().find(|debt| debt.id == id) {
+            Some(debt) => debt.in_doubt |= in_doubt,
+            None => self.debts.push(Debt { id, in_doubt }),
+        }
+    }
+
+    /// Gives up the place or the guard, and leaves what may be in the store to the keeper.
+    pub(crate) fn abandon(&mut self) {
+        match std::mem::take(&mut self.phase) {
+            Phase::Idle => {}
+            Phase::Seeking(place) => {
+                let creating = place.call.is_some() && place.token.is_none();
+                if place.token.is_some() || place.in_doubt || place.call.is_some() {
+                    self.owe(place.id, place.in_doubt || creating);
+                }
+            }
+            Phase::Holding(guard) => self.owe(guard.id, guard.in_doubt),
+        }
+    }
+
+    /// Forgets what can make no difference any more. A doubt matters while there is a create that may still arrive, or an
+    /// entry whose life is not known; a debt while there is an entry, or such a create.
+    pub(crate) fn settle(&mut self, config: &Config, store: &Store, strays: &[Request]) {
+        let late = |id: Id| strays.iter().any(|stray| stray.id == id && stray.verb == Verb::Create);
+        match &mut self.phase {
+            Phase::Idle => {}
+            Phase::Seeking(place) => {
+                let unknown = store.row(place.id).is_some_and(|row| Some(row.token) != place.token);
+                place.in_doubt &= late(place.id) || unknown;
+            }
+            Phase::Holding(guard) => guard.in_doubt &= late(guard.id),
+        }
+        let matters = |id: Id| late(id) || store.row(id).is_some() || config.leaves_out(Hole::B05);
+        self.debts.retain(|debt| matters(debt.id));
+        for debt in &mut self.debts {
+            debt.in_doubt &= late(debt.id);
+        }
+        self.debts.sort_unstable();
+    }
+
+    pub(crate) fn tick(&mut self, ttl: Ticks) {
+        match &mut self.phase {
+            Phase::Idle => {}
+            Phase::Seeking(place) => {
+                place.sent = place.sent.saturating_sub(1);
+                if let Some(listening) = &mut place.listening {
+                    listening.valid = listening.valid.saturating_sub(1);
+                    listening.look = listening.look.saturating_sub(1);
+                }
+            }
+            Phase::Holding(guard) => guard.valid = guard.valid.saturating_sub(1),
+        }
+        if let Phase::Seeking(Place { call: Some(call), .. })
+        | Phase::Holding(Guard { call: Some(call), .. }) = &mut self.phase
+        {
+            call.age = ttl.min(call.age + 1);
+        }
+    }
+}
+
+impl Place {
+    pub(crate) fn new(id: Id, asked_after: Token) -> Self {
+        Self {
+            id,
+            token: None,
+            in_doubt: false,
+            call: None,
+            listening: None,
+            hint: None,
+            given_up: false,
+            changed: false,
+            asked_after,
+            sent: 0,
+        }
+    }
+
+    /// Whether a look is due.
+    pub(crate) fn is_due(&self) -> bool {
+        self.call.is_none() && self.listening.is_none_or(|listening| listening.look == 0)
+    }
+
+    pub(crate) fn look_now(&mut self) {
+        if let Some(listening) = &mut self.listening {
+            listening.look = 0;
+        }
+    }
+}
+
+impl Debt {
+    pub(crate) fn creates(self) -> Creates {
+        if self.in_doubt { Creates::InDoubt } else { Creates::Answered }
+    }
+}

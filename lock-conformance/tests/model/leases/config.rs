@@ -1,0 +1,131 @@
+//! [`Config`]: who takes part, what may go wrong, and which rule is left out.
+
+use lock_core::Claim;
+
+use super::Ticks;
+
+/// A world to explore. Everything that is not bounded here is unbounded: acquisitions, renewals, crashes, lost messages.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    /// What each client asks for, again and again.
+    pub(crate) claims: Vec<Claim>,
+    /// The ttl of each client.
+    pub(crate) ttls: Vec<Ticks>,
+    pub(crate) clocks: Clocks,
+    pub(crate) hints: Hinting,
+    pub(crate) purging: Purging,
+    /// How many requests and answers can be on their way for longer than a moment, at a time.
+    pub(crate) wire: usize,
+    /// Whether a request still arrives after its client has stopped waiting for the answer.
+    pub(crate) late: bool,
+    /// Whether a client asks for the lock again while it still owes a departure.
+    pub(crate) hurried: bool,
+    /// How many departures can be owed at a time.
+    pub(crate) debts: usize,
+    /// How many entries of crashed clients there can be at a time.
+    pub(crate) crashes: usize,
+    /// Whether clients remember which tokens were returned before which lock was asked for.
+    pub(crate) history: bool,
+    /// The rule that is left out.
+    pub(crate) hole: Option<Hole>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clocks {
+    /// The timing assumption: no clock of a client is slower than the store's.
+    True,
+    /// Any clock of a client may stand still while time goes by.
+    Stopping,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hinting {
+    /// Any hint can be lost, and nobody notices.
+    Lossy,
+    /// Hints are lost only with a subscription that breaks, and is made anew.
+    Subscribed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purging {
+    /// Every verb removes all entries whose lease has ended.
+    Eager,
+    /// Only one that creates does; for the others, the dead just do not count.
+    Lazy,
+}
+
+/// A rule that is left out, or a bug that is put in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hole {
+    /// C2: the counter starts over with an empty queue.
+    C02,
+    /// C6: a hint that comes while a look is on its way is missed.
+    C06,
+    /// b01: a deadline is counted from the answer.
+    B01,
+    /// b05: a leave takes out whoever is first.
+    B05,
+    /// A grant is taken though the keeper has given the place up.
+    GivenUp,
+    /// The way to the store repeats a create that was answered.
+    Repeats,
+    /// A hint is combined with the lease of an `enter` that was not answered.
+    Pr02,
+    /// Every `enter` may create, and a hint of any life is believed.
+    Pr03,
+    /// A late renewal sets the end that was meant when it was sent.
+    Pr04,
+    /// An entry's own end is not judged first.
+    Pr06,
+    /// Kind and limit are not compared.
+    Pr07,
+    /// A leave does not close the door to a create that is still on its way.
+    Pr08,
+    /// Only the leave of a holder admits others.
+    Pr11,
+    /// An `enter` that finds no holder takes the lock, whoever waits.
+    Pr12,
+    /// A waiter sleeps until its blocker's lease ends, and not at most for a third of its own.
+    Pr13,
+    /// Nobody looks again on a new subscription.
+    Pr14,
+    /// The queue lives as long as whoever wrote last.
+    Pr19,
+}
+
+impl Config {
+    /// Clients with these claims and this ttl, and all that can go wrong while clocks are true.
+    pub(crate) fn new(claims: impl Into<Vec<Claim>>, ttl: Ticks) -> Self {
+        let claims = claims.into();
+        Self {
+            ttls: vec![ttl; claims.len()],
+            claims,
+            clocks: Clocks::True,
+            hints: Hinting::Lossy,
+            purging: Purging::Eager,
+            wire: 1,
+            late: true,
+            hurried: false,
+            debts: 1,
+            crashes: 1,
+            history: false,
+            hole: None,
+        }
+    }
+
+    pub(super) fn leaves_out(&self, rule: Hole) -> bool {
+        self.hole == Some(rule)
+    }
+
+    pub(super) fn clients(&self) -> impl Iterator<Item = u8> + use<> {
+        0..self.claims.len() as u8
+    }
+
+    pub(super) fn claim(&self, client: u8) -> Claim {
+        self.claims[usize::from(client)]
+    }
+
+    pub(super) fn ttl(&self, client: u8) -> Ticks {
+        self.ttls[usize::from(client)]
+    }
+}

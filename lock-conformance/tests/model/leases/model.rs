@@ -1,0 +1,235 @@
+//! [`Leases`]: what can happen in a world, for the checker.
+
+use stateright::{Model, Property};
+
+use super::{Clocks, Config, Hinting, Hole, Phase, Promise, Request, Verb, World};
+
+/// A model to check: a configuration, and what has to hold in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Leases {
+    pub(crate) config: Config,
+    pub(crate) promises: Vec<Promise>,
+}
+
+/// What happens next. `late`: a request that the client gives up may still arrive; otherwise it is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Acquire(u8, Trip),
+    Enter(u8, Trip),
+    Renew(u8, Trip),
+    /// The store carries out what the client waits for.
+    Serve(u8),
+    Answer(u8),
+    GiveUp {
+        client: u8,
+        late: bool,
+    },
+    /// The future or the guard is dropped.
+    Drop {
+        client: u8,
+        late: bool,
+    },
+    Lapse(u8),
+    /// The keeper leaves. What is not confirmed is tried again.
+    Leave {
+        client: u8,
+        debt: usize,
+        fate: Fate,
+    },
+    Crash(u8),
+    Arrive(Request),
+    Hint(u8),
+    LoseHint(u8),
+    Unsubscribe(u8),
+    Subscribe(u8),
+    /// Time goes by; the clocks in `still` stand still.
+    Tick {
+        still: u8,
+    },
+}
+
+/// What becomes of a request that is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trip {
+    Answered,
+    RequestLost,
+    ReplyLost,
+    /// It is answered, and will be carried out once more.
+    Repeated,
+    /// It is on its way, and so is its answer later on.
+    Slow,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Confirmed,
+    Unanswered,
+    Late,
+}
+
+impl Model for Leases {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(&self.config)]
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        for client in self.config.clients() {
+            self.actions_of(world, client, actions);
+        }
+        actions.extend(world.strays.iter().map(|&stray| Action::Arrive(stray)));
+        let still = if self.config.clocks == Clocks::True { 1 } else { 1 << self.config.claims.len() };
+        actions.extend((0..still).map(|still| Action::Tick { still }));
+    }
+
+    fn next_state(&self, world: &World, action: Action) -> Option<World> {
+        let mut next = world.clone();
+        self.happen(&mut next, action);
+        next.settle(&self.config);
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        self.promises.iter().map(|promise| promise.property()).collect()
+    }
+
+    fn within_boundary(&self, world: &World) -> bool {
+        let owed: usize = world.clients.iter().map(|client| client.debts.len()).sum();
+        let calls = world.clients.iter().filter(|client| client.call().is_some()).count();
+        owed <= self.config.debts
+            && world.strays.len() + calls <= self.config.wire
+            && world.written_off.len() <= self.config.crashes
+    }
+}
+
+impl Leases {
+    fn actions_of(&self, world: &World, client: u8, actions: &mut Vec<Action>) {
+        let state = world.client(client);
+        let lates: &[bool] =
+            if self.config.late && world.asked(client).is_some() { &[false, true] } else { &[false] };
+        match &state.phase {
+            Phase::Idle if !self.config.hurried && !state.debts.is_empty() => {}
+            Phase::Idle => actions.extend(self.trips(true).map(|trip| Action::Acquire(client, trip))),
+            Phase::Seeking(place) if place.is_due() => {
+                actions.extend(self.trips(place.token.is_none()).map(|trip| Action::Enter(client, trip)));
+            }
+            Phase::Holding(guard)
+                if guard.call.is_none() && (1..self.config.ttl(client)).contains(&guard.valid) =>
+            {
+                actions.extend(self.trips(false).map(|trip| Action::Renew(client, trip)));
+            }
+            _ => {}
+        }
+        if let Some(place) = state.place().filter(|place| place.hint.is_some()) {
+            if place.call.is_none() && place.listening.is_some() {
+                actions.push(Action::Hint(client));
+            }
+            if self.config.hints == Hinting::Lossy {
+                actions.push(Action::LoseHint(client));
+            }
+        }
+        if let Some(call) = state.call() {
+            if call.reply.is_some() {
+                actions.push(Action::Answer(client));
+            } else {
+                actions.push(Action::Serve(client));
+            }
+            actions.extend(lates.iter().map(|&late| Action::GiveUp { client, late }));
+        }
+        if state.phase != Phase::Idle {
+            actions.extend(lates.iter().map(|&late| Action::Drop { client, late }));
+        }
+        if world.is_over(client) {
+            actions.push(Action::Lapse(client));
+        }
+        for debt in 0..state.debts.len() {
+            let fates = [Fate::Confirmed, Fate::Unanswered, Fate::Late];
+            let fates = &fates[..if self.config.late { 3 } else { 2 }];
+            actions.extend(fates.iter().map(|&fate| Action::Leave { client, debt, fate }));
+        }
+        if self.config.crashes > 0 && *state != super::Client::default() {
+            actions.push(Action::Crash(client));
+        }
+        if self.config.hints == Hinting::Subscribed {
+            actions.push(if state.deaf { Action::Subscribe(client) } else { Action::Unsubscribe(client) });
+        }
+    }
+
+    /// What can become of a request. One that creates is not repeated but by its client, which knows of it.
+    fn trips(&self, creates: bool) -> impl Iterator<Item = Trip> + use<> {
+        let repeats = self.config.late && (!creates || self.config.leaves_out(Hole::Repeats));
+        let slow = self.config.wire > 0;
+        let quick = [Trip::Answered, Trip::RequestLost, Trip::ReplyLost];
+        quick.into_iter().chain((slow && repeats).then_some(Trip::Repeated)).chain(slow.then_some(Trip::Slow))
+    }
+
+    fn travel(&self, world: &mut World, client: u8, trip: Trip) {
+        let asked = world.asked(client);
+        if matches!(trip, Trip::Answered | Trip::ReplyLost | Trip::Repeated) {
+            world.serve_call(&self.config, client);
+        }
+        match trip {
+            Trip::Answered | Trip::Repeated => world.receive(&self.config, client),
+            Trip::RequestLost | Trip::ReplyLost => {
+                world.give_up(client);
+            }
+            Trip::Slow => {}
+        }
+        world.strays.extend(asked.filter(|_| trip == Trip::Repeated));
+    }
+
+    fn happen(&self, world: &mut World, action: Action) {
+        let config = &self.config;
+        match action {
+            Action::Acquire(client, trip) => {
+                world.acquire(client);
+                world.enter(config, client);
+                self.travel(world, client, trip);
+            }
+            Action::Enter(client, trip) => {
+                world.enter(config, client);
+                self.travel(world, client, trip);
+            }
+            Action::Renew(client, trip) => {
+                world.renew(config, client);
+                self.travel(world, client, trip);
+            }
+            Action::Serve(client) => world.serve_call(config, client),
+            Action::Answer(client) => world.receive(config, client),
+            Action::GiveUp { client, late } => {
+                let asked = world.give_up(client);
+                world.strays.extend(asked.filter(|_| late));
+            }
+            Action::Drop { client, late } => {
+                let asked = world.asked(client).filter(|_| late);
+                world.client_mut(client).abandon();
+                world.strays.extend(asked);
+            }
+            Action::Lapse(client) => world.lapse(client),
+            Action::Leave { client, debt, fate } => {
+                let owed = world.client(client).debts[debt];
+                let request = Request { id: owed.id, verb: Verb::leave(owed.creates()) };
+                if fate == Fate::Late {
+                    world.strays.push(request);
+                } else {
+                    world.serve(config, request);
+                }
+                if fate == Fate::Confirmed {
+                    world.client_mut(client).debts.remove(debt);
+                }
+            }
+            Action::Crash(client) => world.crash(client),
+            Action::Arrive(stray) => {
+                world.strays.retain(|other| *other != stray);
+                world.serve(config, stray);
+            }
+            Action::Hint(client) => world.take(config, client),
+            Action::LoseHint(client) => world.lose_hint(client),
+            Action::Unsubscribe(client) => world.unsubscribe(client),
+            Action::Subscribe(client) => world.subscribe(config, client),
+            Action::Tick { still } => world.tick(config, still),
+        }
+    }
+}

@@ -160,6 +160,29 @@ impl Process {
         }
     }
 
+    /// Makes it stand still, as if its machine were asleep, until [`go_on`](Self::go_on).
+    ///
+    /// # Panics
+    /// If it is no process of the operating system, which alone can be stopped: then the case is to be declared.
+    pub fn stop(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets it go on after [`stop`](Self::stop).
+    ///
+    /// # Panics
+    /// As `stop` does.
+    pub fn go_on(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.pid().expect("a case that stops a process is declared where there is none");
+        let sent =
+            std::process::Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
+        assert!(sent.is_ok_and(|sent| sent.success()), "a process of our own can be sent a signal");
+    }
+
     /// Ends it at once (`SIGKILL`): nothing is cleaned up.
     ///
     /// # Panics

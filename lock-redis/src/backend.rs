@@ -98,8 +98,10 @@ impl Redis {
             keys.extend([own.lock(), own.queue(), own.entries()]);
             args.extend([mutex_flag(entry.claim.kind()), text(entry.id), text(token), millis(entry.ttl)]);
         }
+        // Before the keeper tries again, which is a sixth of the ttl after it asked.
+        let patience = leases.iter().map(|lease| lease.entry.ttl).min().unwrap_or_default() / 6;
         let sent = self.keeper.now();
-        let answer = self.wire.call(&RENEW, &keys, &args).await;
+        let answer = self.wire.call_with_doubt(patience, &RENEW, &keys, &args).await;
         match answer.and_then(|answer| reply::renewals(&answer, leases.len())) {
             Ok(answers) => answers
                 .into_iter()

@@ -33,7 +33,16 @@ impl Harness for RedisHarness {
         const fn not_ours(id: &'static str) -> Declared {
             Declared { id, reason: server::NOT_OURS }
         }
-        const NOT_OURS: &[Declared] = &[not_ours("L06"), not_ours("F05")];
+        const NOT_OURS: &[Declared] = &[
+            not_ours("L06"),
+            not_ours("F05"),
+            not_ours("T09"),
+            not_ours("T10"),
+            not_ours("T19"),
+            not_ours("T20"),
+            not_ours("T21"),
+            not_ours("T24"),
+        ];
         if server::url().is_some() { NOT_OURS } else { &[] }
     }
 

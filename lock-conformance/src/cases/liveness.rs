@@ -8,8 +8,9 @@ use std::{
 use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Holder, Release};
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::steps::{faulty, long, mutex, take_free};
 use crate::{
-    Case, Client, Command, Critical, Data, SLACK, Side, Silent, World,
+    Case, Client, Command, Critical, Data, Fault, Gate, SLACK, Side, Silent, Verb, World,
     audit::{assert_free, await_queue, soon, within},
 };
 
@@ -29,6 +30,7 @@ macro_rules! liveness_cases {
             a_wait_ends_in_time_and_says_who_was_ahead ["L08"]
             a_wait_of_zero_asks_once ["L09"]
             a_wait_without_end_keeps_its_place_for_many_ttls ["L10"]
+            a_release_between_the_look_and_the_wait_is_not_missed ["T16"]
             a_release_is_noticed_without_hints ["L12"]
             a_dead_holder_is_noticed_without_hints_long_before_the_ttl_of_the_waiter ["L12"]
             waiters_go_on_when_their_notifications_are_cut ["L12"]
@@ -235,6 +237,21 @@ pub(super) async fn a_wait_without_end_keeps_its_place_for_many_ttls(world: Worl
     assert_eq!(guard.release().await.unwrap(), Release::Released);
     let guard = soon("the patient waiter", task).await.unwrap();
     assert_eq!(Some(guard.token()), place.token);
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+/// With a ttl so long that nobody looks again before the case has failed.
+pub(super) async fn a_release_between_the_look_and_the_wait_is_not_missed(world: World) {
+    let (holder, (waiter, faults)) = (world.client().await, faulty(&world).await);
+    let (name, gate) = (world.name("between"), Gate::new());
+    let guard = take_free(&mutex(&holder, &name)).await;
+    faults.next(Verb::Enter, Fault::HoldReply(gate.clone()));
+    let task = waiting(&waiter, &name, &long(), 2).await;
+    // It was told to wait, and has not heard it yet.
+    gate.reached().await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    gate.open();
+    let guard = soon("whoever was about to wait", task).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Release::Released);
 }
 

@@ -10,6 +10,7 @@ mod inputs;
 mod lease;
 mod liveness;
 mod lost_signal;
+mod outages;
 mod process;
 mod reentrancy;
 mod renewal;
@@ -20,6 +21,7 @@ mod semaphore;
 mod steady;
 mod steps;
 mod wall_clock;
+mod wire;
 
 use crate::Case;
 
@@ -40,6 +42,8 @@ const GROUPS: &[&[Case]] = &[
     rwlock::CASES,
     semaphore::CASES,
     rules_b::CASES,
+    wire::CASES,
+    outages::CASES,
 ];
 
 /// All cases.
@@ -72,6 +76,8 @@ macro_rules! each_group {
         $crate::rwlock_cases! { $($to)* }
         $crate::semaphore_cases! { $($to)* }
         $crate::rules_b_cases! { $($to)* }
+        $crate::wire_cases! { $($to)* }
+        $crate::outages_cases! { $($to)* }
     };
 }
 

@@ -7,6 +7,7 @@ use lock_conformance::{Case, Control, Data, Declared, Harness, ServerControl, Un
 use lock_core::{Backend, FencingToken, Keeper, LockName, Memory, Operator};
 
 const NO_PROCESSES: &str = "the store lives in the memory of one process";
+const NO_WIRE: &str = "there is no wire between the store and its clients";
 const NO_SERVER: &str = "there is no server that could end or lose data while its clients go on";
 
 /// A store in this process. A kill is a client whose keeper stops without clean-up, a delete is an eviction of all.
@@ -20,12 +21,32 @@ impl Harness for MemoryHarness {
     }
 
     fn declared() -> &'static [Declared] {
-        &[
-            Declared { id: "X03", reason: NO_PROCESSES },
-            Declared { id: "X12", reason: "there is no way to put anything but locks into it" },
-            Declared { id: "L06", reason: NO_SERVER },
-            Declared { id: "F05", reason: NO_SERVER },
-        ]
+        const fn no(reason: &'static str, id: &'static str) -> Declared {
+            Declared { id, reason }
+        }
+        const DECLARED: &[Declared] = &[
+            no(NO_PROCESSES, "X03"),
+            no("there is no way to put anything but locks into it", "X12"),
+            no(NO_SERVER, "L06"),
+            no(NO_SERVER, "F05"),
+            no(NO_WIRE, "T01"),
+            no(NO_WIRE, "T02"),
+            no(NO_WIRE, "T03"),
+            no(NO_WIRE, "T04"),
+            no(NO_WIRE, "T05"),
+            no(NO_WIRE, "T06"),
+            no(NO_WIRE, "T07"),
+            no(NO_WIRE, "T08"),
+            no(NO_SERVER, "T09"),
+            no(NO_SERVER, "T10"),
+            no(NO_PROCESSES, "T11"),
+            no(NO_WIRE, "T15"),
+            no("it has no bound but that of its process", "T19"),
+            no("it throws nothing out", "T20"),
+            no(NO_SERVER, "T21"),
+            no("nobody has to show who he is", "T24"),
+        ];
+        DECLARED
     }
 
     async fn start(_case: &'static Case) -> Self {

@@ -7,7 +7,7 @@ mod lane;
 mod socket;
 mod terminal;
 
-use std::{future::Future, pin::pin, sync::Arc, task::Poll};
+use std::{future::Future, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::future::poll_fn;
 use lock_core::{BackendError, BackendErrorKind as Kind, BootTime, Keeper};
@@ -49,15 +49,25 @@ impl Wire {
         keys: &[Vec<u8>],
         args: &[Vec<u8>],
     ) -> Result<Value, BackendError> {
+        self.connect().await?.call(script, keys, args).await
+    }
+
+    /// The same for a request that its caller repeats when there is no answer after `patience`. Then the connection gets no
+    /// more commands, as one that may have died in silence: the repetition opens another. An answer on it still counts.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The script may have been run.
+    pub(crate) async fn call_with_doubt(
+        &self,
+        patience: Duration,
+        script: &Script,
+        keys: &[Vec<u8>],
+        args: &[Vec<u8>],
+    ) -> Result<Value, BackendError> {
+        let doubt = self.0.keeper().now() + patience;
         let mut line = self.connect().await?;
-        let answer = line.exchange(&evaluate("EVALSHA", script.sha(), keys, args)).await?;
-        match &answer {
-            Value::ServerError(refusal) if refusal.kind() == Some(ServerErrorKind::NoScript) => {
-                let answer = line.exchange(&evaluate("EVAL", script.source(), keys, args)).await?;
-                line.judge(answer)
-            }
-            _ => line.judge(answer),
-        }
+        line.doubt = Some(doubt);
+        line.call(script, keys, args).await
     }
 
     /// Sends a command.
@@ -77,7 +87,7 @@ impl Wire {
             match lane.connection(endpoint, keeper).await {
                 Ok(connection) => {
                     let until = keeper.now() + endpoint.config.command_timeout;
-                    return Ok(Line { terminal: &self.0, lane, connection, until });
+                    return Ok(Line { terminal: &self.0, lane, connection, doubt: None, until });
                 }
                 // The caller's runtime has no I/O; the keeper's has.
                 Err(failure) if *failure.kind() == Kind::Panicked && lane.home.is_some() => {}
@@ -95,14 +105,43 @@ struct Line<'a> {
     terminal: &'a Terminal,
     lane: Arc<Lane>,
     connection: MultiplexedConnection,
+    /// When the connection gets no more commands if there is no answer.
+    doubt: Option<BootTime>,
     /// When the call has to be answered.
     until: BootTime,
 }
 
 impl Line<'_> {
+    async fn call(
+        &mut self,
+        script: &Script,
+        keys: &[Vec<u8>],
+        args: &[Vec<u8>],
+    ) -> Result<Value, BackendError> {
+        let answer = self.exchange(&evaluate("EVALSHA", script.sha(), keys, args)).await?;
+        match &answer {
+            Value::ServerError(refusal) if refusal.kind() == Some(ServerErrorKind::NoScript) => {
+                let answer = self.exchange(&evaluate("EVAL", script.source(), keys, args)).await?;
+                self.judge(answer)
+            }
+            _ => self.judge(answer),
+        }
+    }
+
     async fn exchange(&mut self, command: &Cmd) -> Result<Value, BackendError> {
-        let endpoint = &self.terminal.endpoint;
-        match by(self.terminal.keeper(), self.until, self.connection.send_packed_command(command)).await {
+        let (endpoint, keeper) = (&self.terminal.endpoint, self.terminal.keeper());
+        let mut answer = pin!(self.connection.send_packed_command(command));
+        let mut answered = None;
+        if let Some(doubt) = self.doubt {
+            answered = by(keeper, doubt, answer.as_mut()).await;
+            if answered.is_none() {
+                self.terminal.retire(&self.lane);
+            }
+        }
+        if answered.is_none() {
+            answered = by(keeper, self.until, answer).await;
+        }
+        match answered {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(failure)) => {
                 self.terminal.retire(&self.lane);

@@ -1,0 +1,116 @@
+//! Servers that are up, and do less than they should.
+
+use std::time::Duration;
+
+use lock_core::{BackendErrorKind, DistributedLock, Error, HoldState, LostReason, Release};
+
+use tokio::task::JoinHandle;
+
+use super::{assert_has, behind};
+use crate::{
+    Client, SLACK, World,
+    audit::{assert_free, eventually, soon, within},
+    cases::{
+        lease::{deadline_at_least, ms, now},
+        steps::{brief, long, mutex, refused, take, take_free},
+    },
+};
+
+/// All the time, while locks are taken, waited for, renewed and released.
+pub(crate) async fn locks_go_on_while_the_server_forgets_what_it_may(world: World) {
+    const ROUNDS: u32 = 30;
+    let clients = [world.client().await, world.client().await];
+    let kept = take_free(&clients[0].mutex(&world.name("kept")).with_options(brief())).await;
+    let tasks = clients.each_ref().map(|client| {
+        let lock = mutex(client, &world.name("busy"));
+        tokio::spawn(async move {
+            for _ in 0..ROUNDS {
+                let guard = take(&lock).await;
+                guard.extend().await.unwrap();
+                tokio::time::sleep(ms(10)).await;
+                assert_eq!(guard.release().await.unwrap(), Release::Released);
+            }
+        })
+    });
+    let renewed = now() + kept.ttl();
+    while now() < renewed || !tasks.iter().all(JoinHandle::is_finished) {
+        world.server().forget().await.unwrap();
+        assert!(kept.is_held(), "lost: {:?}", kept.state());
+        tokio::time::sleep(ms(3)).await;
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(kept.release().await.unwrap(), Release::Released);
+    assert_free(&clients[0], &world.name("busy")).await;
+}
+
+/// What is there stays and moves on. What is new is told why it cannot be.
+pub(crate) async fn a_full_server_renews_and_hands_over_and_takes_nothing_new(world: World) {
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let name = world.name("job");
+    let held = take_free(&holder.mutex(&name).with_options(brief())).await;
+    let (waiting, place) = behind(&waiter, &name, brief()).await;
+    world.server().fill().await.unwrap();
+    let end = now() + held.ttl() * 2;
+    while now() < end {
+        assert!(held.is_held(), "lost: {:?}", held.state());
+        assert_full(&waiter, &world.name("other")).await;
+        tokio::time::sleep(ms(50)).await;
+    }
+    assert_eq!(held.release().await.unwrap(), Release::Released);
+    let guard = soon("the next grant", waiting).await.unwrap();
+    assert_has(&guard, &place);
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert_full(&waiter, &name).await;
+    world.server().make_room().await.unwrap();
+    assert_free(&waiter, &name).await;
+    assert_free(&waiter, &world.name("other")).await;
+}
+
+async fn assert_full(client: &Client, name: &str) {
+    for answer in [mutex(client, name).acquire().await.map(Some), mutex(client, name).try_acquire().await] {
+        let error = refused(answer);
+        let Error::Backend { source, .. } = &error else { panic!("{error}") };
+        assert_eq!(*source.kind(), BackendErrorKind::OutOfMemory, "{error}");
+    }
+}
+
+/// Held locks are renewed and places kept by whoever is let in again in time; and who is new need not wait to hear it.
+pub(crate) async fn clients_that_are_locked_out_for_a_while_lose_nothing(world: World) {
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let name = world.name("job");
+    let options = long().ttl(Duration::from_secs(9));
+    let held = take_free(&holder.mutex(&name).with_options(options.clone())).await;
+    let (waiting, place) = behind(&waiter, &name, options.clone()).await;
+    world.server().lock_out().await.unwrap();
+    let error = refused(soon("a refusal", mutex(&waiter, &world.name("new")).acquire()).await);
+    let Error::Backend { source, .. } = &error else { panic!("{error}") };
+    assert_eq!(*source.kind(), BackendErrorKind::Denied, "{error}");
+    // Renewals and looks are due after a third of it, and fail.
+    eventually("a renewal fails", options.ttl / 2, || async { held.state() == HoldState::Suspect }).await;
+    assert!(held.is_held() && !waiting.is_finished());
+    world.server().let_in().await.unwrap();
+    eventually("it is renewed", options.ttl / 2, || async {
+        assert!(held.is_held(), "lost: {:?}", held.state());
+        held.state() == HoldState::Held
+    })
+    .await;
+    assert_eq!(held.release().await.unwrap(), Release::Released);
+    let guard = within("the next grant", options.ttl / 3 + SLACK, waiting).await.unwrap();
+    assert_has(&guard, &place);
+}
+
+/// At the deadline, and not before: somebody may still let them in.
+pub(crate) async fn clients_that_are_locked_out_for_longer_lose_their_locks_in_time(world: World) {
+    let client = world.client().await;
+    let name = world.name("job");
+    let held = take_free(&client.mutex(&name).with_options(long().ttl(ms(900)))).await;
+    world.server().lock_out().await.unwrap();
+    let deadline = deadline_at_least(&held.hold());
+    assert_eq!(within("the loss", held.ttl() + SLACK, held.lost()).await, LostReason::Expired);
+    assert!(now() >= deadline, "lost {:?} before its deadline", deadline.since(now()));
+    world.server().let_in().await.unwrap();
+    soon("the next grant", mutex(&client, &name).acquire()).await.unwrap().release().await.unwrap();
+    assert_eq!(held.release().await.unwrap(), Release::AlreadyLost);
+}

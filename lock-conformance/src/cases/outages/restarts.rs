@@ -1,0 +1,75 @@
+//! Servers that come back, with what they held or without it.
+
+use std::time::Duration;
+
+use lock_core::{AcquireOptions, Guard, HoldState, LostReason, Release};
+
+use super::behind;
+use crate::{
+    Client, Data, SLACK, World,
+    audit::{await_queue, eventually, within},
+    cases::{
+        lease::ms,
+        steps::{is_busy, long, mutex, take_free},
+    },
+};
+
+/// Whether it crashed or was shut down.
+pub(crate) async fn a_holder_goes_on_when_the_server_comes_back_with_its_data(world: World) {
+    let (holder, other) = (world.client().await, world.client().await);
+    let name = world.name("job");
+    let held = take_free(&holder.mutex(&name).with_options(nine_seconds())).await;
+    for crash in [true, false] {
+        let ended = if crash { world.server().kill().await } else { world.server().stop().await };
+        ended.unwrap();
+        assert!(held.is_held());
+        tokio::time::sleep(ms(100)).await;
+        world.server().start(Data::Kept).await.unwrap();
+        assert!(is_busy(&mutex(&other, &name)).await, "granted to others while it is held");
+        eventually("it is extended", SLACK, || async { held.extend().await.is_ok() }).await;
+        assert_eq!(held.state(), HoldState::Held);
+    }
+    assert_eq!(held.release().await.unwrap(), Release::Released);
+    await_queue(&other, &name, 0).await;
+}
+
+/// With its next renewal; and the tokens grow, whatever was forgotten.
+pub(crate) async fn a_holder_learns_that_the_server_lost_its_data(world: World) {
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let name = world.name("job");
+    let held = take_free(&holder.mutex(&name).with_options(nine_seconds())).await;
+    let (waiting, _) = behind(&waiter, &name, nine_seconds()).await;
+    world.server().kill().await.unwrap();
+    world.server().start(Data::Lost).await.unwrap();
+    let next = within("the next grant", Duration::from_secs(3) + SLACK, waiting).await.unwrap();
+    assert_told(&held, &next).await;
+    assert_only(&waiter, &next).await;
+}
+
+/// The server took the lock for something that it can do without.
+pub(crate) async fn a_holder_learns_that_the_server_threw_it_out(world: World) {
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let name = world.name("job");
+    let held = take_free(&holder.mutex(&name).with_options(nine_seconds())).await;
+    let (waiting, _) = behind(&waiter, &name, nine_seconds()).await;
+    world.server().evict().await.unwrap();
+    let next = within("the next grant", Duration::from_secs(3) + SLACK, waiting).await.unwrap();
+    assert_told(&held, &next).await;
+    assert_only(&waiter, &next).await;
+}
+
+fn nine_seconds() -> AcquireOptions {
+    long().ttl(Duration::from_secs(9))
+}
+
+/// The store says that it is gone, long before the deadline.
+async fn assert_told(held: &Guard, next: &Guard) {
+    let reason = within("the loss", held.ttl() / 3 + SLACK, held.lost()).await;
+    assert_eq!(reason, LostReason::Gone);
+    assert!(next.token() > held.token(), "{} after {}", next.token(), held.token());
+}
+
+async fn assert_only(client: &Client, next: &Guard) {
+    await_queue(client, next.name().as_str(), 1).await;
+    next.extend().await.unwrap();
+}

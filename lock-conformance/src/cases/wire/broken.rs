@@ -1,0 +1,85 @@
+//! Connections that are reset, at any byte.
+
+use lock_core::{DistributedLock, Release};
+
+use super::{Far, assert_holds_alone, warm};
+use crate::{
+    Flow, Links, Verb, Way, World,
+    audit::soon,
+    cases::steps::{mutex, queue, queue_of, take, take_free},
+};
+
+/// No answer of any backend is longer.
+const LONGEST: usize = 100_000;
+
+/// The server has done it, and its client must find out.
+pub(crate) async fn a_reply_cut_at_any_byte_is_asked_for_again(world: World) {
+    cut_everywhere(&world, Way::Replies, 1).await;
+}
+
+/// The server has nothing whole, or all.
+pub(crate) async fn a_request_cut_at_any_byte_is_sent_again(world: World) {
+    cut_everywhere(&world, Way::Requests, 7).await;
+}
+
+/// Takes and releases a lock with each of the two cut after so many bytes, more and more until all of it comes through.
+async fn cut_everywhere(world: &World, way: Way, step: usize) {
+    let (other, far) = (world.client().await, Far::new(world).await);
+    let name = world.name("job");
+    let lock = mutex(&far.client, &name);
+    for verb in [Verb::Enter, Verb::Leave] {
+        for bytes in (0..LONGEST).step_by(step) {
+            warm(&far.client, &name).await;
+            let cut = || far.proxy.order(Links::Open, way, &Flow::Cut(bytes));
+            let calls = far.asked.calls(verb);
+            if verb == Verb::Enter {
+                cut();
+            }
+            let guard =
+                soon("the grant", lock.acquire()).await.unwrap_or_else(|error| panic!("{bytes}: {error}"));
+            far.proxy.heal();
+            assert_holds_alone(&queue(&mutex(&other, &name)).await, &guard);
+            if verb == Verb::Leave {
+                cut();
+            }
+            let released = soon("the release", guard.release()).await;
+            assert_eq!(released.unwrap_or_else(|error| panic!("{bytes}: {error}")), Release::Released);
+            far.proxy.heal();
+            assert!(queue(&mutex(&other, &name)).await.is_empty(), "{bytes}: it is not free");
+            if far.asked.calls(verb) == calls + 1 {
+                break;
+            }
+        }
+    }
+}
+
+/// Again and again, and nobody passes it.
+pub(crate) async fn a_waiter_keeps_its_place_when_its_connections_are_reset(world: World) {
+    let (other, far) = (world.client().await, Far::new(&world).await);
+    let name = world.name("job");
+    let held = take_free(&mutex(&other, &name)).await;
+    let [first, second] = [&far.client, &other].map(|client| {
+        let lock = mutex(client, &name);
+        async move { lock.acquire().await.unwrap() }
+    });
+    let first = tokio::spawn(first);
+    queue_of(2, &mutex(&other, &name)).await;
+    let second = tokio::spawn(second);
+    let places: Vec<_> =
+        queue_of(3, &mutex(&other, &name)).await.iter().map(|row| (row.entry, row.token)).collect();
+    for _ in 0..5 {
+        far.proxy.reset(Links::All);
+        // It may be opened again already.
+        tokio::time::sleep(std::time::Duration::from_millis(60)).await;
+        let now: Vec<_> =
+            queue(&mutex(&other, &name)).await.iter().map(|row| (row.entry, row.token)).collect();
+        assert_eq!(now, places);
+    }
+    assert_eq!(held.release().await.unwrap(), Release::Released);
+    let guard = soon("the first in the queue", first).await.unwrap();
+    assert_eq!((Some(guard.entry_id()), Some(guard.token())), places[1]);
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let guard = soon("the second", second).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    take(&mutex(&far.client, &name)).await.release().await.unwrap();
+}

@@ -1,0 +1,113 @@
+//! Requests and replies that are lost.
+
+use std::time::Duration;
+
+use lock_core::{DistributedLock, Error, Outage, Release};
+
+use super::{Far, assert_holds_alone, warm};
+use crate::{
+    Flow, Links, SLACK, Verb, Way, World,
+    audit::{assert_free, eventually, soon, within},
+    cases::{
+        lease::ms,
+        steady::steady,
+        steps::{long, mutex, queue, queue_of, refused, take_free},
+    },
+};
+
+/// The callers want to hear of it, and not to wait.
+pub(crate) async fn a_request_that_is_lost_is_an_error_in_time_and_leaves_nothing(world: World) {
+    let (other, far) = (world.client().await, Far::new(&world).await);
+    let name = world.name("job");
+    let lock = mutex(&far.client, &name);
+    for trying in [false, true] {
+        warm(&far.client, &name).await;
+        far.proxy.order(Links::Open, Way::Requests, &Flow::Lose);
+        let asking = async {
+            if trying { lock.try_acquire().await.map(drop) } else { lock.acquire().await.map(drop) }
+        };
+        let error = refused(soon("the error", asking).await);
+        assert!(matches!(error, Error::Backend { .. }), "{error}");
+        assert_free(&other, &name).await;
+    }
+    soon("a grant by a new connection", lock.acquire()).await.unwrap().release().await.unwrap();
+}
+
+/// It asks once more, and has the place that it had.
+pub(crate) async fn a_waiter_whose_requests_are_lost_keeps_its_place(world: World) {
+    steady(world, ms(6000), lost_looks).await;
+}
+
+async fn lost_looks(world: World, ttl: Duration) {
+    let (other, far) = (world.client().await, Far::new(&world).await);
+    let name = world.name(&format!("job {ttl:?}"));
+    let held = take_free(&mutex(&other, &name)).await;
+    let waiting = tokio::spawn({
+        let (lock, options) = (far.client.mutex(&name), long().ttl(ttl));
+        async move { lock.acquire_with(&options).await.unwrap() }
+    });
+    let place = queue_of(2, &mutex(&other, &name)).await.remove(1);
+    let answered = far.asked.answers(Verb::Enter);
+    far.proxy.order(Links::Open, Way::Requests, &Flow::Lose);
+    // The one that is lost, and the next.
+    let two_more = || async { far.asked.answers(Verb::Enter) >= answered + 2 };
+    eventually("two more looks", ttl, two_more).await;
+    assert_eq!(held.release().await.unwrap(), Release::Released);
+    let guard = within("the grant", ttl / 3 + SLACK, waiting).await.unwrap();
+    assert_eq!((Some(guard.entry_id()), Some(guard.token())), (place.entry, place.token));
+}
+
+/// Not "busy", which would say that somebody else holds it.
+pub(crate) async fn an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_nothing(world: World) {
+    let (other, far) = (world.client().await, Far::new(&world).await);
+    let name = world.name("job");
+    let lock = mutex(&far.client, &name);
+    for trying in [true, false] {
+        warm(&far.client, &name).await;
+        far.proxy.order(Links::Open, Way::Replies, &Flow::Lose);
+        let asking = async {
+            if trying { lock.try_acquire().await.map(drop) } else { lock.acquire().await.map(drop) }
+        };
+        let theirs = mutex(&other, &name);
+        let seen = queue_of(1, &theirs);
+        let (answer, _) = futures_util::future::join(soon("the error", asking), seen).await;
+        let error = refused(answer);
+        assert!(matches!(error, Error::Backend { .. }), "{error}");
+        // Long before the ttl.
+        assert_free(&other, &name).await;
+    }
+}
+
+/// The grant that was lost is the one that is found.
+pub(crate) async fn an_acquisition_whose_reply_is_lost_is_asked_for_again_as_the_same_entry(world: World) {
+    let (other, far) = (world.client().await, Far::new(&world).await);
+    let name = world.name("job");
+    warm(&far.client, &name).await;
+    far.proxy.order(Links::Open, Way::Replies, &Flow::Lose);
+    let lock = mutex(&far.client, &name).with_options(long().outage(Outage::Wait));
+    let acquiring = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    let lost = queue_of(1, &mutex(&other, &name)).await;
+    let guard = soon("the grant", acquiring).await.unwrap();
+    assert_holds_alone(&lost, &guard);
+    assert_holds_alone(&queue(&mutex(&other, &name)).await, &guard);
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert_free(&other, &name).await;
+}
+
+/// Others need not wait until its caller knows.
+pub(crate) async fn a_release_whose_reply_is_lost_is_unconfirmed_and_frees_the_lock(world: World) {
+    let (other, far) = (world.client().await, Far::new(&world).await);
+    let name = world.name("job");
+    warm(&far.client, &name).await;
+    let guard = take_free(&mutex(&far.client, &name)).await;
+    far.proxy.order(Links::Open, Way::Replies, &Flow::Lose);
+    let releasing = tokio::spawn(guard.release());
+    let next = soon("the next grant", mutex(&other, &name).acquire()).await.unwrap();
+    assert!(!releasing.is_finished(), "nothing can have told that it was released");
+    let error = refused(soon("an answer", releasing).await.unwrap());
+    assert!(matches!(error, Error::ReleaseUnconfirmed { .. }), "{error}");
+    // The keeper asks until it is confirmed, which takes nothing from whoever has it now.
+    far.client.locks.close(SLACK * 2).await.unwrap();
+    assert_holds_alone(&queue(&mutex(&other, &name)).await, &next);
+    assert_eq!(next.release().await.unwrap(), Release::Released);
+}

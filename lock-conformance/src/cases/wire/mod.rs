@@ -1,0 +1,131 @@
+//! What networks do to the bytes between clients and a server, on a real connection.
+//!
+//! The clients of these cases have limits of their own for how long an answer may take, which the cases do not know: they
+//! wait until the caller was told, and only then let what is late arrive.
+
+mod broken;
+mod hints;
+mod late;
+mod lost;
+mod silent;
+mod slow;
+mod twice;
+
+use std::sync::Arc;
+
+use lock_core::{Guard, QueueRow};
+
+use self::{
+    broken::{
+        a_reply_cut_at_any_byte_is_asked_for_again, a_request_cut_at_any_byte_is_sent_again,
+        a_waiter_keeps_its_place_when_its_connections_are_reset,
+    },
+    hints::{
+        a_hint_that_overtakes_the_answer_to_a_look_is_not_lost,
+        a_lost_hint_delays_a_hand_over_by_a_third_of_the_ttl_at_most,
+        a_silent_notification_connection_is_noticed_within_two_seconds,
+        all_waiters_look_again_when_their_notifications_come_back,
+    },
+    late::{
+        a_create_that_arrives_after_its_caller_gave_up_takes_nothing,
+        a_leave_that_arrives_late_frees_nobody_else, a_look_that_arrives_late_takes_nothing,
+        a_renewal_that_arrives_after_the_loss_extends_nothing,
+    },
+    lost::{
+        a_release_whose_reply_is_lost_is_unconfirmed_and_frees_the_lock,
+        a_request_that_is_lost_is_an_error_in_time_and_leaves_nothing,
+        a_waiter_whose_requests_are_lost_keeps_its_place,
+        an_acquisition_whose_reply_is_lost_is_asked_for_again_as_the_same_entry,
+        an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_nothing,
+    },
+    silent::{
+        a_connection_that_dies_in_silence_costs_no_lock, every_call_ends_in_time_while_nothing_comes_through,
+        waiters_go_on_when_the_network_is_back,
+    },
+    slow::{
+        a_grant_that_takes_longer_than_its_ttl_is_never_returned,
+        a_lock_is_held_while_answers_take_longer_than_a_try_may,
+        a_lock_whose_renewals_take_longer_than_its_ttl_is_lost_at_its_deadline,
+    },
+    twice::what_arrives_twice_counts_once,
+};
+use super::steps::queue;
+use crate::{Case, Client, Faulty, Proxy, SLACK, Verb, World, audit::eventually};
+
+/// The cases of this group: `name ["ids"]` each.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! wire_cases {
+    ($($to:tt)*) => {
+        $crate::__cases! { [$($to)*] wire {
+            a_request_that_is_lost_is_an_error_in_time_and_leaves_nothing ["T01"]
+            a_waiter_whose_requests_are_lost_keeps_its_place ["T01"]
+            an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_nothing ["T02"]
+            an_acquisition_whose_reply_is_lost_is_asked_for_again_as_the_same_entry ["T02"]
+            a_release_whose_reply_is_lost_is_unconfirmed_and_frees_the_lock ["T03"]
+            what_arrives_twice_counts_once ["T04"]
+            a_create_that_arrives_after_its_caller_gave_up_takes_nothing ["T05"]
+            a_look_that_arrives_late_takes_nothing ["T05"]
+            a_leave_that_arrives_late_frees_nobody_else ["T05"]
+            a_hint_that_overtakes_the_answer_to_a_look_is_not_lost ["T05"]
+            a_lock_is_held_while_answers_take_longer_than_a_try_may ["T05"]
+            a_renewal_that_arrives_after_the_loss_extends_nothing ["T06"]
+            a_grant_that_takes_longer_than_its_ttl_is_never_returned ["T06"]
+            a_lock_whose_renewals_take_longer_than_its_ttl_is_lost_at_its_deadline ["T06"]
+            every_call_ends_in_time_while_nothing_comes_through ["T07"]
+            a_connection_that_dies_in_silence_costs_no_lock ["T07"]
+            waiters_go_on_when_the_network_is_back ["T07"]
+            a_reply_cut_at_any_byte_is_asked_for_again ["T08"]
+            a_request_cut_at_any_byte_is_sent_again ["T08"]
+            a_waiter_keeps_its_place_when_its_connections_are_reset ["T08"]
+            a_lost_hint_delays_a_hand_over_by_a_third_of_the_ttl_at_most ["T15"]
+            a_silent_notification_connection_is_noticed_within_two_seconds ["T15"]
+            all_waiters_look_again_when_their_notifications_come_back ["T15"]
+        } }
+    };
+}
+
+pub(super) const CASES: &[Case] = wire_cases!(list);
+
+/// A client that reaches the server by a proxy.
+struct Far {
+    client: Client,
+    proxy: Proxy,
+    /// Counts what the client asks, and what it is told.
+    asked: Faulty,
+}
+
+impl Far {
+    async fn new(world: &World) -> Self {
+        Self::by(world.proxy(), world).await
+    }
+
+    async fn by(proxy: Proxy, world: &World) -> Self {
+        let mut counted = None;
+        let client = world.client_by(&proxy, |backend| {
+            let faulty = Faulty::new(backend);
+            counted = Some(faulty.clone());
+            Arc::new(faulty)
+        });
+        let client = client.await;
+        Self { client, proxy, asked: counted.expect("every client has a backend") }
+    }
+}
+
+/// Waits for the first renewal, which opens the connection that the next ones go over.
+async fn renewed(far: &Far) {
+    eventually("a renewal", SLACK * 2, || async { far.asked.answers(Verb::Renew) > 0 }).await;
+}
+
+/// The only row of a queue, which is that of a guard.
+fn assert_holds_alone(rows: &[QueueRow], guard: &Guard) {
+    let held: Vec<_> = rows.iter().map(|row| (row.entry, row.token, row.admitted)).collect();
+    assert_eq!(held, [(Some(guard.entry_id()), Some(guard.token()), true)]);
+}
+
+/// Connects a client: what follows goes over connections that are open.
+async fn warm(client: &Client, name: &str) {
+    let lock = super::steps::mutex(client, name);
+    super::steps::take_free(&lock).await.release().await.unwrap();
+    assert!(queue(&lock).await.is_empty());
+}

@@ -1,0 +1,100 @@
+//! Connections on which nothing comes through, and nobody is told.
+
+use std::time::Duration;
+
+use futures_util::future::join4;
+use lock_core::{DistributedLock, Error, LostReason, Outage, Release};
+
+use super::{Far, renewed, warm};
+use crate::{
+    Links, SLACK, World,
+    audit::{assert_free, soon, within},
+    cases::{
+        lease::{ms, now},
+        steady::steady,
+        steps::{freed, is_busy, long, mutex, queue_of, refused, take, take_free},
+    },
+};
+
+/// Whether it can wait or not, holds or not.
+pub(crate) async fn every_call_ends_in_time_while_nothing_comes_through(world: World) {
+    let (other, far) = (world.client().await, Far::new(&world).await);
+    let name = |tag| world.name(tag);
+    for tag in ["asked", "tried", "waited"] {
+        warm(&far.client, &name(tag)).await;
+    }
+    let held = far.client.mutex(&name("held")).with_options(long().ttl(Duration::from_secs(3)));
+    let (held, released) = (take_free(&held).await, take_free(&mutex(&far.client, &name("released"))).await);
+    far.proxy.silence(Links::All);
+
+    let lock = |tag| mutex(&far.client, &name(tag));
+    let waits = far.client.mutex(&name("waited")).with_options(long().wait(ms(500)).outage(Outage::Wait));
+    let (asked, tried, waited) = (lock("asked"), lock("tried"), waits.acquire());
+    let calls = join4(asked.acquire(), tried.try_acquire(), waited, released.release());
+    let (asked, tried, waited, released) = soon("an end of every call", calls).await;
+    assert!(matches!(refused(asked), Error::Backend { .. }));
+    assert!(matches!(refused(tried), Error::Backend { .. }));
+    assert!(matches!(refused(waited), Error::WaitTimeout { .. }));
+    assert!(matches!(refused(released), Error::ReleaseUnconfirmed { .. }));
+    let operator = far.client.locks.operator();
+    assert!(soon("an end of a look", operator.queue(held.name())).await.is_err());
+    assert!(soon("an end of an extension", held.extend()).await.is_err());
+    assert_eq!(within("the loss", held.ttl() + SLACK, held.lost()).await, LostReason::Expired);
+    assert_eq!(soon("the release", held.release()).await.unwrap(), Release::AlreadyLost);
+
+    far.proxy.heal();
+    far.client.locks.close(SLACK * 2).await.unwrap();
+    for tag in ["asked", "tried", "waited", "held", "released"] {
+        assert_free(&other, &name(tag)).await;
+    }
+}
+
+/// New connections work, so that there is time enough to renew it on one of them.
+pub(crate) async fn a_connection_that_dies_in_silence_costs_no_lock(world: World) {
+    steady(world, ms(3000), dead_connections).await;
+}
+
+async fn dead_connections(world: World, ttl: Duration) {
+    let (other, far) = (world.client().await, Far::new(&world).await);
+    let name = world.name(&format!("job {ttl:?}"));
+    let guard = take_free(&far.client.mutex(&name).with_options(long().ttl(ttl))).await;
+    renewed(&far).await;
+    far.proxy.silence(Links::Open);
+    let end = now() + guard.ttl() * 2;
+    while now() < end {
+        assert!(guard.is_held(), "lost: {:?}", guard.state());
+        assert!(is_busy(&mutex(&other, &name)).await, "granted to others while it is held");
+        tokio::time::sleep(ms(20)).await;
+    }
+    // By the keeper, whose connection works.
+    drop(guard);
+    freed(&mutex(&other, &name)).await;
+}
+
+/// The hints that they missed are not missed for long.
+pub(crate) async fn waiters_go_on_when_the_network_is_back(world: World) {
+    let (other, far) = (world.client().await, Far::new(&world).await);
+    let names = ["one", "two"].map(|tag| world.name(tag));
+    let mut waiting = Vec::new();
+    let mut held = Vec::new();
+    for name in &names {
+        held.push(take_free(&mutex(&other, name)).await);
+        let lock = mutex(&far.client, name);
+        waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
+        queue_of(2, &mutex(&other, name)).await;
+    }
+    far.proxy.silence(Links::All);
+    for guard in held {
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+    // So long that somebody has tried in vain to connect anew.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    far.proxy.heal();
+    for waiter in waiting {
+        let guard = within("a grant after the silence", SLACK, waiter).await.unwrap();
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+    for name in &names {
+        take(&mutex(&other, name)).await.release().await.unwrap();
+    }
+}

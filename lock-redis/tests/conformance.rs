@@ -1,6 +1,7 @@
 //! The suite on a real Redis server.
 
 mod bug_bank;
+mod common;
 mod server;
 
 use std::{

@@ -1,10 +1,10 @@
 //! A server of one's own for each test, and clients of it.
 #![allow(dead_code)] // Each test file uses its own part.
 
+pub(crate) mod process;
+
 use std::{
-    io::{BufRead, BufReader},
-    net::TcpListener,
-    process::{Child, Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -14,13 +14,18 @@ use lock_core::{
 };
 use lock_redis::{Redis, RedisConfig};
 use redis::{FromRedisValue, RedisResult};
+use tempfile::TempDir;
 
-/// Ends the server when this process ends, however that may come about: then the pipe that it reads from is closed.
-const WATCHDOG: &str = r#"redis-server "$@" >/dev/null & echo $!; read -r _; kill -9 $!"#;
+use self::process::{Process, Start, free_port};
+
+/// How long a server may take to start on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server on a free port, without persistence. Dropping it kills it.
 pub(crate) struct Server {
-    watchdog: Child,
+    /// There is always one, but while it is started again.
+    process: Option<Process>,
+    directory: TempDir,
     port: u16,
     arguments: Vec<String>,
 }
@@ -32,27 +37,37 @@ impl Server {
 
     /// With more arguments on its command line.
     pub(crate) fn with(arguments: &[&str]) -> Self {
-        let arguments: Vec<_> = arguments.iter().map(ToString::to_string).collect();
-        // Somebody may take the port between the look and the start: then the server ends at once.
-        for _ in 0..20 {
-            let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-            if let Some(watchdog) = launch(port, &arguments) {
-                return Self { watchdog, port, arguments };
-            }
+        let directory = tempfile::tempdir().unwrap();
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        let mut server = Self { process: None, directory, port: 0, arguments };
+        // Somebody may take the port between the look and the start.
+        while server.process.is_none() {
+            server.port = free_port();
+            server.launch();
         }
-        panic!("redis-server does not start; is it installed? see scripts/setup");
+        server
     }
 
     /// Kills it, and starts it again on the same port, with nothing in it.
     pub(crate) fn restart_empty(&mut self) {
-        end(&mut self.watchdog);
-        let until = Instant::now() + Duration::from_secs(20);
-        self.watchdog = loop {
-            if let Some(watchdog) = launch(self.port, &self.arguments) {
-                break watchdog;
+        self.process = None;
+        self.launch();
+        assert!(self.process.is_some(), "the server does not come back on port {}", self.port);
+    }
+
+    /// Has a process when it returns, unless somebody else has the port.
+    fn launch(&mut self) {
+        let process = Process::start(self.port, self.directory.path(), &self.arguments);
+        let client = redis::Client::open(self.url()).unwrap();
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match process.look(&client) {
+                Start::Done => return self.process = Some(process),
+                Start::InVain => return,
+                Start::NotYet => assert!(Instant::now() < until, "no server:\n{}", process.log()),
             }
-            assert!(Instant::now() < until, "the server does not come back on port {}", self.port);
-        };
+            thread::sleep(Duration::from_millis(2));
+        }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -114,47 +129,6 @@ impl Server {
     pub(crate) fn forget_calls(&self) {
         self.command::<()>("CONFIG RESETSTAT");
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        end(&mut self.watchdog);
-    }
-}
-
-fn launch(port: u16, arguments: &[String]) -> Option<Child> {
-    let mut watchdog = Command::new("sh")
-        .args(["-c", WATCHDOG, "sh", "--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""])
-        .args(arguments)
-        .current_dir(std::env::temp_dir())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut pid = String::new();
-    BufReader::new(watchdog.stdout.take().unwrap()).read_line(&mut pid).unwrap();
-    let ours = format!("process_id:{}\r\n", pid.trim());
-    let client = redis::Client::open(format!("redis://127.0.0.1:{port}")).unwrap();
-    let until = Instant::now() + Duration::from_secs(10);
-    while Instant::now() < until {
-        if let Ok(mut connection) = client.get_connection() {
-            let info: RedisResult<String> = redis::cmd("INFO").arg("server").query(&mut connection);
-            match info {
-                Ok(info) if info.contains(&ours) => return Some(watchdog),
-                Ok(_) => break,
-                Err(_) => {}
-            }
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    end(&mut watchdog);
-    None
-}
-
-fn end(watchdog: &mut Child) {
-    drop(watchdog.stdin.take());
-    let _ = watchdog.wait();
 }
 
 /// One client, as a process of its own would be.

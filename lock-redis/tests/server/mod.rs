@@ -3,7 +3,6 @@
 mod admin;
 mod by_url;
 mod own;
-mod process;
 
 use std::env;
 

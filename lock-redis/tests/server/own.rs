@@ -11,10 +11,8 @@ use async_trait::async_trait;
 use lock_conformance::{Control, Data, ServerControl, Unsupported};
 use lock_core::{FencingToken, LockName};
 
-use super::{
-    Admin,
-    process::{Process, forget_log, free_port, log},
-};
+use super::Admin;
+use crate::common::process::{Process, Start, free_port};
 
 /// How long a server may take to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -57,28 +55,26 @@ impl OwnServer {
 
     /// Returns when the server answers, or, with `false`, when somebody else has taken its port.
     async fn launch(&self) -> bool {
-        forget_log(&self.directory);
-        let process = Process::start(self.port, &self.directory, self.keeps_data);
-        // Our own server, and not somebody else's on the same port.
-        let ours = format!("process_id:{}\r\n", process.pid());
-        *self.process() = Some(process);
+        // It writes its data only if it is to find it again: a disk that others keep busy would stop it. What was written
+        // outlives a kill of the process, and the operating system is not killed.
+        let keeps_data = if self.keeps_data { "yes" } else { "no" };
+        let arguments = ["--appendonly", keeps_data, "--appendfsync", "no"].map(str::to_owned);
+        *self.process() = Some(Process::start(self.port, &self.directory, &arguments));
         let end = Instant::now() + PATIENCE;
         loop {
-            let info = self.admin.try_command(redis::cmd("INFO").arg("server"));
-            let info: Option<String> = info.ok().and_then(|info| redis::from_redis_value(info).ok());
-            // It tells about itself before it has read its data, and about its data only then.
-            if info.is_some_and(|info| info.contains(&ours))
-                && self.admin.try_command(&redis::cmd("DBSIZE")).is_ok()
-            {
-                return true;
+            match self.look() {
+                (Start::Done, _) => return true,
+                (Start::InVain, _) => return false,
+                (Start::NotYet, log) => assert!(Instant::now() < end, "the server did not start:\n{log}"),
             }
-            let log = log(&self.directory);
-            if log.contains("Address already in use") {
-                return false;
-            }
-            assert!(Instant::now() < end, "the server did not start:\n{log}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    fn look(&self) -> (Start, String) {
+        let process = self.process();
+        let process = process.as_ref().expect("the server was started");
+        (process.look(self.admin.client()), process.log())
     }
 
     fn process(&self) -> MutexGuard<'_, Option<Process>> {

@@ -13,6 +13,9 @@
 //! The harness of the memory backend, in `tests/memory_harness` of this crate, is a whole one to start from; that of Redis, in
 //! `lock-redis`, starts a server process for each case.
 //!
+//! A store that is reached over a connection shows it as its [`Wire`], and the suite puts a [`Proxy`] there that loses, delays,
+//! keeps, doubles and cuts what goes over it. What has no wire declares those cases.
+//!
 //! A case only says how soon something must have happened (within [`SLACK`], generous, so that a busy machine fails
 //! nothing), and exactly what must never happen too early.
 //!

@@ -1,6 +1,6 @@
 //! [`Wire`]: the connection between clients and a server, for a [`Proxy`](crate::Proxy) to stand in.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use lock_core::{Backend, Keeper};
@@ -17,4 +17,7 @@ pub trait Wire: Send + Sync {
     /// Tells, by what a client has sent on a connection so far, whether hints come on it. Where commands and hints share
     /// one connection, all do.
     fn carries_hints(&self) -> fn(&[u8]) -> bool;
+
+    /// How soon the store promises to notice that a connection for hints has died in silence.
+    fn noticed_within(&self) -> Duration;
 }

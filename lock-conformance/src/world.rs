@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use lock_core::{AcquireOptions, Backend, Keeper};
 
 use crate::{
-    Case, Client, Harness, HintsOnly, MakeBug, Mode, Process, Proxy, ServerControl, Silent, bug::Buggy,
+    Case, Client, Harness, HintsOnly, MakeBug, Mode, Process, Proxy, ServerControl, Silent, Wire, bug::Buggy,
 };
 
 /// How often a waiter looks while no hint comes. Only in a mode that depends on it: short, for the sake of time.
@@ -86,28 +86,35 @@ impl World {
         Client::new(wrap(backend), keeper, self.options())
     }
 
+    /// The connection to the server.
+    ///
+    /// # Panics
+    /// If the store has none: then the case is to be declared.
+    #[must_use]
+    pub fn wire(&self) -> &dyn Wire {
+        self.harness.wire().expect("a store that declares no case of the wire has one")
+    }
+
     /// A proxy in front of the server, for [`client_by`](Self::client_by).
     ///
     /// # Panics
-    /// If the store has no [wire](Harness::wire): then the case is to be declared.
+    /// As [`wire`](Self::wire) does.
     #[must_use]
     pub fn proxy(&self) -> Proxy {
-        let wire = self.harness.wire().expect("a store that declares no case of the wire has one");
-        Proxy::start(wire.server(), wire.carries_hints())
+        Proxy::start(self.wire().server(), self.wire().carries_hints())
     }
 
     /// A new client that reaches the server by a proxy, wrapped.
     ///
     /// # Panics
-    /// If it cannot be made, or the store has no [wire](Harness::wire).
+    /// If it cannot be made, and as [`wire`](Self::wire) does.
     pub async fn client_by(
         &self,
         proxy: &Proxy,
         wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend> + Send,
     ) -> Client {
         let keeper = Keeper::start().expect("a keeper's thread can be started");
-        let wire = self.harness.wire().expect("a store that declares no case of the wire has one");
-        let backend = wire.connect_by(&keeper, proxy.address()).await;
+        let backend = self.wire().connect_by(&keeper, proxy.address()).await;
         Client::new(wrap(backend), keeper, self.options())
     }
 

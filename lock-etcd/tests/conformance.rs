@@ -5,6 +5,7 @@ mod server;
 use std::{
     net::{SocketAddr, ToSocketAddrs},
     sync::Arc,
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -32,10 +33,23 @@ impl Harness for EtcdHarness {
         const fn declare(id: &'static str, reason: &'static str) -> Declared {
             Declared { id, reason }
         }
-        const OWN: &[Declared] =
-            &[declare("F11", server::TOKENS_ARE_REVISIONS), declare("F12", server::TOKENS_ARE_REVISIONS)];
-        const BY_URL: &[Declared] =
-            &[OWN[0], OWN[1], declare("L06", server::NOT_OURS), declare("F05", server::NOT_OURS)];
+        const OWN: &[Declared] = &[
+            declare("F11", server::TOKENS_ARE_REVISIONS),
+            declare("F12", server::TOKENS_ARE_REVISIONS),
+            declare("T20", "a store without room refuses writes, and never throws anything out"),
+        ];
+        const BY_URL: &[Declared] = &[
+            OWN[0],
+            OWN[1],
+            OWN[2],
+            declare("L06", server::NOT_OURS),
+            declare("F05", server::NOT_OURS),
+            declare("T09", server::NOT_OURS),
+            declare("T10", server::NOT_OURS),
+            declare("T19", server::NOT_OURS),
+            declare("T21", server::NOT_OURS),
+            declare("T24", server::NOT_OURS),
+        ];
         if server::url().is_some() { BY_URL } else { OWN }
     }
 
@@ -81,6 +95,11 @@ impl Wire for EtcdHarness {
 
     fn carries_hints(&self) -> fn(&[u8]) -> bool {
         |_| true
+    }
+
+    /// The watch stream is missed after two heartbeats, and the connection that it was on after as many again.
+    fn noticed_within(&self) -> Duration {
+        Duration::from_secs(4)
     }
 }
 

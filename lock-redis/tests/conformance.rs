@@ -7,6 +7,7 @@ mod server;
 use std::{
     net::{SocketAddr, ToSocketAddrs},
     sync::Arc,
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -90,6 +91,10 @@ impl Wire for RedisHarness {
 
     fn carries_hints(&self) -> fn(&[u8]) -> bool {
         |sent| sent.windows(9).any(|word| word.eq_ignore_ascii_case(b"SUBSCRIBE"))
+    }
+
+    fn noticed_within(&self) -> Duration {
+        Duration::from_secs(2)
     }
 }
 

@@ -60,6 +60,11 @@ impl Book {
         Self { carries_hints, rows: Mutex::new(rows) }
     }
 
+    /// Whether a connection needs nothing to be one that hints come on.
+    pub(super) fn is_shared(&self) -> bool {
+        (self.carries_hints)(&[])
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, Rows> {
         // Nothing panics while it is held, but for the function of the caller, which changes nothing here.
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)

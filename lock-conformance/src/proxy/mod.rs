@@ -110,6 +110,12 @@ impl Proxy {
         Self { address, book, _running: running }
     }
 
+    /// Whether hints come on the connections that commands go over, so that neither can be hurt alone.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.book.is_shared()
+    }
+
     /// Where clients connect to.
     #[must_use]
     pub fn address(&self) -> SocketAddr {

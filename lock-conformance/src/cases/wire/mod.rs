@@ -23,7 +23,7 @@ use self::{
     hints::{
         a_hint_that_overtakes_the_answer_to_a_look_is_not_lost,
         a_lost_hint_delays_a_hand_over_by_a_third_of_the_ttl_at_most,
-        a_silent_notification_connection_is_noticed_within_two_seconds,
+        a_silent_notification_connection_is_noticed_in_the_promised_time,
         all_waiters_look_again_when_their_notifications_come_back,
     },
     late::{
@@ -79,7 +79,7 @@ macro_rules! wire_cases {
             a_request_cut_at_any_byte_is_sent_again ["T08"]
             a_waiter_keeps_its_place_when_its_connections_are_reset ["T08"]
             a_lost_hint_delays_a_hand_over_by_a_third_of_the_ttl_at_most ["T15"]
-            a_silent_notification_connection_is_noticed_within_two_seconds ["T15"]
+            a_silent_notification_connection_is_noticed_in_the_promised_time ["T15"]
             all_waiters_look_again_when_their_notifications_come_back ["T15"]
         } }
     };

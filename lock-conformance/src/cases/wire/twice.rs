@@ -1,6 +1,6 @@
 //! Requests that arrive twice.
 
-use lock_core::{DistributedLock, Release};
+use lock_core::{DistributedLock, Guard, Release};
 
 use super::{Far, assert_holds_alone};
 use crate::{
@@ -38,7 +38,7 @@ async fn hand_overs(world: &World, one: &Far, two: &Far) {
         queue_of(2, &first).await;
         held.extend().await.unwrap();
         let token = held.token();
-        assert_eq!(held.release().await.unwrap(), Release::Released);
+        release(held, one).await;
         held = soon("the next grant", waiting).await.unwrap();
         assert!(held.token() > token);
         assert_holds_alone(&queue(&first).await, &held);
@@ -57,10 +57,10 @@ async fn shares(world: &World, one: &Far, two: &Far) {
     });
     assert_eq!(queue_of(3, &writer(&one.client, &name)).await.iter().filter(|row| row.admitted).count(), 2);
     for reader in readers {
-        assert_eq!(reader.release().await.unwrap(), Release::Released);
+        release(reader, one).await;
     }
     let written = soon("the writer", writing).await.unwrap();
-    assert_eq!(written.release().await.unwrap(), Release::Released);
+    release(written, one).await;
 
     let name = world.name("pool");
     let held = [
@@ -69,7 +69,7 @@ async fn shares(world: &World, one: &Far, two: &Far) {
     ];
     assert!(permits(&one.client, &name, 1, 3).try_acquire().await.unwrap().is_none(), "all permits are held");
     for portion in held {
-        assert_eq!(portion.release().await.unwrap(), Release::Released);
+        release(portion, one).await;
     }
     freed(&permits(&one.client, &name, 3, 3)).await;
 }
@@ -77,12 +77,12 @@ async fn shares(world: &World, one: &Far, two: &Far) {
 async fn contention(world: &World, one: &Far, two: &Far) {
     let (name, section) = (world.name("crowd"), Critical::new(1));
     let tasks = [one, two, one, two].map(|far| {
-        let (lock, section) = (mutex(&far.client, &name), section.clone());
+        let (lock, section, shared) = (mutex(&far.client, &name), section.clone(), far.proxy.is_shared());
         tokio::spawn(async move {
             for _ in 0..10 {
                 let guard = take(&lock).await;
                 drop(section.enter(1));
-                assert_eq!(guard.release().await.unwrap(), Release::Released);
+                assert_released(guard.release().await.unwrap(), shared);
             }
         })
     });
@@ -91,4 +91,13 @@ async fn contention(world: &World, one: &Far, two: &Far) {
     }
     assert_eq!(section.visits(), 40);
     freed(&mutex(&one.client, &name)).await;
+}
+
+async fn release(guard: Guard, far: &Far) {
+    assert_released(guard.release().await.unwrap(), far.proxy.is_shared());
+}
+
+/// On a connection where the server speaks unasked, the second request may be the one that does it.
+fn assert_released(released: Release, shared: bool) {
+    assert!(released == Release::Released || shared, "{released:?}");
 }

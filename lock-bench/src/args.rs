@@ -47,14 +47,24 @@ pub(crate) enum StoreKind {
     Memory,
     /// `redis-server`, on a free port of the loopback interface
     Redis,
+    /// `etcd`, on a free port of the loopback interface
+    #[cfg(feature = "etcd")]
+    Etcd,
 }
 
 impl StoreKind {
+    /// Whether it is the store whose bounds are those of etcd.
+    pub(crate) fn is_etcd(self) -> bool {
+        self.name() == "etcd"
+    }
+
     /// As it is written on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
             Self::Redis => "redis",
+            #[cfg(feature = "etcd")]
+            Self::Etcd => "etcd",
         }
     }
 }

@@ -16,7 +16,8 @@ use lock_core::{
 use tokio::sync::Notify;
 
 tokio::task_local! {
-    /// Whether the last enter of this task was answered with a place. What it then gets was handed to it by a hint.
+    /// Whether the last enter of this task was answered with a place, or was a look from one. What it then gets was handed
+    /// to it: it did not find the lock free when it came.
     pub(crate) static WAITED: Cell<bool>;
 }
 
@@ -111,7 +112,8 @@ impl Backend for Counted {
             _ => {}
         }
         // Not every caller wants to know.
-        let _ = WAITED.try_with(|waited| waited.set(matches!(standing, Ok(Standing::Waiting { .. }))));
+        let stood = matches!(step, Step::Again(_)) || matches!(standing, Ok(Standing::Waiting { .. }));
+        let _ = WAITED.try_with(|waited| waited.set(stood));
         self.counters.answered.notify_waiters();
         standing
     }

@@ -19,7 +19,9 @@ impl Plan {
     /// # Errors
     /// If a row is asked for that there is not.
     pub(crate) fn new(args: &Args, measurements: &[Box<dyn Measurement>]) -> Result<Self> {
-        let rows: Vec<RowSpec> = measurements.iter().flat_map(|measurement| measurement.rows()).collect();
+        let store = args.store()?;
+        let rows: Vec<RowSpec> =
+            measurements.iter().flat_map(|measurement| measurement.rows(store)).collect();
         for asked in &args.only {
             if !rows.iter().any(|row| covers(asked, &row.name)) {
                 let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();

@@ -41,8 +41,11 @@ struct JsonRow {
 impl Report {
     /// Measures what the plan wants of these rows.
     pub(crate) async fn add(&mut self, bench: &Bench, measurement: Box<dyn Measurement>) {
-        let specs: Vec<_> =
-            measurement.rows().into_iter().filter(|spec| bench.plan.wants(&spec.name)).collect();
+        let specs: Vec<_> = measurement
+            .rows(bench.store.kind())
+            .into_iter()
+            .filter(|spec| bench.plan.wants(&spec.name))
+            .collect();
         if specs.is_empty() {
             return;
         }

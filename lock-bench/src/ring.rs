@@ -45,7 +45,7 @@ enum Phase {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Grant {
     pub(crate) token: u64,
-    /// Whether the holder stood in the queue and was told by a hint. Otherwise it asked and found the lock free.
+    /// Whether the holder stood in the queue. Otherwise it asked and found the lock free.
     pub(crate) handed: bool,
     /// When `acquire` had returned.
     pub(crate) granted: Nanos,

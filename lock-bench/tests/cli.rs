@@ -34,7 +34,7 @@ fn row<'a>(rows: &'a [Value], name: &str) -> &'a Value {
 #[test]
 fn bad_usage_is_an_error_that_says_what_there_is() {
     for (arguments, expected) in [
-        (&["--store", "etcd"][..], "[possible values: memory, redis]"),
+        (&["--store", "paper"][..], "[possible values: memory, redis"),
         (&["--quick"], "--store <STORE>"),
         (
             &["--store", "memory", "--only", "pear"],

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
     Result,
+    args::StoreKind,
     counted::Counted,
     crew::Crew,
     member::{Order, Reply},
@@ -18,24 +19,35 @@ use crate::{
     store::Leg,
 };
 
-/// In this process, or in so many others, in which the places in the queue go round.
 pub(super) struct Handoff {
-    pub(super) processes: Option<usize>,
+    group: &'static str,
+    /// In this process, or in so many others, in which the places in the queue go round.
+    processes: Option<usize>,
+    waiters: &'static [usize],
+    /// Whether somebody else writes to the store all the time.
+    noisy: bool,
 }
-
-pub(super) const PROCESSES: usize = 4;
-
-const WAITERS: [usize; 4] = [1, 10, 100, 1000];
 
 /// For latencies, how long a lock or message is kept before it goes on: until everybody stands in the queue again.
 const HOLD: Duration = Duration::from_millis(3);
 
 impl Handoff {
+    pub(super) const HERE: Self =
+        Self { group: "handoff", processes: None, waiters: &[1, 10, 100, 1000], noisy: false };
+    pub(super) const THERE: Self = Self { group: "handoff-processes", processes: Some(4), ..Self::HERE };
+    pub(super) const BUSY: Self = Self { group: "handoff-busy", waiters: &[1], noisy: true, ..Self::HERE };
+
     fn group(&self, waiters: usize) -> String {
-        match self.processes {
-            None => format!("handoff.{waiters}"),
-            Some(_) => format!("handoff-processes.{waiters}"),
-        }
+        format!("{}.{waiters}", self.group)
+    }
+
+    /// The most that a hand-off may take of its floor.
+    fn bound(&self, store: StoreKind) -> Bound {
+        Bound::RatioAtMost(match (store.is_etcd(), self.noisy) {
+            (false, _) => 1.4,
+            (true, false) => 1.3,
+            (true, true) => 2.0,
+        })
     }
 
     async fn measure(&self, bench: &Bench, waiters: usize) -> Result<Vec<Figure>> {
@@ -80,16 +92,16 @@ impl Handoff {
 
 #[async_trait]
 impl Measurement for Handoff {
-    fn rows(&self) -> Vec<RowSpec> {
-        let rows = |waiters| {
-            let group = self.group(waiters);
+    fn rows(&self, store: StoreKind) -> Vec<RowSpec> {
+        let rows = |waiters: &usize| {
+            let group = self.group(*waiters);
             [
-                RowSpec::new(format!("{group}.p50"), "us").bound(Bound::RatioAtMost(1.4)),
+                RowSpec::new(format!("{group}.p50"), "us").bound(self.bound(store)),
                 RowSpec::new(format!("{group}.p99"), "us"),
                 RowSpec::new(format!("{group}.rate"), "handoffs/s"),
             ]
         };
-        WAITERS.into_iter().flat_map(rows).collect()
+        self.waiters.iter().flat_map(rows).collect()
     }
 
     fn is_quick(&self) -> bool {
@@ -100,8 +112,12 @@ impl Measurement for Handoff {
         if self.processes.is_some() && bench.store.address().is_none() {
             return Ok(Outcome::NotPossible("other processes cannot reach this store"));
         }
+        let noise = if self.noisy { bench.store.noise().await? } else { None };
+        if self.noisy && noise.is_none() {
+            return Ok(Outcome::NotPossible("what others write makes no difference to this store"));
+        }
         let mut figures = Vec::new();
-        for waiters in WAITERS {
+        for waiters in self.waiters.iter().copied() {
             if bench.plan.wants(&self.group(waiters)) {
                 figures.extend(self.measure(bench, waiters).await?);
             }

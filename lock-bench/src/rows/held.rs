@@ -8,6 +8,7 @@ use tokio::time::sleep;
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
     Result,
+    args::StoreKind,
     crew::Worker,
     member::{Order, Reply},
     usage::Usage,
@@ -24,7 +25,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 
 #[async_trait]
 impl Measurement for Held {
-    fn rows(&self) -> Vec<RowSpec> {
+    fn rows(&self, _: StoreKind) -> Vec<RowSpec> {
         let rows = |locks| {
             let group = group(locks);
             let bounded = |row, unit, bound| {

@@ -4,6 +4,7 @@ mod commands;
 mod handoff;
 mod held;
 mod pair;
+mod rival;
 mod takeover;
 mod throughput;
 mod waiters;
@@ -18,6 +19,7 @@ use lock_core::{Keeper, Locks, SystemEntropy};
 
 use crate::{
     Result,
+    args::StoreKind,
     plan::Plan,
     samples::{Rounds, Samples},
     store::Store,
@@ -27,9 +29,11 @@ use crate::{
 pub(crate) fn all() -> Vec<Box<dyn Measurement>> {
     vec![
         Box::new(pair::Pair),
+        Box::new(rival::Rival),
         Box::new(throughput::Throughput),
-        Box::new(handoff::Handoff { processes: None }),
-        Box::new(handoff::Handoff { processes: Some(handoff::PROCESSES) }),
+        Box::new(handoff::Handoff::HERE),
+        Box::new(handoff::Handoff::THERE),
+        Box::new(handoff::Handoff::BUSY),
         Box::new(commands::Commands),
         Box::new(takeover::Takeover),
         Box::new(waiters::Waiters),
@@ -40,7 +44,7 @@ pub(crate) fn all() -> Vec<Box<dyn Measurement>> {
 /// Rows that are measured together.
 #[async_trait]
 pub(crate) trait Measurement: Send + Sync {
-    fn rows(&self) -> Vec<RowSpec>;
+    fn rows(&self, store: StoreKind) -> Vec<RowSpec>;
 
     /// Whether `--quick` has time for it.
     fn is_quick(&self) -> bool;

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
     Result,
+    args::StoreKind,
     samples::{Rounds, Samples},
     uncontended::{Stop, pairs},
 };
@@ -18,11 +19,12 @@ const SLICES: u32 = 10;
 
 #[async_trait]
 impl Measurement for Pair {
-    fn rows(&self) -> Vec<RowSpec> {
+    fn rows(&self, store: StoreKind) -> Vec<RowSpec> {
+        let most = if store.is_etcd() { 1.1 } else { 1.25 };
         vec![
             RowSpec::new("ping.p50", "us"),
             RowSpec::new("ping.p99", "us"),
-            RowSpec::new("pair.p50", "us").bound(Bound::RatioAtMost(1.25)),
+            RowSpec::new("pair.p50", "us").bound(Bound::RatioAtMost(most)),
             RowSpec::new("pair.p99", "us"),
         ]
     }
@@ -33,7 +35,7 @@ impl Measurement for Pair {
 
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
         let lock = bench.locks.mutex("bench:pair")?;
-        let mut floors = bench.store.floors().await?;
+        let floors = bench.store.floors().await?;
         // Connects, and loads the scripts.
         pairs(&lock, Stop::After(PAIRS)).await?;
         let (mut pings, mut raw, mut ours) = (Samples::new(), Samples::new(), Samples::new());
@@ -41,7 +43,7 @@ impl Measurement for Pair {
         for _ in bench.rounds("pair") {
             for _ in 0..SLICES {
                 let mut floor = None;
-                if let Some(floors) = &mut floors {
+                if let Some(floors) = &floors {
                     let slice = floors.pings(Stop::After(PAIRS)).await?;
                     ping.push(slice.percentile(50.0), None);
                     pings.add(&slice);

@@ -12,6 +12,7 @@ use tokio::{
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
     Result,
+    args::StoreKind,
     counted::Counted,
     crew::Worker,
     member::{Order, Reply},
@@ -27,7 +28,7 @@ const KILLS: u32 = 7;
 
 #[async_trait]
 impl Measurement for Takeover {
-    fn rows(&self) -> Vec<RowSpec> {
+    fn rows(&self, _: StoreKind) -> Vec<RowSpec> {
         let bound = TTL + Duration::from_millis(150);
         vec![
             RowSpec::new("takeover.p50", "ms"),

@@ -1,6 +1,6 @@
 //! `throughput`: pairs per second of many tasks, each on a lock of its own, against raw pairs of as many tasks.
 
-use std::{future::Future, time::Instant};
+use std::{future::Future, sync::Arc, time::Instant};
 
 use async_trait::async_trait;
 use tokio::task::JoinSet;
@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
     Result,
+    args::StoreKind,
     plan::Plan,
     samples::{Rounds, Samples},
     store::Floors,
@@ -20,7 +21,7 @@ const TASKS: [usize; 4] = [1, 16, 64, 256];
 
 #[async_trait]
 impl Measurement for Throughput {
-    fn rows(&self) -> Vec<RowSpec> {
+    fn rows(&self, _: StoreKind) -> Vec<RowSpec> {
         let row = |tasks| {
             let row = RowSpec::new(name(tasks), "pairs/s");
             if tasks == 64 { row.bound(Bound::RatioAtLeast(0.35)) } else { row }
@@ -38,7 +39,7 @@ impl Measurement for Throughput {
         for tasks in TASKS {
             let row = name(tasks);
             if bench.plan.wants(&row) {
-                figures.push(Figure::over(&row, &measure(bench, floors.as_ref(), tasks).await?));
+                figures.push(Figure::over(&row, &measure(bench, floors.clone(), tasks).await?));
             }
         }
         Ok(Outcome::Measured(figures))
@@ -49,12 +50,12 @@ fn name(tasks: usize) -> String {
     format!("throughput.{tasks}")
 }
 
-async fn measure(bench: &Bench, floors: Option<&Floors>, tasks: usize) -> Result<Rounds> {
+async fn measure(bench: &Bench, floors: Option<Arc<dyn Floors>>, tasks: usize) -> Result<Rounds> {
     let raw = |i: usize, stop| {
-        let floors = floors.cloned();
+        let floors = floors.clone();
         async move {
             match floors {
-                Some(mut floors) => floors.pairs(&format!("bench:raw:{i}"), stop).await,
+                Some(floors) => floors.pairs(&format!("bench:raw:{i}"), stop).await,
                 None => Ok(Samples::new()),
             }
         }

@@ -12,7 +12,7 @@ use lock_core::{
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
-use crate::{Result, counted::Counted};
+use crate::{Result, args::StoreKind, counted::Counted};
 
 pub(super) struct Waiters;
 
@@ -26,7 +26,7 @@ const WAIT: Duration = Duration::from_secs(150);
 
 #[async_trait]
 impl Measurement for Waiters {
-    fn rows(&self) -> Vec<RowSpec> {
+    fn rows(&self, _: StoreKind) -> Vec<RowSpec> {
         let none = |row: &str| RowSpec::new(name(row), "waiters").bound(Bound::ValueAtMost(0.0));
         vec![
             none("timed-out"),

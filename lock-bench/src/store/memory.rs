@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use lock_core::{Backend, Memory};
 
-use super::{Commands, Floors, Relay, Store};
+use super::{Commands, Floors, Noise, Relay, Store};
 use crate::{Result, args::StoreKind};
 
 #[derive(Debug, Default)]
@@ -35,7 +35,11 @@ impl Store for MemoryStore {
         Ok(Arc::new(self.memory.clone()))
     }
 
-    async fn floors(&self) -> Result<Option<Floors>> {
+    async fn floors(&self) -> Result<Option<Arc<dyn Floors>>> {
+        Ok(None)
+    }
+
+    async fn noise(&self) -> Result<Option<Noise>> {
         Ok(None)
     }
 

@@ -1,9 +1,9 @@
 //! [`Store`]: a server to measure, with its floors.
 
-mod floors;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod memory;
 mod redis;
-mod server;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -11,8 +11,9 @@ use async_trait::async_trait;
 use lock_core::Backend;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::floors::Floors;
-use crate::{Result, args::StoreKind, nanos::Nanos};
+use tokio::task::JoinSet;
+
+use crate::{Result, args::StoreKind, nanos::Nanos, samples::Samples, uncontended::Stop};
 
 /// A store: the locks on it, and what its server does without them.
 #[async_trait]
@@ -32,13 +33,32 @@ pub(crate) trait Store: fmt::Debug + Send + Sync {
     fn backend(&self) -> Result<Arc<dyn Backend>>;
 
     /// A client without locks, or none if there is no server.
-    async fn floors(&self) -> Result<Option<Floors>>;
+    async fn floors(&self) -> Result<Option<Arc<dyn Floors>>>;
+
+    /// Somebody who writes to the store all the time, or none where that makes no difference.
+    async fn noise(&self) -> Result<Option<Noise>>;
 
     /// One link of a chain of messages, or none if the store has no messages.
     async fn relay(&self, from: &str, to: &str) -> Result<Option<Box<dyn Relay>>>;
 
     /// How many commands the server has run up to now, or none if there is no server that counts.
     async fn commands(&self) -> Result<Option<Commands>>;
+}
+
+/// It ends when it is dropped.
+pub(crate) type Noise = JoinSet<Result<()>>;
+
+/// A client without locks: one connection, as ours has.
+#[async_trait]
+pub(crate) trait Floors: fmt::Debug + Send + Sync {
+    /// The shortest request that there is, one after the other.
+    async fn pings(&self, stop: Stop) -> Result<Samples>;
+
+    /// What everybody writes who takes a lock without a library, and gives it back: one pair after the other.
+    async fn pairs(&self, key: &str, stop: Stop) -> Result<Samples>;
+
+    /// Pairs on the lock that the server itself has, or none if it has none.
+    async fn rival(&self, name: &str, stop: Stop) -> Result<Option<Samples>>;
 }
 
 /// Listens on one channel, and passes on to another.
@@ -79,6 +99,8 @@ pub(crate) async fn start(kind: StoreKind) -> Result<Box<dyn Store>> {
     Ok(match kind {
         StoreKind::Memory => Box::new(memory::MemoryStore::default()),
         StoreKind::Redis => Box::new(redis::RedisStore::start().await?),
+        #[cfg(feature = "etcd")]
+        StoreKind::Etcd => Box::new(etcd::EtcdStore::start().await?),
     })
 }
 
@@ -87,5 +109,7 @@ pub(crate) fn connect(kind: StoreKind, address: &str) -> Result<Box<dyn Store>> 
     match kind {
         StoreKind::Memory => Err("the memory of another process cannot be reached".into()),
         StoreKind::Redis => Ok(Box::new(redis::RedisStore::at(address)?)),
+        #[cfg(feature = "etcd")]
+        StoreKind::Etcd => Ok(Box::new(etcd::EtcdStore::at(address))),
     }
 }

@@ -1,14 +1,15 @@
-//! [`Floors`]: what the server does without us, over the same crate and with the same settings.
+//! [`RedisFloors`]: what the server does without us, over the same crate and with the same settings.
 
 use std::time::Instant;
 
+use async_trait::async_trait;
 use redis::{Client, Cmd, Script, aio::MultiplexedConnection};
 
-use crate::{Result, samples::Samples, uncontended::Stop};
+use crate::{Result, samples::Samples, store::Floors, uncontended::Stop};
 
-/// A client without locks: one pipelined connection, as ours is. Cheap to clone; the clones share the connection.
+/// A client without locks: one pipelined connection, as ours is.
 #[derive(Clone, Debug)]
-pub(crate) struct Floors {
+pub(super) struct RedisFloors {
     connection: MultiplexedConnection,
 }
 
@@ -18,8 +19,8 @@ const COMPARE_AND_DELETE: &str =
 
 const TTL_MS: u32 = 30_000;
 
-impl Floors {
-    pub(crate) async fn connect(client: &Client) -> Result<Self> {
+impl RedisFloors {
+    pub(super) async fn connect(client: &Client) -> Result<Self> {
         // As our own connections: no timer of the driver for each command.
         let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
         let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
@@ -31,13 +32,20 @@ impl Floors {
         Ok(Self { connection })
     }
 
+    pub(super) async fn ask(&self, command: &Cmd) -> Result<String> {
+        Ok(command.query_async(&mut self.connection.clone()).await?)
+    }
+}
+
+#[async_trait]
+impl Floors for RedisFloors {
     /// `PING` after `PING`.
-    pub(crate) async fn pings(&mut self, stop: Stop) -> Result<Samples> {
+    async fn pings(&self, stop: Stop) -> Result<Samples> {
         let ping = redis::cmd("PING");
-        let mut samples = Samples::new();
+        let (mut connection, mut samples) = (self.connection.clone(), Samples::new());
         while stop.goes_on(samples.len()) {
             let started = Instant::now();
-            let () = ping.query_async(&mut self.connection).await?;
+            let () = ping.query_async(&mut connection).await?;
             samples.record(started.elapsed());
         }
         Ok(samples)
@@ -46,19 +54,19 @@ impl Floors {
     /// `SET NX PX` and the script that compares and deletes, one pair after the other. Each time with another value, or
     /// there would be nothing to compare; it is only counted, not drawn at random, for a floor is what cannot be done
     /// faster.
-    pub(crate) async fn pairs(&mut self, key: &str, stop: Stop) -> Result<Samples> {
+    async fn pairs(&self, key: &str, stop: Stop) -> Result<Samples> {
         let script = Script::new(COMPARE_AND_DELETE);
         let sha = script.get_hash();
-        let mut samples = Samples::new();
+        let (mut connection, mut samples) = (self.connection.clone(), Samples::new());
         while stop.goes_on(samples.len()) {
             let started = Instant::now();
             let value = format!("{:032x}", samples.len());
             let mut take = redis::cmd("SET");
             take.arg(key).arg(&value).arg("NX").arg("PX").arg(TTL_MS);
-            let taken: Option<String> = take.query_async(&mut self.connection).await?;
+            let taken: Option<String> = take.query_async(&mut connection).await?;
             let mut give_back = redis::cmd("EVALSHA");
             give_back.arg(sha).arg(1).arg(key).arg(&value);
-            let deleted: i64 = give_back.query_async(&mut self.connection).await?;
+            let deleted: i64 = give_back.query_async(&mut connection).await?;
             samples.record(started.elapsed());
             if taken.is_none() || deleted != 1 {
                 return Err(format!("the raw pair on `{key}` was disturbed").into());
@@ -67,7 +75,7 @@ impl Floors {
         Ok(samples)
     }
 
-    pub(super) async fn ask(&mut self, command: &Cmd) -> Result<String> {
-        Ok(command.query_async(&mut self.connection).await?)
+    async fn rival(&self, _name: &str, _stop: Stop) -> Result<Option<Samples>> {
+        Ok(None)
     }
 }

@@ -1,5 +1,8 @@
 //! [`RedisStore`]: a Redis server.
 
+mod floors;
+mod server;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
@@ -13,7 +16,8 @@ use redis::{
 };
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{Commands, Floors, Leg, Relay, Store, server::Server};
+use self::{floors::RedisFloors, server::Server};
+use super::{Commands, Floors, Leg, Noise, Relay, Store};
 use crate::{Result, args::StoreKind, nanos::Nanos};
 
 #[derive(Debug)]
@@ -30,7 +34,7 @@ impl RedisStore {
     pub(crate) async fn start() -> Result<Self> {
         let server = Server::start().await?;
         let store = Self::at(&server.url())?;
-        let info = Floors::connect(&store.client).await?.ask(redis::cmd("INFO").arg("server")).await?;
+        let info = RedisFloors::connect(&store.client).await?.ask(redis::cmd("INFO").arg("server")).await?;
         let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
         let version = version.ok_or("the server does not say its version")?.trim().to_owned();
         Ok(Self { version: Some(version), server: Some(server), ..store })
@@ -69,8 +73,12 @@ impl Store for RedisStore {
         Ok(Arc::new(Redis::new(config, &Keeper::shared())?))
     }
 
-    async fn floors(&self) -> Result<Option<Floors>> {
-        Ok(Some(Floors::connect(&self.client).await?))
+    async fn floors(&self) -> Result<Option<Arc<dyn Floors>>> {
+        Ok(Some(Arc::new(RedisFloors::connect(&self.client).await?)))
+    }
+
+    async fn noise(&self) -> Result<Option<Noise>> {
+        Ok(None)
     }
 
     async fn relay(&self, from: &str, to: &str) -> Result<Option<Box<dyn Relay>>> {
@@ -82,7 +90,7 @@ impl Store for RedisStore {
     }
 
     async fn commands(&self) -> Result<Option<Commands>> {
-        let mut floors = Floors::connect(&self.client).await?;
+        let floors = RedisFloors::connect(&self.client).await?;
         let info = floors.ask(redis::cmd("INFO").arg("commandstats")).await?;
         count(&info).map(Some)
     }

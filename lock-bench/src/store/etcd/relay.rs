@@ -1,0 +1,133 @@
+//! [`EtcdRelay`]: the floor of a hand-off, from the call that deletes a key to its event on a watch that is live.
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+use etcd_client::{Client, EventType, WatchOptions, WatchStream};
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    Result,
+    nanos::Nanos,
+    store::{Leg, Relay},
+};
+
+/// One link: when the key `from` is deleted, it deletes the key `to`. It watches both, so that the time from a call to
+/// its event is told by one clock.
+pub(super) struct EtcdRelay {
+    client: Client,
+    stream: WatchStream,
+    from: String,
+    to: String,
+}
+
+/// What a deleted key held.
+const GOES_ON: &str = "goes on";
+const END: &str = "end";
+
+/// Somebody deleted a key.
+struct Deleted {
+    key: Vec<u8>,
+    end: bool,
+    received: Nanos,
+}
+
+impl EtcdRelay {
+    pub(super) async fn new(mut client: Client, from: &str, to: &str) -> Result<Self> {
+        let options = || Some(WatchOptions::new().with_prev_key());
+        let mut stream = client.watch(from, options()).await?;
+        let mut watches = 1;
+        if from != to {
+            stream.watch(to, options()).await?;
+            watches += 1;
+        }
+        while watches > 0 {
+            let message = stream.message().await?.ok_or("the relay was cut")?;
+            watches -= usize::from(message.created());
+        }
+        Ok(Self { client, stream, from: from.to_owned(), to: to.to_owned() })
+    }
+
+    /// Makes the key that is deleted next.
+    async fn prepare(&mut self, end: bool) -> Result<()> {
+        self.client.put(self.to.as_str(), if end { END } else { GOES_ON }, None).await?;
+        Ok(())
+    }
+
+    /// Deletes it, and gives the time from the call to the event, and what else was deleted up to then.
+    async fn pass_on(&mut self) -> Result<(Duration, Option<Deleted>)> {
+        let Self { client, stream, from, to } = self;
+        let sent = Nanos::now();
+        let (deleted, seen) = tokio::join!(client.delete(to.as_str(), None), async {
+            let mut other = None;
+            loop {
+                let deleted = next(stream).await?;
+                if deleted.key == to.as_bytes() {
+                    let latency = deleted.received.since(sent);
+                    let arrived = if from == to { Some(deleted) } else { other };
+                    return Result::Ok((latency, arrived));
+                }
+                other = Some(deleted);
+            }
+        });
+        deleted?;
+        seen
+    }
+}
+
+/// The next deletion of a key that is watched.
+async fn next(stream: &mut WatchStream) -> Result<Deleted> {
+    loop {
+        let message = timeout(Duration::from_secs(10), stream.message()).await;
+        let received = Nanos::now();
+        let message = message.map_err(|_| "an event of the relay was lost")??.ok_or("the relay was cut")?;
+        // One key is deleted at a time.
+        let event = message.events().iter().find(|event| event.event_type() == EventType::Delete);
+        if let Some(event) = event {
+            let (kv, before) = (event.kv(), event.prev_kv());
+            let (kv, before) = kv.zip(before).ok_or("an event does not say what was deleted")?;
+            return Ok(Deleted { key: kv.key().to_vec(), end: before.value() == END.as_bytes(), received });
+        }
+    }
+}
+
+#[async_trait]
+impl Relay for EtcdRelay {
+    async fn run(&mut self, leg: Leg) -> Result<Vec<Duration>> {
+        let (mut latencies, mut ended) = (Vec::new(), false);
+        let mut arrived = None;
+        if leg.first {
+            self.prepare(false).await?;
+            let (latency, next) = self.pass_on().await?;
+            latencies.push(latency);
+            arrived = next;
+        }
+        loop {
+            let deleted = match arrived.take() {
+                Some(deleted) => deleted,
+                None => next(&mut self.stream).await?,
+            };
+            if ended && deleted.end {
+                return Ok(latencies);
+            }
+            // The end goes once round the whole chain, so that nothing is left of it for the next round.
+            ended = deleted.end || Nanos::now().plus(leg.hold) >= leg.until;
+            self.prepare(ended).await?;
+            if !leg.hold.is_zero() {
+                sleep(leg.hold).await;
+            }
+            let (latency, next) = self.pass_on().await?;
+            latencies.push(latency);
+            arrived = next;
+            if deleted.end {
+                return Ok(latencies);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for EtcdRelay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdRelay").field("from", &self.from).field("to", &self.to).finish_non_exhaustive()
+    }
+}

@@ -5,12 +5,15 @@ mod queue;
 use std::{
     collections::BTreeMap,
     fmt,
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use futures_channel::mpsc::{UnboundedSender, unbounded};
+use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use futures_core::Stream;
 
 use self::queue::{Look, Queue};
 use crate::{
@@ -167,9 +170,8 @@ impl Backend for Memory {
     fn alarms(&self) -> Alarms {
         let (sender, alarms) = unbounded();
         let mut state = self.lock();
-        state.alarms.retain(|sender| !sender.is_closed());
         state.alarms.push(sender);
-        Box::pin(alarms)
+        Box::pin(Listener { alarms, memory: self.clone() })
     }
 
     fn guarantees(&self) -> &Guarantees {
@@ -211,7 +213,33 @@ impl Operator for Memory {
         let mut diagnosis = Diagnosis::default();
         diagnosis.facts.push(("store", "memory of this process".to_owned()));
         diagnosis.facts.push(("queues", self.lock().queues.len().to_string()));
+        diagnosis.facts.push(("listeners", self.0.hints.listeners().to_string()));
         Ok(diagnosis)
+    }
+}
+
+/// Alarms for one client. What a sender keeps of whoever listened goes with it.
+struct Listener {
+    alarms: UnboundedReceiver<EntryId>,
+    memory: Memory,
+}
+
+impl Stream for Listener {
+    type Item = EntryId;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<EntryId>> {
+        Pin::new(&mut self.alarms).poll_next(cx)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.alarms.close();
+        let mut state = self.memory.lock();
+        let gone: Vec<_> = state.alarms.extract_if(.., |sender| sender.is_closed()).collect();
+        drop(state);
+        // Only now: with it goes a waker, which is code of others.
+        drop(gone);
     }
 }
 
@@ -248,5 +276,20 @@ impl Default for Memory {
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").field("clock", &self.0.clock).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_is_gone_leaves_no_alarms_behind() {
+        let memory = Memory::new();
+        let kept = memory.alarms();
+        drop(memory.alarms());
+        assert_eq!(memory.lock().alarms.len(), 1);
+        drop(kept);
+        assert_eq!(memory.lock().alarms.len(), 0);
     }
 }

@@ -29,6 +29,7 @@
 //! | seeing that a case finds a bug | [`Bug`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
 //! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`Faulty`], [`Proxy`], [`polls`], [`audit`] |
 
+mod alone;
 pub mod audit;
 mod bug;
 mod case;
@@ -37,6 +38,7 @@ mod client;
 mod command;
 mod critical;
 mod faulty;
+mod footprint;
 mod gate;
 mod harness;
 mod hints;
@@ -52,6 +54,7 @@ mod wire;
 mod world;
 
 pub use self::{
+    alone::alone,
     audit::SLACK,
     bug::{Bug, MakeBug, Sound},
     case::{Case, Mode, REQUIRED},
@@ -59,6 +62,7 @@ pub use self::{
     command::{Command, Reply, Side},
     critical::{Critical, Inside},
     faulty::{Fault, Faulty, Verb},
+    footprint::{Footprint, Usage},
     gate::Gate,
     harness::{Declared, Harness},
     hints::{HintsOnly, Silent},

@@ -11,7 +11,8 @@ use std::{
 use lock_core::{Keeper, Locks, SystemEntropy};
 
 use crate::{
-    Case, Command, Declared, Harness, MakeBug, Mode, REQUIRED, Reply, World, cases,
+    Case, Command, Declared, Harness, MakeBug, Mode, REQUIRED, Reply, World, alone,
+    cases::{self, resources},
     command::Interpreter,
     process::{MARK, VARIABLE},
 };
@@ -52,7 +53,11 @@ pub fn run<H: Harness>(group: &str, name: &str, mode: Mode) {
             H::store()
         ));
     }
-    carry_out::<H>(case, |harness| World::new(harness, case, mode));
+    let world = |harness| World::new(harness, case, mode);
+    if group == resources::GROUP {
+        return alone(&format!("{group}::{name}"), || carry_out::<H>(case, world));
+    }
+    carry_out::<H>(case, world);
 }
 
 /// Runs one case on a store of its own, whose clients have a bug, and gives what the case says of it. `None` if it has
@@ -74,13 +79,14 @@ fn said(panic: &(dyn Any + Send)) -> String {
 }
 
 fn carry_out<H: Harness>(case: &'static Case, world: impl FnOnce(Arc<dyn Harness>) -> World) {
+    let limit = if case.group == resources::GROUP { CASE_LIMIT + resources::more_time() } else { CASE_LIMIT };
     runtime().block_on(async {
-        let over = tokio::time::timeout(CASE_LIMIT, async {
+        let over = tokio::time::timeout(limit, async {
             let harness: Arc<dyn Harness> = Arc::new(H::start(case).await);
             (case.run)(world(harness)).await;
         });
         let (group, name) = (case.group, case.name);
-        over.await.unwrap_or_else(|_| panic!("{group}::{name} is not over after {CASE_LIMIT:?}"));
+        over.await.unwrap_or_else(|_| panic!("{group}::{name} is not over after {limit:?}"));
     });
 }
 

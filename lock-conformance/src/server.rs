@@ -5,6 +5,8 @@ use std::fmt;
 use async_trait::async_trait;
 use lock_core::{FencingToken, LockName};
 
+use crate::Footprint;
+
 /// What a case needs from the server side. A server process of one's own can do it all; a server that is only known by
 /// its address answers [`Unsupported`] to what it cannot, which fails the case unless the case is declared.
 #[async_trait]
@@ -57,6 +59,9 @@ pub trait ServerControl: fmt::Debug + Send + Sync {
     /// Makes the next token of a name one above `last`, as if that many had been minted. A store that cannot count so
     /// far goes to the last that it has.
     async fn raise_tokens(&self, name: &LockName, last: FencingToken) -> Control;
+
+    /// What the clients of this case have at the server now.
+    async fn footprint(&self) -> Result<Footprint, Unsupported>;
 
     /// Breaks the connections by which all clients get their hints. The clients may open them again.
     async fn cut_notifications(&self) -> Control;

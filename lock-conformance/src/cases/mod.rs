@@ -14,6 +14,7 @@ mod outages;
 mod process;
 mod reentrancy;
 mod renewal;
+pub(crate) mod resources;
 mod rules_a;
 mod rules_b;
 mod rwlock;
@@ -44,6 +45,7 @@ const GROUPS: &[&[Case]] = &[
     rules_b::CASES,
     wire::CASES,
     outages::CASES,
+    resources::CASES,
 ];
 
 /// All cases.
@@ -78,6 +80,7 @@ macro_rules! each_group {
         $crate::rules_b_cases! { $($to)* }
         $crate::wire_cases! { $($to)* }
         $crate::outages_cases! { $($to)* }
+        $crate::resources_cases! { $($to)* }
     };
 }
 

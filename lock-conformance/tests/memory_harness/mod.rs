@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use lock_conformance::{Case, Control, Data, Declared, Harness, ServerControl, Unsupported, Wire};
+use lock_conformance::{Case, Control, Data, Declared, Footprint, Harness, ServerControl, Unsupported, Wire};
 use lock_core::{Backend, FencingToken, Keeper, LockName, Memory, Operator};
 
 const NO_PROCESSES: &str = "the store lives in the memory of one process";
@@ -143,6 +143,12 @@ impl ServerControl for MemoryHarness {
     async fn raise_tokens(&self, _name: &LockName, last: FencingToken) -> Control {
         self.0.raise_tokens(last);
         Ok(())
+    }
+
+    async fn footprint(&self) -> Result<Footprint, Unsupported> {
+        let facts = self.0.diagnose().await.unwrap().facts;
+        let count = |name| facts.iter().find(|(fact, _)| *fact == name).unwrap().1.parse().unwrap();
+        Ok(Footprint { queues: count("queues"), subscriptions: count("listeners"), ..Footprint::default() })
     }
 
     /// Hints go from hand to hand, with no connection in between.

@@ -6,6 +6,7 @@ use etcd_client::{
     AlarmAction, AlarmType, Client, ConnectOptions, DeleteOptions, Error, GetOptions, Permission,
     StatusResponse, TlsOptions,
 };
+use lock_conformance::Footprint;
 use lock_core::LockName;
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -176,6 +177,17 @@ impl Admin {
     /// If the server does not say.
     pub(crate) async fn leases(&self) -> usize {
         self.client().await.leases().await.expect("the server lists its leases").leases().len()
+    }
+
+    /// What clients have at the server, but for their connections. The sessions are all that it has, whoever has them.
+    ///
+    /// # Panics
+    /// If the server does not say.
+    pub(crate) async fn footprint(&self) -> Footprint {
+        let counted = GetOptions::new().with_prefix().with_count_only();
+        let entries = self.client().await.get(format!("{}/q1/", self.prefix), Some(counted)).await;
+        let queues = entries.expect("the server answers").count().unsigned_abs();
+        Footprint { queues, sessions: self.leases().await as u64, ..Footprint::default() }
     }
 
     /// Raises the alarm of a server without space, or takes it back.

@@ -1,7 +1,7 @@
 //! [`ServerByUrl`]: a server that somebody else runs, perhaps for others too.
 
 use async_trait::async_trait;
-use lock_conformance::{Control, Data, Links, Proxy, ServerControl, Unsupported};
+use lock_conformance::{Control, Data, Footprint, Links, Proxy, ServerControl, Unsupported};
 use lock_core::{FencingToken, LockName};
 
 use super::{Admin, TOKENS_ARE_REVISIONS};
@@ -97,6 +97,12 @@ impl ServerControl for ServerByUrl {
 
     async fn raise_tokens(&self, _name: &LockName, _last: FencingToken) -> Control {
         Err(Unsupported(TOKENS_ARE_REVISIONS))
+    }
+
+    async fn footprint(&self) -> Result<Footprint, Unsupported> {
+        // The sessions may be those of others.
+        let connections = self.proxy.open() as u64;
+        Ok(Footprint { connections, sessions: 0, ..self.admin.footprint().await })
     }
 
     async fn cut_notifications(&self) -> Control {

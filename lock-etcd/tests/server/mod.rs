@@ -51,8 +51,8 @@ pub(crate) async fn for_one_case(case: &Case) -> (String, Box<dyn ServerControl>
     (server.url(), Box::new(server))
 }
 
-/// The labels of the cases that cut clients off from their hints.
-const CUTS: &[&str] = &["L12", "PR14"];
+/// The labels of the cases that cut clients off from their hints, or count their connections.
+const CUTS: &[&str] = &["L12", "PR14", "G05"];
 /// The labels of the cases in which clients need a user of their own, who can be locked out.
 const CREDENTIALS: &[&str] = &["T24"];
 

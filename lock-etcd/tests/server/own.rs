@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use etcd_client::TlsOptions;
-use lock_conformance::{Control, Data, Links, Proxy, ServerControl, Unsupported};
+use lock_conformance::{Control, Data, Footprint, Links, Proxy, ServerControl, Unsupported};
 use lock_core::{FencingToken, LockName};
 
 use super::{Admin, Member};
@@ -170,6 +170,11 @@ impl ServerControl for OwnServer {
 
     async fn raise_tokens(&self, _name: &LockName, _last: FencingToken) -> Control {
         Err(Unsupported(TOKENS_ARE_REVISIONS))
+    }
+
+    async fn footprint(&self) -> Result<Footprint, Unsupported> {
+        let connections = self.proxy.as_ref().map_or(0, |proxy| proxy.open() as u64);
+        Ok(Footprint { connections, ..self.admin.footprint().await })
     }
 
     /// Streams share the connection with everything else: all of it breaks.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lock_conformance::Footprint;
 use lock_core::{FencingToken, LockName};
 use redis::Value;
 
@@ -71,6 +72,43 @@ impl Admin {
         // The counters of Redis have a sign.
         let last = last.get().min(i64::MAX.unsigned_abs());
         self.command(redis::cmd("SET").arg(key).arg(last.to_string()));
+    }
+
+    /// What the clients have at the server, and the memory that it uses if it is `theirs` alone.
+    pub(crate) fn footprint(&self, theirs: bool) -> Footprint {
+        let pattern = [self.prefix.as_bytes(), b"*"].concat();
+        let keys: Vec<Vec<u8>> = self.ask(redis::cmd("KEYS").arg(pattern));
+        // See `docs/adr` for the stored format: token counters, and tombstones.
+        let is_kept = |key: &&Vec<u8>| {
+            let companion = key.get(self.prefix.len()..).unwrap_or_default();
+            companion.starts_with(b"\xff1t") || companion.starts_with(b"\xff1x")
+        };
+        let kept = keys.iter().filter(is_kept).count() as u64;
+        let clients: String = self.ask(redis::cmd("CLIENT").arg("LIST"));
+        let name = format!(" name={} ", self.client_name);
+        let ours: Vec<_> = clients.lines().filter(|line| line.contains(&name)).collect();
+        let subscriptions = |line: &&str| {
+            let count = line.split_once(" sub=").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+            count.unwrap_or(0_u64)
+        };
+        Footprint {
+            queues: keys.len() as u64 - kept,
+            kept,
+            sessions: 0,
+            connections: ours.len() as u64,
+            subscriptions: ours.iter().map(subscriptions).sum(),
+            memory: theirs.then(|| self.memory()),
+        }
+    }
+
+    fn memory(&self) -> u64 {
+        let info: String = self.ask(redis::cmd("INFO").arg("memory"));
+        let used = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
+        used.and_then(|used| used.trim().parse().ok()).expect("the server tells how much memory it uses")
+    }
+
+    fn ask<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> T {
+        redis::from_redis_value(self.command(command)).expect("the answer is what this command answers")
     }
 
     /// Breaks the subscriptions of all clients with our client name.

@@ -1,7 +1,7 @@
 //! [`ServerByUrl`]: a server that somebody else runs, perhaps for others too.
 
 use async_trait::async_trait;
-use lock_conformance::{Control, Data, ServerControl, Unsupported};
+use lock_conformance::{Control, Data, Footprint, ServerControl, Unsupported};
 use lock_core::{FencingToken, LockName};
 
 use super::Admin;
@@ -88,6 +88,10 @@ impl ServerControl for ServerByUrl {
     async fn raise_tokens(&self, name: &LockName, last: FencingToken) -> Control {
         self.0.raise_tokens(name, last);
         Ok(())
+    }
+
+    async fn footprint(&self) -> Result<Footprint, Unsupported> {
+        Ok(self.0.footprint(false))
     }
 
     async fn cut_notifications(&self) -> Control {

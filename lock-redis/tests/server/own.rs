@@ -8,7 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lock_conformance::{Control, Data, ServerControl, Unsupported};
+use lock_conformance::{Control, Data, Footprint, ServerControl, Unsupported};
 use lock_core::{FencingToken, LockName};
 
 use super::Admin;
@@ -188,6 +188,10 @@ impl ServerControl for OwnServer {
     async fn raise_tokens(&self, name: &LockName, last: FencingToken) -> Control {
         self.admin.raise_tokens(name, last);
         Ok(())
+    }
+
+    async fn footprint(&self) -> Result<Footprint, Unsupported> {
+        Ok(self.admin.footprint(true))
     }
 
     async fn cut_notifications(&self) -> Control {

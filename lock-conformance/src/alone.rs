@@ -1,0 +1,32 @@
+//! [`alone`]: a test in a process of its own, for what is counted for a whole process.
+
+use std::process::{Command, Stdio};
+
+/// Says in which process the test is to be run.
+const VARIABLE: &str = "DISTLOCK_ALONE";
+
+/// What the process says when the test in it is over.
+const MARK: &str = "@alone: over";
+
+/// Runs a test in a process of its own, in which nothing else runs: this test binary, started anew for this test only.
+/// `test` is the whole name of the test that calls this.
+///
+/// # Panics
+/// If the test fails there, or has another name.
+pub fn alone(test: &str, body: impl FnOnce()) {
+    if std::env::var(VARIABLE).is_ok_and(|name| name == test) {
+        body();
+        return println!("{MARK}");
+    }
+    let binary = std::env::current_exe().expect("the test binary knows its path");
+    let output = Command::new(binary)
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(VARIABLE, test)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the test binary can be started once more");
+    let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    print!("{told}");
+    assert!(output.status.success(), "in its own process, {test} failed:\n{errors}");
+    assert!(told.contains(MARK), "there is no test `{test}` that could be run alone:\n{told}");
+}

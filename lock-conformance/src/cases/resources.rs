@@ -1,0 +1,271 @@
+//! What the use of locks leaves behind in the client, the machine and the store: nothing.
+//!
+//! Each of these cases has a process of its own, so that what is counted for the whole process is of the case alone.
+
+use std::{
+    env,
+    future::{Future, ready},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{FutureExt, StreamExt, future::join_all, stream};
+use lock_core::{DistributedLock, Error, Guard, Release};
+
+use super::{
+    lease::ms,
+    steps::{freed, long, mutex, queue_of, refused, take, take_free},
+};
+use crate::{Case, Client, Footprint, SLACK, Usage, World, audit::eventually};
+
+/// The cases of this group: `name ["ids"]` each.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! resources_cases {
+    ($($to:tt)*) => {
+        $crate::__cases! { [$($to)*] resources {
+            ten_thousand_acquisitions_leave_nothing_behind ["G02"]
+            ten_thousand_names_leave_nothing_behind_but_their_counters ["G03"]
+            waiting_leaves_no_subscription_behind ["G04"]
+            a_client_that_is_gone_leaves_no_session_and_no_connection_behind ["G05"]
+            the_threads_and_files_of_a_client_go_with_it ["G06"]
+        } }
+    };
+}
+
+pub(super) const CASES: &[Case] = resources_cases!(list);
+
+/// The group, which is that of cases that run alone.
+pub(crate) const GROUP: &str = "resources";
+
+/// So many times in a row the work must have left nothing. What an allocator keeps for later is made in the first times.
+const WINDOWS: usize = 4;
+
+/// How often the work is done at the most, until it has left nothing so often.
+const MOST_WINDOWS: usize = 16;
+
+/// What an acquisition may leave, in bytes: less than half of the smallest piece of memory that there is.
+const CRUMB: u64 = 12;
+
+/// What a token counter or another mark that is kept on purpose may cost the store, in bytes.
+const MARK: u64 = 512;
+
+/// How many locks are taken at the least, those of the first time not counted: 10 000, or what `ACQUISITIONS` says.
+fn acquisitions() -> u64 {
+    let Ok(text) = env::var("ACQUISITIONS") else { return 10_000 };
+    text.parse().unwrap_or_else(|_| panic!("ACQUISITIONS is a number, not {text:?}"))
+}
+
+/// How long a case of this group may take beyond what others may: 4 ms for each lock.
+pub(crate) fn more_time() -> Duration {
+    4 * ms(acquisitions())
+}
+
+/// Four tasks, each of which takes one lock after the other: one for each way of holding a name.
+pub(super) async fn ten_thousand_acquisitions_leave_nothing_behind(world: World) {
+    let client = world.client().await;
+    let each = acquisitions() / WINDOWS as u64;
+    assert_no_growth(&world, each, |_| async {
+        let name = |tag: &str| world.name(tag);
+        let (readers, writers) = (client.rwlock(&name("readers")), client.rwlock(&name("writers")));
+        let permits = client.semaphore(&name("permits"), 3).permits(2).unwrap();
+        let locks: [Arc<dyn DistributedLock>; 4] = [
+            Arc::new(client.mutex(&name("mutex"))),
+            Arc::new(readers.read()),
+            Arc::new(writers.write()),
+            Arc::new(permits),
+        ];
+        let tasks = locks.map(|lock| tokio::spawn(one_after_the_other(lock, each / 4)));
+        for done in join_all(tasks).await {
+            done.unwrap();
+        }
+    })
+    .await;
+}
+
+async fn one_after_the_other(lock: Arc<dyn DistributedLock>, count: u64) {
+    let options = long();
+    for i in 0..count {
+        let guard = lock.acquire_with(&options).await.unwrap();
+        if i % 8 == 0 {
+            drop(guard);
+        } else {
+            assert_eq!(guard.release().await.unwrap(), Release::Released);
+        }
+    }
+}
+
+pub(super) async fn ten_thousand_names_leave_nothing_behind_but_their_counters(world: World) {
+    let client = world.client().await;
+    let each = acquisitions() / WINDOWS as u64;
+    let before = footprint(&world).await;
+    let windows = assert_no_growth(&world, each, |window| {
+        let (client, world) = (&client, &world);
+        let locks = (0..each).map(move |i| mutex(client, &world.name(&format!("{window}/{i}"))));
+        let taken = stream::iter(locks).map(|lock| async move { take(&lock).await.release().await.unwrap() });
+        taken.buffer_unordered(16).all(|release| ready(release == Release::Released)).map(|all| assert!(all))
+    })
+    .await;
+    let kept = footprint(&world).await.kept - before.kept;
+    let names = windows as u64 * each;
+    assert!(kept <= names, "{kept} counters for {names} names");
+    let names = client.backend.operator().list(&world.name("")).await.unwrap();
+    assert_eq!(names, [], "names of which nobody wants anything");
+}
+
+/// Turns that were waited for, waits that ended in an error, and waits that were dropped.
+pub(super) async fn waiting_leaves_no_subscription_behind(world: World) {
+    const TURNS: usize = 500;
+    const AT_ONCE: usize = 20;
+    let client = world.client().await;
+    let lock = mutex(&client, &world.name("job"));
+    assert_no_growth(&world, 2 * TURNS as u64 + 10 * AT_ONCE as u64, |_| async {
+        let turns = [lock.clone(), lock.clone()].map(|lock| async move {
+            for _ in 0..TURNS {
+                take(&lock).await.release().await.unwrap();
+            }
+        });
+        join_all(turns).await;
+        let held = take_free(&lock).await;
+        for _ in 0..5 {
+            let hurried = long().wait(ms(20));
+            let late = join_all((0..AT_ONCE).map(|_| lock.acquire_with(&hurried))).await;
+            assert!(late.into_iter().all(|late| matches!(refused(late), Error::WaitTimeout { .. })));
+            let dropped = join_all((0..AT_ONCE).map(|_| tokio::time::timeout(ms(20), lock.acquire()))).await;
+            assert!(dropped.into_iter().all(|dropped| dropped.is_err()));
+        }
+        held.release().await.unwrap();
+        freed(&lock).await;
+    })
+    .await;
+    drop(lock);
+    drop(client);
+    eventually("no subscription of a client that is gone", SLACK, || async {
+        footprint(&world).await.subscriptions == 0
+    })
+    .await;
+}
+
+/// Locks of several ttls, of which some are given back, some dropped, and some waited for.
+pub(super) async fn a_client_that_is_gone_leaves_no_session_and_no_connection_behind(world: World) {
+    let clients = join_all((0..4).map(|_| world.client())).await;
+    let name = world.name("job");
+    for (i, client) in clients.iter().enumerate() {
+        let held = join_all((1..=3).map(|i| hold_for(client, &name, i))).await;
+        let waiting = tokio::spawn({
+            let lock = mutex(client, &format!("{name}/1"));
+            async move { take(&lock).await.release().await.unwrap() }
+        });
+        queue_of(2, &client.mutex(&format!("{name}/1"))).await;
+        assert!(
+            footprint(&world).await.queues >= 3,
+            "client {i} holds three locks, and nothing is seen of it"
+        );
+        let mut held = held.into_iter();
+        held.next().unwrap().release().await.unwrap();
+        drop(held);
+        waiting.await.unwrap();
+        client.locks.close(SLACK).await.unwrap();
+    }
+    drop(clients);
+    let nothing = |at: Footprint| (at.queues, at.sessions, at.connections, at.subscriptions) == (0, 0, 0, 0);
+    eventually("nothing of clients that are gone", SLACK, || async { nothing(footprint(&world).await) })
+        .await;
+}
+
+async fn hold_for(client: &Client, name: &str, i: u32) -> Guard {
+    let options = client.options().ttl(Duration::from_secs(10) * i);
+    client.mutex(&format!("{name}/{i}")).acquire_with(&options).await.unwrap()
+}
+
+pub(super) async fn the_threads_and_files_of_a_client_go_with_it(world: World) {
+    let Some(before) = Usage::now() else { return };
+    for _ in 0..10 {
+        use_and_drop(&world).await;
+    }
+    eventually("the threads and files of ten clients that are gone", SLACK, || async {
+        let now = Usage::now().expect("it was known before");
+        now.threads <= before.threads && now.files <= before.files
+    })
+    .await;
+}
+
+/// Whatever a client opens is opened: for commands of this runtime, for those of the keeper, and for hints.
+async fn use_and_drop(world: &World) {
+    let client = world.client().await;
+    let started = Usage::now().expect("it is looked at only where it is known");
+    assert!(started.threads > 1, "no keeper has a thread");
+    let lock = mutex(&client, &world.name("job"));
+    let held = take_free(&lock).await;
+    let waiting = tokio::spawn({
+        let lock = lock.clone();
+        async move { drop(take(&lock).await) }
+    });
+    queue_of(2, &lock).await;
+    held.release().await.unwrap();
+    waiting.await.unwrap();
+    freed(&lock).await;
+    client.locks.close(SLACK).await.unwrap();
+}
+
+async fn footprint(world: &World) -> Footprint {
+    world.server().footprint().await.unwrap()
+}
+
+/// Does some work again and again, until it has left nothing behind several times in a row, of which there would be a part
+/// for each of so many acquisitions. Gives how often it was done.
+async fn assert_no_growth<F: Future<Output = ()>>(
+    world: &World,
+    each: u64,
+    work: impl Fn(usize) -> F,
+) -> usize {
+    let mut seen: Vec<Seen> = Vec::new();
+    for window in 0..=MOST_WINDOWS {
+        work(window).await;
+        let now = Seen::after(world, seen.first()).await;
+        seen.push(now);
+        if let [.., first, _, _, _, last] = &seen[..] {
+            let (client, server) = last.growth_since(first);
+            let acquisitions = WINDOWS as u64 * each;
+            println!(
+                "{acquisitions} acquisitions: the client grew by {client} bytes, the server by {server}"
+            );
+            if client.max(server) <= CRUMB * acquisitions {
+                return window + 1;
+            }
+        }
+    }
+    panic!("each {each} acquisitions leave something behind: {seen:?}");
+}
+
+/// What is used when everything that was dropped is cleaned up.
+#[derive(Debug)]
+struct Seen {
+    server: Footprint,
+    client: Option<Usage>,
+}
+
+impl Seen {
+    /// Waits until as much is used as it was at first, but for memory and what is kept on purpose.
+    async fn after(world: &World, first: Option<&Self>) -> Self {
+        let used = |at: Footprint| (at.sessions, at.connections, at.subscriptions);
+        eventually("what was used before, and no more", SLACK, || async {
+            let now = footprint(world).await;
+            let client = Usage::now().map(|usage| (usage.files, usage.threads));
+            let before = first.and_then(|first| first.client).map(|usage| (usage.files, usage.threads));
+            let as_before = first.is_none_or(|first| used(now) <= used(first.server) && client <= before);
+            now.queues == 0 && as_before
+        })
+        .await;
+        Self { server: footprint(world).await, client: Usage::now() }
+    }
+
+    /// In bytes, where it is known: of the client, and of the server without what is kept on purpose.
+    fn growth_since(&self, first: &Self) -> (u64, u64) {
+        let client = self.client.zip(first.client).map(|(now, then)| now.memory.saturating_sub(then.memory));
+        let kept = MARK * self.server.kept.saturating_sub(first.server.kept);
+        let server = self.server.memory.zip(first.server.memory);
+        let server = server.map(|(now, then)| now.saturating_sub(then).saturating_sub(kept));
+        (client.unwrap_or(0), server.unwrap_or(0))
+    }
+}

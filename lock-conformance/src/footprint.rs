@@ -1,0 +1,53 @@
+//! [`Footprint`]: what clients have at a server; [`Usage`]: what they have of the machine.
+
+/// What the clients of a case have at the server now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Keys, nodes or rows in which somebody holds or waits. None if nobody does.
+    pub queues: u64,
+    /// What is kept on purpose when a queue is empty: token counters, one for each name at the most, and marks by which a
+    /// late request is known.
+    pub kept: u64,
+    /// Sessions, or leases that entries share. None in a store where each entry has its own.
+    pub sessions: u64,
+    /// Connections.
+    pub connections: u64,
+    /// Subscriptions, watches, or listeners for hints.
+    pub subscriptions: u64,
+    /// The memory in use, in bytes, if the server tells and serves nobody else.
+    pub memory: Option<u64>,
+}
+
+/// What this process uses now, as the operating system counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// In memory, in bytes.
+    pub memory: u64,
+    /// Open files and sockets.
+    pub files: u64,
+    /// Threads.
+    pub threads: u64,
+}
+
+impl Usage {
+    /// None on systems other than Linux: there, only the server is looked at.
+    ///
+    /// # Panics
+    /// If `/proc` is not as Linux has it.
+    #[must_use]
+    pub fn now() -> Option<Self> {
+        if cfg!(not(target_os = "linux")) {
+            return None;
+        }
+        let status = std::fs::read_to_string("/proc/self/status").expect("a process can read its own state");
+        let field = |name| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+            number.unwrap_or_else(|| panic!("no {name} in {status}"))
+        };
+        let files = std::fs::read_dir("/proc/self/fd").expect("a process can list its own files").count();
+        // One of them is the list itself.
+        let files = files as u64 - 1;
+        Some(Self { memory: 1024 * field("VmRSS:"), files, threads: field("Threads:") })
+    }
+}

@@ -122,7 +122,8 @@ impl Sources {
                     true
                 }
                 filter if filters && filter != "test" && !filter.starts_with('-') => {
-                    self.0.contains(&format!("fn {filter}"))
+                    // The beginning of a test, or the module of some.
+                    ["fn", "mod"].iter().any(|item| self.0.contains(&format!("{item} {filter}")))
                 }
                 _ => true,
             };

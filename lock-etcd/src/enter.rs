@@ -48,8 +48,11 @@ impl Etcd {
             // Whether this future is dropped or gets an error: it stays in doubt.
             member.creates();
             let txn = Creation { member: &member, wait, none_since }.txn();
-            let (answer, _) = join(self.wire.txn(txn), self.freshen(&member)).await;
-            let answer = match answer {
+            let (created, _) = join(self.wire.txn(txn), self.freshen(&member)).await;
+            if !created.unanswered {
+                member.created();
+            }
+            let answer = match created.answer {
                 Ok(answer) => answer,
                 // Nothing can be created under it any more.
                 Err(failure) if failure.cause() == Cause::LeaseGone => {
@@ -57,14 +60,10 @@ impl Etcd {
                     return Ok(Standing::Gone);
                 }
                 Err(failure) => {
-                    if failure.is_unsent() {
-                        member.created();
-                        self.sessions.is_gone(&member);
-                    }
+                    self.sessions.is_gone(&member);
                     return Err(failure.into());
                 }
             };
-            member.created();
             match recipe::created(&member, &answer)? {
                 Created::Put(look) => {
                     let token = look.revision;
@@ -153,7 +152,7 @@ impl Etcd {
 
     /// Who is ahead of this place. `None` if the entry is not there, or has another place.
     async fn look_once(&self, member: &Arc<Member>, place: i64) -> Result<Option<Look>, BackendError> {
-        let answer = self.wire.txn(recipe::look_again(member, place)).await?;
+        let answer = self.wire.txn(recipe::look_again(member, place)).await.answer?;
         match recipe::looked(member, &answer)? {
             (Some(found), look) if found == place => Ok(Some(look)),
             (found, _) => {
@@ -173,6 +172,13 @@ impl Etcd {
         mut look: Look,
     ) -> Result<Standing, BackendError> {
         let claim = member.entry.claim;
+        // What is granted on a proof that is nearly over would be lost in a moment, and the store has just answered.
+        let session = &member.session;
+        if session.prove(&self.wire, member.entry.ttl / 2).await.is_err()
+            && !session.is_alive(self.keeper.now())
+        {
+            return Ok(Standing::Gone);
+        }
         if look.admits(claim) {
             return Ok(admitted(member, place));
         }

@@ -77,6 +77,18 @@ impl Failure {
         self.cause
     }
 
+    /// Whether the server itself said that it did not do it.
+    pub(crate) fn is_an_answer(&self) -> bool {
+        !matches!(self.kind, Kind::Unreachable | Kind::TimedOut | Kind::Unavailable)
+            || matches!(self.cause, Cause::LeaseGone | Cause::StaleToken)
+    }
+
+    /// The same failure, where an earlier sending of the request may have arrived.
+    pub(crate) fn perhaps_sent(mut self) -> Self {
+        self.unsent = false;
+        self
+    }
+
     pub(crate) fn is_unsent(&self) -> bool {
         self.unsent
     }

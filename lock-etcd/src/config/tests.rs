@@ -1,1 +1,122 @@
+use std::{fs, path::PathBuf, time::Duration};
 
+use super::*;
+
+fn refused(url: &str) -> ConfigError {
+    EtcdConfig::from_url(url).unwrap_err()
+}
+
+fn endpoints(config: &EtcdConfig) -> Vec<String> {
+    config.endpoints.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn every_part_of_a_url_is_read() {
+    let config = EtcdConfig::from_url(
+        "etcds://u%40x:p%3Aw%23@[::1]:7000,host,10.0.0.1:80/a%20b/c?command_timeout=1500ms&connect_timeout=250ms\
+         &heartbeat=5s&ca=a.pem&cert=c.pem&key=k.pem",
+    )
+    .unwrap();
+    assert_eq!(endpoints(&config), ["[::1]:7000", "host:2379", "10.0.0.1:80"]);
+    assert_eq!((config.user.as_deref(), config.password.clone()), (Some("u@x"), Some("p:w#".into())));
+    assert_eq!(config.prefix, "a b/c/");
+    assert_eq!(config.command_timeout, Duration::from_millis(1500));
+    assert_eq!(config.connect_timeout, Duration::from_millis(250));
+    assert_eq!(config.heartbeat, Duration::from_secs(5));
+    let files = [config.ca.clone(), config.cert.clone(), config.key.clone()];
+    assert_eq!(files, ["a.pem", "c.pem", "k.pem"].map(|file| Some(file.into())));
+    assert_eq!(config.to_string(), "etcds://u@x@[::1]:7000,host:2379,10.0.0.1:80/a b/c/");
+}
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    for url in ["etcd://localhost", "ETCD://localhost/", "etcd://localhost:2379/distlock/"] {
+        assert_eq!(EtcdConfig::from_url(url).unwrap(), EtcdConfig::default(), "{url}");
+    }
+}
+
+#[test]
+fn every_wrong_url_says_what_is_wrong() {
+    use ConfigError as E;
+    let text = ToString::to_string;
+    assert_eq!(refused(""), E::Url);
+    assert_eq!(refused("localhost:2379"), E::Url);
+    assert_eq!(refused("http://host"), E::Scheme { scheme: "http".into() });
+    for no_host in ["etcd://", "etcd:///a", "etcd://a,,b", "etcd://a,", "etcd://:2379"] {
+        assert_eq!(refused(no_host), E::Host, "{no_host}");
+    }
+    assert_eq!(refused("etcd://host:0"), E::Port);
+    assert!(matches!(refused("etcd://host:99999"), E::Endpoint { .. } | E::Port));
+    assert!(matches!(refused("etcd://ho st"), E::Endpoint { .. }));
+    assert_eq!(refused("etcd://user:%ff@host"), E::Encoding { part: "password" });
+    assert_eq!(refused("etcd://user@host"), E::OnlyTogether { given: "user", missing: "password" });
+    assert_eq!(refused("etcd://:secret@host"), E::OnlyTogether { given: "password", missing: "user" });
+    for half_a_password in
+        ["etcd://user:1/hunter2@host", "etcd://user:1?hunter2@host", "etcd://user:a#b@host"]
+    {
+        assert_eq!(refused(half_a_password), E::StrayAt);
+    }
+    assert_eq!(refused("etcd://host#x"), E::Fragment);
+    assert_eq!(refused("etcd://host?db=3"), E::UnknownParameter { parameter: text("db") });
+    assert_eq!(
+        refused("etcd://host?heartbeat=1s&heartbeat=1s"),
+        E::RepeatedParameter { parameter: text("heartbeat") }
+    );
+    assert!(matches!(refused("etcd://host?command_timeout=soon"), E::UnreadableDuration { .. }));
+    for option in ["command_timeout", "connect_timeout", "heartbeat"] {
+        for given in ["9ms", "0s", "2h"] {
+            let error = refused(&format!("etcd://host?{option}={given}"));
+            assert!(matches!(error, E::Duration { option: named, .. } if named == option), "{error}");
+        }
+    }
+    assert_eq!(refused(&format!("etcd://host/{}", "x".repeat(1024))), E::Prefix { len: 1025 });
+    assert_eq!(refused("etcd://host?ca=x"), E::OnlyWithTls { option: "ca" });
+    assert_eq!(refused("etcds://host?cert=x"), E::OnlyTogether { given: "cert", missing: "key" });
+    assert_eq!(refused("etcds://host?key=x"), E::OnlyTogether { given: "key", missing: "cert" });
+}
+
+#[test]
+fn the_password_is_shown_by_nothing() {
+    let config = EtcdConfig::from_url("etcd://user:SECRET@host/x").unwrap();
+    for shown in [format!("{config:?}"), format!("{config:#?}"), config.to_string()] {
+        assert!(!shown.contains("SECRET"), "{shown}");
+    }
+    for wrong in [
+        "etcd://user:SECRET@host:x",
+        "etcd://user:SECRET@",
+        "etcd://user:SECRET@host?nope=1",
+        "etcd://user:SECRET#more@host",
+        "http://user:SECRET@host",
+        "user:SECRET@host",
+        "etcd://user:SECRET%ff@host",
+    ] {
+        let error = refused(wrong);
+        assert!(!format!("{error} {error:?}").contains("SECRET"), "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn certificates_that_cannot_be_used_name_their_option_and_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| -> PathBuf {
+        let path = dir.path().join(name);
+        fs::write(&path, content).unwrap();
+        path
+    };
+    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let cert = file("cert.pem", &signed.cert.pem());
+    let (empty, missing) = (file("empty.pem", "nothing"), dir.path().join("missing.pem"));
+    let tls = EtcdConfig { tls: true, ca: Some(cert.clone()), ..EtcdConfig::default() };
+    assert!(tls::load(&tls).unwrap().is_some());
+    for bad in [&empty, &missing] {
+        let config = EtcdConfig { ca: Some(bad.clone()), ..tls.clone() };
+        let error = tls::load(&config).unwrap_err();
+        assert!(matches!(&error, ConfigError::File { option: "ca", path, .. } if path == bad), "{error}");
+        let config = EtcdConfig { cert: Some(cert.clone()), key: Some(bad.clone()), ..tls.clone() };
+        let error = tls::load(&config).unwrap_err();
+        assert!(matches!(&error, ConfigError::File { option: "key", path, .. } if path == bad), "{error}");
+    }
+    let other = file("other.pem", &rcgen::KeyPair::generate().unwrap().serialize_pem());
+    let config = EtcdConfig { cert: Some(cert), key: Some(other), ..tls };
+    assert!(matches!(tls::load(&config).unwrap_err(), ConfigError::Tls { .. }));
+}

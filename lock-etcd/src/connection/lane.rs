@@ -79,6 +79,11 @@ impl Lane {
         self.over.load(Ordering::Acquire)
     }
 
+    /// The connection, if it is open.
+    pub(super) fn opened(&self) -> Option<&Link> {
+        self.link.get()?.as_ref().ok().map(|link| &**link)
+    }
+
     /// The connection, as soon as it is open.
     pub(super) async fn link(&self, cluster: &Cluster, keeper: &Keeper) -> Result<Arc<Link>, Failure> {
         if let Some(link) = self.link.get() {

@@ -2,9 +2,10 @@
 
 mod cluster;
 mod lane;
+mod sending;
 mod terminal;
 
-use std::{future::Future, pin::pin, sync::Arc, task::Poll};
+use std::{future::Future, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use etcd_client::{Txn, TxnResponse};
 use futures_util::future::poll_fn;
@@ -12,7 +13,7 @@ use lock_core::{BootTime, Keeper};
 
 pub(crate) use self::{cluster::Cluster, lane::Link};
 use self::{lane::Lane, terminal::Terminal};
-use crate::error::{Cause, Failure};
+use crate::error::Failure;
 
 /// Sends requests, on the caller's own runtime where it has one. Cheap to clone; the last one to go closes all
 /// connections.
@@ -21,8 +22,9 @@ use crate::error::{Cause, Failure};
 ///   there: the client's own balancing would give every third request to a dead member (E4).
 /// * An answer is bounded by `command_timeout`, on the keeper's timers: it needs no timers of the caller's runtime. The
 ///   client has no limits of its own (E1, E3).
-/// * Nothing is sent twice, unless it certainly was not sent. A connection that broke, or did not answer in time, gets no
-///   more requests; the next one opens another, to another member if there is one.
+/// * A request that is not answered in a third of that time is sent to another member as well, if there is one: an
+///   election drops what was proposed during it, and does not say so. So whatever is sent must do no harm when it arrives
+///   twice, or late. A connection that broke, or did not answer in time, gets no more requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire(Arc<Terminal>);
 
@@ -44,55 +46,37 @@ impl Wire {
     ///
     /// # Cancel safety
     /// Safe to drop. The transaction may have been carried out.
-    pub(crate) async fn txn(&self, txn: Txn) -> Result<TxnResponse, Failure> {
-        self.call(|link| {
+    pub(crate) async fn txn(&self, txn: Txn) -> Sent<TxnResponse> {
+        self.send(self.0.cluster.config.command_timeout, |link| {
             let (mut kv, txn) = (link.kv.clone(), txn.clone());
             async move { kv.txn(txn).await }
         })
         .await
     }
 
-    /// Makes a request, within `command_timeout`. It is made again only if it was certainly not sent.
+    /// Makes a request, within `command_timeout`. It may be made more than once.
     ///
     /// # Cancel safety
     /// Safe to drop. The request may have been carried out.
-    pub(crate) async fn call<T, F>(&self, request: impl Fn(&Link) -> F + Send) -> Result<T, Failure>
+    pub(crate) async fn call<T, F>(&self, request: impl Fn(&Link) -> F + Send + Sync) -> Result<T, Failure>
     where
+        T: Send,
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        let limit = self.0.cluster.config.command_timeout;
-        self.call_within(limit, request).await
+        self.send(self.0.cluster.config.command_timeout, request).await.answer
     }
 
     /// The same with another time limit.
     pub(crate) async fn call_within<T, F>(
         &self,
-        limit: std::time::Duration,
-        request: impl Fn(&Link) -> F + Send,
+        limit: Duration,
+        request: impl Fn(&Link) -> F + Send + Sync,
     ) -> Result<T, Failure>
     where
+        T: Send,
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        let Terminal { keeper, .. } = &*self.0;
-        let mut again = true;
-        loop {
-            let (lane, link) = self.connect().await?;
-            let failure = match by(keeper, keeper.now() + limit, request(&link)).await {
-                Some(Ok(answer)) => return Ok(answer),
-                Some(Err(error)) => Failure::of(&link.address, &error),
-                None => Failure::timed_out(&link.address, "a request", limit),
-            };
-            match failure.cause() {
-                Cause::Member => self.0.fail(&lane, &link),
-                // A new connection is let in anew.
-                Cause::StaleToken => self.0.retire(&lane),
-                _ => {}
-            }
-            // The connection had ended long ago: another member may do.
-            if !(failure.is_unsent() && std::mem::take(&mut again)) {
-                return Err(failure);
-            }
-        }
+        self.send(limit, request).await.answer
     }
 
     /// The connection of this runtime, for whoever keeps a stream on it.
@@ -117,6 +101,14 @@ impl Wire {
             }
         }
     }
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub(crate) struct Sent<T> {
+    pub(crate) answer: Result<T, Failure>,
+    /// It was sent, once or more, without being answered: so often it may still be carried out, or was.
+    pub(crate) unanswered: bool,
 }
 
 /// A connection that somebody keeps a stream on.

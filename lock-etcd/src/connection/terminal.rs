@@ -71,6 +71,15 @@ impl Terminal {
     /// The same, because of the member: the next lane is opened to another one, if there is one.
     pub(super) fn fail(&self, lane: &Arc<Lane>, link: &Link) {
         self.cluster.avoid(link.endpoint);
+        if lane.home.is_none() {
+            // The keeper is never blocked: what it finds is so for all.
+            let mut lanes = self.lock();
+            let there = |one: &Arc<Lane>| one.opened().is_some_and(|opened| opened.endpoint == link.endpoint);
+            let (gone, kept): (Vec<_>, Vec<_>) = mem::take(&mut lanes.all).into_iter().partition(there);
+            lanes.all = kept;
+            drop(lanes);
+            drop(gone);
+        }
         self.remove(lane, false);
     }
 

@@ -4,6 +4,10 @@ use lock_core::{Claim, FencingToken, admission};
 
 use crate::watch::Sight;
 
+/// So many ahead are all attended to, where fewer would be enough to know when it is worth looking (PR15): the price of a
+/// grant without a look is some watches more, which those who wait in one process share.
+pub(super) const ATTENDED: u8 = 8;
+
 /// Who is ahead of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
@@ -34,9 +38,19 @@ impl Look {
     pub(crate) fn sight(&self, token: i64, claim: Claim, own: &[u8]) -> Sight {
         let nearest = self.near.iter().map(|(_, claim)| *claim);
         // Where even all that were seen leave room, the others are not seen: all of these, and the timer.
-        let count = admission::blockers(claim, nearest).unwrap_or(self.near.len());
+        let mut count = admission::blockers(claim, nearest).unwrap_or(self.near.len());
+        let mut scout = None;
+        let attended = usize::from(ATTENDED);
+        if self.near.len() <= attended && !self.more {
+            // Few enough to attend to all: then the last delete is the grant, with nothing left to ask.
+            count = self.near.len();
+        } else if count < attended {
+            // When this one goes, there are few enough.
+            scout = self.near.get(attended - 1).map(|(key, _)| key.clone());
+        }
         let blockers = self.near.iter().take(count).map(|(key, claim)| (key.clone(), claim.permits()));
         Sight {
+            scout,
             revision: self.revision,
             token: token_of(token),
             claim,
@@ -56,4 +70,55 @@ impl Look {
 /// A create revision as a token. Revisions are positive.
 pub(crate) fn token_of(create_revision: i64) -> FencingToken {
     FencingToken::new(create_revision.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn look(claims: &[Claim], more: bool) -> Look {
+        let near =
+            claims.iter().enumerate().map(|(i, claim)| (vec![u8::try_from(i).unwrap()], *claim)).collect();
+        Look { revision: 9, near, more, ahead: None, holder: None }
+    }
+
+    fn keys(sight: &Sight) -> Vec<u8> {
+        sight.blockers.iter().map(|(key, _)| key[0]).collect()
+    }
+
+    #[test]
+    fn few_ahead_are_all_attended_to_and_of_many_the_nearest_and_a_scout() {
+        let mutex = Claim::mutex();
+        let sight = look(&[mutex; 8], false).sight(5, mutex, b"own");
+        assert_eq!((keys(&sight), sight.scout, sight.sum), ((0..8).collect(), None, Some(8)));
+        let sight = look(&[mutex; 8], true).sight(5, mutex, b"own");
+        assert_eq!((keys(&sight), sight.scout, sight.sum), (vec![0], Some(vec![7]), None));
+    }
+
+    #[test]
+    fn who_did_not_see_all_is_not_admitted() {
+        let one = Claim::semaphore(1, 100).unwrap();
+        assert!(look(&[one; 8], false).admits(one));
+        assert!(!look(&[one; 8], true).admits(one));
+        assert!(look(&[], false).admits(Claim::writer()));
+        assert!(!look(&[Claim::writer()], false).admits(Claim::reader()));
+    }
+
+    proptest! {
+        // PR15.
+        #[test]
+        fn while_all_live_whom_one_attends_to_one_is_not_admitted(
+            portions in prop::collection::vec(1..5_u32, 1..30), mine in 1..=8_u32, more: bool,
+        ) {
+            let claim = |permits| Claim::semaphore(permits, 8).unwrap();
+            let claims: Vec<_> = portions.iter().map(|permits| claim(*permits)).collect();
+            let look = look(&claims, more);
+            let sight = look.sight(5, claim(mine), b"own");
+            let attended = sight.blockers.iter().map(|(_, permits)| u64::from(*permits)).sum();
+            let all_of_them = sight.blockers.len() == claims.len();
+            prop_assert!(all_of_them || !admission::fits(attended, claim(mine)));
+        }
+    }
 }

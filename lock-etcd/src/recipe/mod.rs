@@ -18,8 +18,8 @@ use crate::{
     session::Member,
 };
 
-/// So many of those ahead are looked at where one of them is enough, to see whether it is the only one.
-const FEW: i64 = 16;
+/// So many of those ahead are looked at where one of them is enough, for it may be that they are all.
+const FEW: u8 = look::ATTENDED;
 
 /// So many of those ahead are looked at where all of them count.
 const MANY: i64 = 16_384;
@@ -130,7 +130,7 @@ fn look(keys: &Keys, claim: Claim, up_to: Option<i64>) -> Vec<TxnOp> {
     let mut options = GetOptions::new()
         .with_range(to)
         .with_sort(SortTarget::Create, SortOrder::Descend)
-        .with_limit(if few { FEW } else { MANY.min(i64::from(claim.limit()) + FEW) })
+        .with_limit(if few { FEW.into() } else { MANY.min(i64::from(claim.limit()) + i64::from(FEW)) })
         .with_keys_only();
     if let Some(revision) = up_to {
         options = options.with_max_create_revision(revision);

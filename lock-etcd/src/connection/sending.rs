@@ -1,0 +1,146 @@
+//! How a request is sent, and sent again.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use lock_core::{BackendErrorKind as Kind, BootTime};
+
+use super::{
+    Sent, Wire,
+    lane::{Lane, Link},
+};
+use crate::error::{Cause, Failure};
+
+/// A request may be sent so often beside one that is not answered.
+const BESIDE: u32 = 2;
+
+/// So long after the cluster said that it is not ready it is asked again: an election takes some of these.
+const NOT_READY: Duration = Duration::from_millis(100);
+
+/// Where a try was made, if it came so far.
+type Place = Option<(Arc<Lane>, Arc<Link>)>;
+
+impl Wire {
+    /// Makes a request within `limit`, and the time that it takes to open a connection.
+    pub(super) async fn send<T, F>(
+        &self,
+        limit: Duration,
+        request: impl Fn(&Link) -> F + Send + Sync,
+    ) -> Sent<T>
+    where
+        T: Send,
+        F: Future<Output = Result<T, etcd_client::Error>> + Send,
+    {
+        let keeper = self.keeper();
+        let (lane, link) = match self.connect_in(limit).await {
+            Ok(place) => place,
+            Err(failure) => return Sent { answer: Err(failure), unanswered: false },
+        };
+        let end = keeper.now() + limit;
+        let mut beside = if self.cluster().config.endpoints.len() > 1 { BESIDE } else { 0 };
+        let mut beside_at = keeper.now() + limit / (BESIDE + 1);
+        let mut unanswered = false;
+        let mut under_way = FuturesUnordered::new();
+        let first = Some((Arc::clone(&lane), Arc::clone(&link)));
+        under_way.push(self.one(&request, first, keeper.now()));
+        loop {
+            tokio::select! {
+                biased;
+                Some((answer, place)) = under_way.next() => {
+                    let failure = match answer {
+                        Ok(answer) => {
+                            let unanswered = unanswered || !under_way.is_empty();
+                            return Sent { answer: Ok(answer), unanswered };
+                        }
+                        Err(failure) => failure,
+                    };
+                    self.note(&failure, place.as_ref());
+                    unanswered |= !failure.is_unsent() && !failure.is_an_answer();
+                    match again(&failure, place.is_some()).map(|pause| keeper.now() + pause) {
+                        Some(from) if from < end => under_way.push(self.one(&request, None, from)),
+                        _ if under_way.is_empty() => {
+                            let failure = if unanswered { failure.perhaps_sent() } else { failure };
+                            return Sent { answer: Err(failure), unanswered };
+                        }
+                        _ => {}
+                    }
+                }
+                () = keeper.sleep_until(beside_at), if beside > 0 => {
+                    beside -= 1;
+                    beside_at = beside_at + limit / (BESIDE + 1);
+                    self.0.fail(&lane, &link);
+                    under_way.push(self.one(&request, None, keeper.now()));
+                }
+                () = keeper.sleep_until(end) => {
+                    self.0.fail(&lane, &link);
+                    let failure = Failure::timed_out(&link.address, "a request", limit);
+                    return Sent { answer: Err(failure), unanswered: true };
+                }
+            }
+        }
+    }
+
+    /// One try, not before `from`.
+    async fn one<T, F>(
+        &self,
+        request: &(impl Fn(&Link) -> F + Send + Sync),
+        place: Place,
+        from: BootTime,
+    ) -> (Result<T, Failure>, Place)
+    where
+        F: Future<Output = Result<T, etcd_client::Error>> + Send,
+    {
+        let place = if place.is_some() {
+            Ok(place)
+        } else {
+            self.keeper().sleep_until(from).await;
+            self.connect().await.map(Some)
+        };
+        let (lane, link) = match place {
+            Ok(Some(place)) => place,
+            Ok(None) => {
+                return (Err(Failure::new(Kind::Unreachable, "there is no connection").unsent()), None);
+            }
+            Err(failure) => return (Err(failure), None),
+        };
+        let answer = request(&link).await.map_err(|error| Failure::of(&link.address, &error));
+        (answer, Some((lane, link)))
+    }
+
+    /// Draws the conclusions for those who come next.
+    fn note(&self, failure: &Failure, place: Option<&(Arc<Lane>, Arc<Link>)>) {
+        let Some((lane, link)) = place else { return };
+        match failure.cause() {
+            Cause::Member => self.0.fail(lane, link),
+            // A new connection is let in anew.
+            Cause::StaleToken => self.0.retire(lane),
+            _ => {}
+        }
+    }
+
+    /// A connection. A cluster that has no leader may have one soon.
+    async fn connect_in(&self, limit: Duration) -> Result<(Arc<Lane>, Arc<Link>), Failure> {
+        let keeper = self.keeper();
+        let end = keeper.now() + limit;
+        loop {
+            match self.connect().await {
+                Err(failure) if *failure.kind() == Kind::Unavailable && keeper.now() + NOT_READY < end => {
+                    keeper.sleep_until(keeper.now() + NOT_READY).await;
+                }
+                done => return done,
+            }
+        }
+    }
+}
+
+/// After which time the same request may do better, if it may.
+fn again(failure: &Failure, was_connected: bool) -> Option<Duration> {
+    match (failure.kind(), failure.cause()) {
+        (_, Cause::LeaseGone) | (Kind::Denied, _) => None,
+        // A cluster that is not ready gets some time.
+        (Kind::Unavailable, _) => Some(NOT_READY),
+        // What broke goes elsewhere at once. If nobody can be connected to, that is the answer.
+        (_, Cause::Member) if was_connected => Some(Duration::ZERO),
+        _ => None,
+    }
+}

@@ -27,6 +27,8 @@ pub(crate) struct Place {
     in_flight: bool,
     /// Until when the entry can be in the store, as counted from the last request.
     free_by: BootTime,
+    /// The entry before this one, which may still be in the store.
+    former: Option<(Arc<Entry>, Creates)>,
 }
 
 impl Place {
@@ -45,6 +47,7 @@ impl Place {
             in_doubt: false,
             in_flight: false,
             free_by,
+            former: None,
         }
     }
 
@@ -58,6 +61,9 @@ impl Place {
     /// # Cancel safety
     /// The request may have been carried out; the drop of the place sees to it.
     pub(crate) async fn enter(&mut self, mode: WaitMode) -> Result<Standing, BackendError> {
+        if mode == WaitMode::Try {
+            self.leave_former().await?;
+        }
         let step = self.token.map_or(Step::Create, Step::Again);
         self.free_by = self.client.keeper.now() + self.ttl.max(self.entry.ttl);
         self.in_flight = true;
@@ -98,10 +104,21 @@ impl Place {
 
     /// Starts over with an entry of another id, at the end of the queue.
     pub(crate) fn start_over(&mut self) {
+        self.former = Some((Arc::clone(&self.entry), self.creates()));
         self.abandon();
         let mut entry = Entry::clone(&self.entry);
         entry.id = self.client.fresh_id();
         self.entry = Arc::new(entry);
+    }
+
+    /// Whoever only tries must not find its own former entry in the way, and call that busy: the store may still have it,
+    /// though its session or the keeper has given it up. One that waits is only delayed by it.
+    async fn leave_former(&mut self) -> Result<(), BackendError> {
+        let Some((entry, creates)) = &self.former else { return Ok(()) };
+        let backend = &self.client.backend;
+        guarded(backend.guarantees().store, backend.leave(entry, *creates)).await??;
+        self.former = None;
+        Ok(())
     }
 
     /// Turns the place into a guard. If its lease has ended nothing is held, and the place comes back; if the keeper gave

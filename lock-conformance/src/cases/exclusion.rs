@@ -19,6 +19,7 @@ use self::{
     entries::{
         a_grant_that_comes_after_its_own_lease_is_not_taken,
         a_release_that_comes_after_the_lease_leaves_the_next_holder_alone,
+        a_try_that_starts_over_does_not_find_itself_in_the_way,
         a_try_whose_answer_was_lost_is_not_called_busy, a_waiter_whose_lease_has_ended_is_not_admitted,
         an_entry_that_died_comes_back_as_a_new_one_behind_the_others,
         whoever_does_not_hold_the_lock_cannot_release_it,
@@ -42,6 +43,7 @@ macro_rules! exclusion_cases {
             a_try_is_refused_while_the_lock_is_held ["X05"]
             a_try_is_refused_only_if_somebody_else_was_there ["X06"]
             a_refused_try_leaves_nothing_behind ["X06"]
+            a_try_that_starts_over_does_not_find_itself_in_the_way ["X06"]
             a_try_whose_answer_was_lost_is_not_called_busy ["X06"]
             locks_of_different_names_do_not_meet ["X07"]
             names_that_begin_alike_do_not_meet ["X08"]

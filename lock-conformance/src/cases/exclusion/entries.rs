@@ -1,16 +1,25 @@
 //! Strangers, the late and the dead.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use lock_core::{
-    BackendErrorKind, Claim, Creates, Departure, DistributedLock, Entry, Error, HoldState, LostReason,
-    Release, Standing, Step, WaitMode,
+    BackendErrorKind, BootTime, Claim, Creates, Departure, DistributedLock, Entry, Error, HoldState,
+    LostReason, Release, Standing, Step, WaitMode,
 };
 
 use crate::{
     Fault, Faulty, Verb, World,
     audit::{assert_free, assert_queue_empties, await_queue, soon},
-    cases::steps::{self, mutex, queue, refused},
+    cases::{
+        altered::{Alter, altered},
+        steps::{self, mutex, queue, refused},
+    },
 };
 
 /// It was carried out: whoever looks finds that it is ours. Where the answer is given up, it is an error, and what was
@@ -55,6 +64,33 @@ pub(in crate::cases) async fn whoever_does_not_hold_the_lock_cannot_release_it(w
     let rows = other.mutex(&name).queue().await.unwrap();
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].entry, Some(guard.entry_id()));
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+/// The first grant comes too late, and then the store says that the place is gone before it is: as one with sessions does
+/// that gave one up which is not revoked yet.
+#[derive(Debug, Default)]
+struct Hasty(AtomicU32);
+
+impl Alter for Hasty {
+    fn standing(&self, _: &Entry, mut standing: Standing) -> Standing {
+        match (self.0.fetch_add(1, Ordering::Relaxed), &mut standing) {
+            (0, Standing::Admitted { valid_until, .. }) => *valid_until = BootTime::new(Duration::ZERO),
+            (1, _) => standing = Standing::Gone,
+            _ => {}
+        }
+        standing
+    }
+}
+
+/// Found by a seed of the simulation: the try that starts over under a fresh id was told that the lock is busy, with the
+/// entry that it had left to the keeper.
+pub(in crate::cases) async fn a_try_that_starts_over_does_not_find_itself_in_the_way(world: World) {
+    let client = altered(&world, Arc::new(Hasty::default())).await;
+    let name = world.name("itself");
+    let granted = soon("an answer to a try", mutex(&client, &name).try_acquire()).await.unwrap();
+    let guard = granted.expect("nobody else is there");
+    assert_eq!(queue(&mutex(&client, &name)).await.len(), 1);
     assert_eq!(guard.release().await.unwrap(), Release::Released);
 }
 

@@ -9,6 +9,7 @@ use crate::{
         promises::{EXCLUSION, FAIRNESS, NOBODYS_ENTRY, PROGRESS, PROMOTION, Promise, TOKEN_ORDER, TOLD},
     },
     mutexes,
+    sessions::{self, Sessions},
 };
 
 fn without(hole: Hole, config: Config, promise: Promise) {
@@ -108,4 +109,46 @@ fn a_wire_that_repeats_creates_by_itself_leaves_entries_behind() {
 fn exclusion_needs_the_timing_assumption() {
     let config = Config { clocks: Clocks::Stopping, wire: 0, ..mutexes(2, 2) };
     breaks(Leases { config, promises: vec![EXCLUSION] });
+}
+
+fn without_over_sessions(hole: sessions::Hole, config: sessions::Config, promise: sessions::Promise) {
+    breaks(Sessions { config: sessions::Config { hole: Some(hole), ..config }, promises: vec![promise] });
+}
+
+fn mutexes_over_sessions(n: usize) -> sessions::Config {
+    sessions::Config::new(vec![Claim::mutex(); n], 3)
+}
+
+#[test]
+fn without_pr01_a_stale_proof_of_the_session_is_taken_for_a_new_one() {
+    without_over_sessions(sessions::Hole::Pr01, mutexes_over_sessions(2), sessions::EXCLUSION);
+}
+
+#[test]
+fn without_pr09_a_session_keeps_forgotten_entries_for_ever() {
+    without_over_sessions(sessions::Hole::Pr09, mutexes_over_sessions(1), sessions::NOBODYS_ENTRY);
+}
+
+#[test]
+fn without_pr15_a_waiter_watches_the_wrong_one_and_is_not_woken() {
+    let claims = [Claim::writer(), Claim::reader(), Claim::reader()];
+    without_over_sessions(sessions::Hole::Pr15, sessions::Config::new(claims, 2), sessions::WOKEN);
+}
+
+#[test]
+fn without_pr16_the_first_departure_is_taken_for_a_grant() {
+    let claim = |permits| Claim::semaphore(permits, 2).expect("of 2");
+    let config = sessions::Config::new([claim(1), claim(1), claim(2)], 2);
+    without_over_sessions(sessions::Hole::Pr16, config, sessions::EXCLUSION);
+}
+
+#[test]
+fn without_pr17_a_waiter_waits_for_those_behind_it() {
+    without_over_sessions(sessions::Hole::Pr17, mutexes_over_sessions(2), sessions::WOKEN);
+}
+
+#[test]
+fn without_pr18_a_session_that_is_alive_proves_an_entry_that_is_not() {
+    let config = sessions::Config { evictions: true, ..mutexes_over_sessions(2) };
+    without_over_sessions(sessions::Hole::Pr18, config, sessions::EXCLUSION);
 }

@@ -10,8 +10,9 @@
 //! Times are counted from now and tokens are numbered anew in each state, so that there are finitely many states though
 //! each client acquires, renews and crashes as often as it likes. What is bounded: the number of clients, the ttl in
 //! ticks, and how many messages are slow, how many departures are owed and how many entries of crashed clients there are
-//! at a time (see [`leases::Config`]). The checker goes through all states; `holes` leaves out one rule at a time, and the
-//! checker finds and prints the shortest way to break a promise.
+//! at a time (see [`leases::Config`]). `sessions` does the same for stores with shared leases, where a waiter watches
+//! those ahead of it; messages are lost there, but none is slow. The checker goes through all states; `holes` leaves out
+//! one rule at a time, and the checker finds and prints the shortest way to break a promise.
 //!
 //! ```sh
 //! cargo test -p lock-conformance --test model -- --nocapture                # prints the numbers and the counterexamples
@@ -21,6 +22,7 @@
 mod check;
 mod holes;
 mod leases;
+mod sessions;
 mod words;
 
 use lock_core::Claim;
@@ -121,4 +123,30 @@ fn clocks_that_stop_break_exclusion_and_nothing_else() {
     let mut model = all(config, &[OVERLAP, LOSS, HAND_OFF]);
     model.promises.retain(|promise| promise.name != EXCLUSION.name);
     proves("mutex of two, clocks stop", model, 20_000);
+}
+
+fn over_sessions(config: sessions::Config, sometimes: &[sessions::Promise]) -> sessions::Sessions {
+    sessions::Sessions { config, promises: [&sessions::ALWAYS[..], &sessions::SOMETIMES, sometimes].concat() }
+}
+
+#[test]
+fn a_mutex_over_sessions_keeps_every_promise() {
+    let claims = [Claim::mutex(); 2];
+    let config = sessions::Config { evictions: true, crashes: true, ..sessions::Config::new(claims, 2) };
+    proves("mutex of two, sessions", over_sessions(config, &[sessions::ORPHAN]), 1_000);
+}
+
+#[test]
+fn a_read_write_lock_over_sessions_keeps_every_promise() {
+    let claims = [Claim::reader(), Claim::writer(), Claim::reader()];
+    let config = sessions::Config { left_behind: usize::from(large()), ..sessions::Config::new(claims, 2) };
+    proves("read-write lock of three, sessions", over_sessions(config, &[sessions::TOGETHER]), 1_000);
+}
+
+#[test]
+fn a_weighted_semaphore_over_sessions_keeps_every_promise() {
+    let claim = |permits| Claim::semaphore(permits, 3).expect("of 3");
+    let claims = [claim(1), claim(2), claim(2)];
+    let config = sessions::Config { left_behind: usize::from(large()), ..sessions::Config::new(claims, 2) };
+    proves("semaphore of three, sessions", over_sessions(config, &[sessions::TOGETHER]), 1_000);
 }

@@ -1,0 +1,68 @@
+//! [`Promise`]: what has to hold in every state, and what has to be reached for that to mean anything.
+
+use lock_core::admission;
+use stateright::Property;
+
+use super::{Config, Phase, Sessions, World};
+
+/// A property of states.
+pub(crate) type Promise = fn() -> Property<Sessions>;
+
+pub(crate) const ALWAYS: [Promise; 3] = [EXCLUSION, NOBODYS_ENTRY, WOKEN];
+
+pub(crate) const SOMETIMES: [Promise; 2] = [ANNOUNCED, LOST];
+
+/// Those who believe that they hold the lock fit together.
+pub(crate) const EXCLUSION: Promise =
+    || Property::always("those who hold the lock fit together", |m, w| fit_together(&m.config, w));
+
+/// No entry stays for ever: where a session is kept alive, somebody sees to each of its entries.
+pub(crate) const NOBODYS_ENTRY: Promise = || {
+    Property::always("every entry is somebody's", |_, w: &World| {
+        w.keys.iter().all(|key| w.client(key.client).session == 0 || w.client(key.client).knows(*key))
+    })
+};
+
+/// A waiter that fits has an event on its way. There is a timer besides, which is not counted here.
+pub(crate) const WOKEN: Promise =
+    || Property::always("a waiter that fits is woken", |m, w| all_woken(&m.config, w));
+
+pub(crate) const TOGETHER: Promise = || {
+    Property::sometimes("two hold the lock", |_, w: &World| {
+        w.clients.iter().filter(|client| client.holds()).count() > 1
+    })
+};
+
+const ANNOUNCED: Promise = || {
+    Property::sometimes("a departure is announced", |_, w: &World| {
+        let told =
+            |phase: &Phase| matches!(phase, Phase::Seeking { watch: Some(w), .. } if !w.events.is_empty());
+        w.clients.iter().any(|client| told(&client.phase))
+    })
+};
+
+const LOST: Promise = || {
+    Property::sometimes("a lock is lost", |_, w: &World| {
+        w.clients.iter().any(|client| matches!(client.phase, Phase::Holding { valid: 0, .. }))
+    })
+};
+
+pub(crate) const ORPHAN: Promise = || {
+    Property::sometimes("a crashed client keeps others out", |_, w: &World| {
+        w.keys.len() > 1 && w.keys.first().is_some_and(|key| !w.client(key.client).knows(*key))
+    })
+};
+
+fn fit_together(config: &Config, world: &World) -> bool {
+    let holders = world.clients.iter().filter(|client| client.holds()).filter_map(super::Client::id);
+    let claims: Vec<_> = holders.map(|id| config.claim(id)).collect();
+    admission::admitted(claims.iter().copied()) == claims.len()
+}
+
+fn all_woken(config: &Config, world: &World) -> bool {
+    let fit = admission::admitted(world.keys.iter().map(|key| config.claim(*key)));
+    world.keys.iter().take(fit).all(|key| match &world.client(key.client).phase {
+        Phase::Seeking { id, watch: Some(watch) } if id == key => !watch.events.is_empty(),
+        _ => true,
+    })
+}

@@ -25,6 +25,8 @@ pub(crate) struct Failure {
 pub(crate) enum Cause {
     /// The member, or the way to it: another one may do better.
     Member,
+    /// The lease that was asked for is there.
+    LeaseExists,
     /// The lease that was named is not there.
     LeaseGone,
     /// The token of our user is not known any more.
@@ -122,6 +124,7 @@ fn of_status(status: &Status) -> (Kind, Cause, bool, String) {
         Code::Unavailable if says("etcdserver:") => (Kind::Unavailable, Cause::Other),
         Code::ResourceExhausted if says("space exceeded") => (Kind::OutOfMemory, Cause::NoSpace),
         Code::ResourceExhausted => (Kind::Unavailable, Cause::Other),
+        Code::FailedPrecondition if says("lease already exists") => (Kind::Unavailable, Cause::LeaseExists),
         Code::NotFound if says("lease not found") => (Kind::Unavailable, Cause::LeaseGone),
         Code::Unauthenticated => (Kind::Denied, Cause::StaleToken),
         // As when users were changed since we were let in.

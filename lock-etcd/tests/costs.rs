@@ -74,6 +74,8 @@ async fn queue_of(waiters: u64) -> (OwnServer, [u64; 2]) {
     let warm = other.waiting("job", &long(), 2).await;
     warm.abort();
     holder.await_queue("job", 1).await;
+    // The end of its watches, too.
+    tokio::time::sleep(Duration::from_millis(300)).await;
 
     let before = requests(&server.address()).await;
     let mut granted = JoinSet::new();

@@ -7,7 +7,10 @@ use lock_core::{BackendErrorKind as Kind, BootTime, Entropy, SystemEntropy};
 use tokio::sync::watch;
 
 use super::{Class, Opening, Pool, Session, keep};
-use crate::{error::Failure, keys};
+use crate::{
+    error::{Cause, Failure},
+    keys,
+};
 
 /// Opens a session on the keeper, so that nobody waits for a runtime of somebody else.
 pub(super) fn open_shared(pool: &Arc<Pool>, class: &mut Class, seconds: u64) -> Opening {
@@ -71,11 +74,22 @@ async fn grant(pool: &Pool, lease: i64, ttl: Duration) -> Result<(Duration, Boot
         let mut client = link.lease.clone();
         async move { client.grant(seconds, Some(LeaseGrantOptions::new().with_id(lease))).await }
     });
-    let granted = granted.await?;
-    match u64::try_from(granted.ttl()) {
+    let seconds = match granted.await {
+        Ok(granted) => granted.ttl(),
+        // The request was sent again, or arrived twice: one of them did it, after the first was sent.
+        Err(failure) if failure.cause() == Cause::LeaseExists => {
+            let asked = pool.wire.call(|link| {
+                let mut client = link.lease.clone();
+                async move { client.time_to_live(lease, None).await }
+            });
+            asked.await?.granted_ttl()
+        }
+        Err(failure) => return Err(failure),
+    };
+    match u64::try_from(seconds) {
         // What it gives is never shorter; should it be, that is what counts.
         Ok(seconds @ 1..) => Ok((Duration::from_secs(seconds), sent)),
-        _ => Err(Failure::new(Kind::Protocol, format!("a lease was granted for {} s", granted.ttl()))),
+        _ => Err(Failure::new(Kind::Protocol, format!("a lease was granted for {seconds} s"))),
     }
 }
 

@@ -20,8 +20,7 @@ fn suite() -> &'static Path {
     SUITE.get_or_init(build)
 }
 
-/// Builds in the folder that this test was built in, with the same features, so that only what has switches, and what
-/// stands on it, is built anew.
+/// Builds in a folder of its own: in that of this test it would replace crates on which documentation tests still stand.
 fn build() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let this = std::env::current_exe().expect("a test knows its path");
@@ -31,9 +30,18 @@ fn build() -> PathBuf {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let built = Command::new(cargo)
         .current_dir(&copy)
-        .args(["test", "--locked", "--offline", "--workspace", "--all-features", "--test", "memory"])
+        .args([
+            "test",
+            "--locked",
+            "--offline",
+            "--package",
+            "lock-conformance",
+            "--all-features",
+            "--test",
+            "memory",
+        ])
         .args(["--no-run", "--message-format", "json-render-diagnostics"])
-        .env("CARGO_TARGET_DIR", target)
+        .env("CARGO_TARGET_DIR", copy.join("target"))
         .output()
         .expect("cargo can be run");
     let said = String::from_utf8_lossy(&built.stderr);

@@ -172,11 +172,11 @@ impl Etcd {
         mut look: Look,
     ) -> Result<Standing, BackendError> {
         let claim = member.entry.claim;
-        // What is granted on a proof that is nearly over would be lost in a moment, and the store has just answered.
-        let session = &member.session;
-        if session.prove(&self.wire, member.entry.ttl / 2).await.is_err()
-            && !session.is_alive(self.keeper.now())
-        {
+        // What is granted on a shared proof that is nearly over would be lost in a moment, and the store has just answered.
+        // A lease of its own was asked for a proof with the look.
+        let (session, age) = (&member.session, member.entry.ttl / 2);
+        let proved = session.is_private() || session.prove(&self.wire, age).await.is_ok();
+        if !proved && !session.is_alive(self.keeper.now()) {
             return Ok(Standing::Gone);
         }
         if look.admits(claim) {

@@ -61,9 +61,15 @@ async fn open(pool: &Arc<Pool>, ttl: Duration, shared: bool) -> Result<Session, 
     } else {
         None
     };
+    let session = Session::new(lease, granted, proved, key);
+    if !session.is_alive(pool.keeper.now()) {
+        // Whoever stood under it would be gone at once, again and again.
+        let message = "a lease was over before its grant was answered";
+        return Err(Failure::new(Kind::TimedOut, message).unsent());
+    }
     unused.lease = None;
     tracing::debug!(lease = format_args!("{lease:x}"), ttl = ?granted, shared, "etcd session opened");
-    Ok(Session::new(lease, granted, proved, key))
+    Ok(session)
 }
 
 async fn grant(pool: &Pool, lease: i64, ttl: Duration) -> Result<(Duration, BootTime), Failure> {

@@ -1,16 +1,11 @@
 //! [`EtcdConfig`]: where the cluster is, who we are there, and how long we wait for it.
 
-mod endpoint;
-mod error;
 pub(crate) mod tls;
-mod url;
 
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
-use lock_core::settings::{ByName, Password};
+use lock_core::settings::{ByName, ConfigError, Endpoint, Password, TlsFiles, UrlForm, duration};
 use serde::{Deserialize, Deserializer};
-
-pub use self::{endpoint::Endpoint, error::ConfigError};
 
 /// How to reach an etcd cluster.
 ///
@@ -78,14 +73,19 @@ pub struct EtcdConfig {
     pub heartbeat: Duration,
 }
 
-const LEAST_TIMEOUT: Duration = Duration::from_millis(10);
-const MOST_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+const FORM: UrlForm = UrlForm {
+    scheme: "etcd",
+    tls_scheme: "etcds",
+    shape: "etcd://[user:password@]host[:port][,host[:port]…][/prefix]",
+    parameters: &["command_timeout", "connect_timeout", "heartbeat", "ca", "cert", "key"],
+};
+const PORT: u16 = 2379;
 const MAX_PREFIX: usize = 1024;
 
 impl Default for EtcdConfig {
     fn default() -> Self {
         Self {
-            endpoints: vec![Endpoint::default()],
+            endpoints: vec![Endpoint::localhost()],
             tls: false,
             ca: None,
             cert: None,
@@ -106,7 +106,27 @@ impl EtcdConfig {
     /// # Errors
     /// [`ConfigError`] says which part is wrong, and what to write instead.
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
-        let config = url::read(url)?;
+        let url = FORM.read(url)?;
+        let mut config = Self {
+            endpoints: url.endpoints,
+            tls: url.tls,
+            user: url.user,
+            password: url.password,
+            ..Self::default()
+        };
+        if !url.path.is_empty() {
+            config.prefix = if url.path.ends_with('/') { url.path } else { url.path + "/" };
+        }
+        for (parameter, value) in url.parameters {
+            match parameter {
+                "command_timeout" => config.command_timeout = duration::setting(parameter, &value)?,
+                "connect_timeout" => config.connect_timeout = duration::setting(parameter, &value)?,
+                "heartbeat" => config.heartbeat = duration::setting(parameter, &value)?,
+                "ca" => config.ca = Some(value.into()),
+                "cert" => config.cert = Some(value.into()),
+                _ => config.key = Some(value.into()),
+            }
+        }
         config.validate()?;
         Ok(config)
     }
@@ -124,30 +144,25 @@ impl EtcdConfig {
             (None, Some(_)) => return Err(ConfigError::OnlyTogether { given: "password", missing: "user" }),
             _ => {}
         }
-        for (option, path) in [("ca", &self.ca), ("cert", &self.cert), ("key", &self.key)] {
-            if path.is_some() && !self.tls {
-                return Err(ConfigError::OnlyWithTls { option });
-            }
-        }
-        match (&self.cert, &self.key) {
-            (Some(_), None) => return Err(ConfigError::OnlyTogether { given: "cert", missing: "key" }),
-            (None, Some(_)) => return Err(ConfigError::OnlyTogether { given: "key", missing: "cert" }),
-            _ => {}
-        }
+        TlsFiles { ca: &self.ca, cert: &self.cert, key: &self.key }.validate(self.tls)?;
         if self.prefix.len() > MAX_PREFIX {
-            return Err(ConfigError::Prefix { len: self.prefix.len() });
+            let hint = "use at most 1024 bytes";
+            return Err(ConfigError::Setting { option: "prefix", given: self.prefix.clone(), hint });
         }
-        within("command_timeout", self.command_timeout)?;
-        within("connect_timeout", self.connect_timeout)?;
-        within("heartbeat", self.heartbeat)
+        duration::within("command_timeout", self.command_timeout, &duration::TIMEOUTS)?;
+        duration::within("connect_timeout", self.connect_timeout, &duration::TIMEOUTS)?;
+        duration::within("heartbeat", self.heartbeat, &duration::TIMEOUTS)
     }
-}
 
-fn within(option: &'static str, given: Duration) -> Result<(), ConfigError> {
-    if (LEAST_TIMEOUT..=MOST_TIMEOUT).contains(&given) {
-        return Ok(());
+    /// `host:port` of one of the endpoints.
+    pub(crate) fn address(&self, endpoint: usize) -> String {
+        self.endpoints[endpoint].address(PORT)
     }
-    Err(ConfigError::Duration { option, given, least: LEAST_TIMEOUT, most: MOST_TIMEOUT })
+
+    /// The same as the client of etcd wants it.
+    pub(crate) fn url(&self, endpoint: usize) -> String {
+        format!("{}://{}", if self.tls { "https" } else { "http" }, self.address(endpoint))
+    }
 }
 
 impl<'de> Deserialize<'de> for EtcdConfig {
@@ -173,7 +188,7 @@ impl fmt::Display for EtcdConfig {
             write!(f, "{user}@")?;
         }
         for (i, endpoint) in self.endpoints.iter().enumerate() {
-            write!(f, "{}{endpoint}", if i == 0 { "" } else { "," })?;
+            write!(f, "{}{}", if i == 0 { "" } else { "," }, endpoint.address(PORT))?;
         }
         write!(f, "/{}", self.prefix)
     }

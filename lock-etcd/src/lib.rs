@@ -43,10 +43,6 @@ mod session;
 mod version;
 mod watch;
 
-pub use lock_core::settings::Password;
+pub use lock_core::settings::{ConfigError, Endpoint, Password};
 
-pub use self::{
-    backend::Etcd,
-    config::{ConfigError, Endpoint, EtcdConfig},
-    connect_error::ConnectError,
-};
+pub use self::{backend::Etcd, config::EtcdConfig, connect_error::ConnectError};

@@ -1,15 +1,11 @@
 //! [`RedisConfig`]: where the server is, who we are there, and how long we wait for it.
 
-mod error;
 pub(crate) mod tls;
-mod url;
 
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
-use lock_core::settings::{ByName, Password};
+use lock_core::settings::{ByName, ConfigError, Password, TlsFiles, UrlForm, duration};
 use serde::{Deserialize, Deserializer};
-
-pub use self::error::ConfigError;
 
 /// How to reach a Redis or Valkey server.
 ///
@@ -83,15 +79,29 @@ pub struct RedisConfig {
     pub heartbeat: Duration,
 }
 
-const LEAST_TIMEOUT: Duration = Duration::from_millis(10);
-const MOST_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+const FORM: UrlForm = UrlForm {
+    scheme: "redis",
+    tls_scheme: "rediss",
+    shape: "redis://[user:password@]host[:port][/database]",
+    parameters: &[
+        "prefix",
+        "client_name",
+        "command_timeout",
+        "connect_timeout",
+        "heartbeat",
+        "ca",
+        "cert",
+        "key",
+    ],
+};
+const PORT: u16 = 6379;
 const MAX_CLIENT_NAME: usize = 128;
 
 impl Default for RedisConfig {
     fn default() -> Self {
         Self {
             host: "localhost".into(),
-            port: 6379,
+            port: PORT,
             tls: false,
             ca: None,
             cert: None,
@@ -114,7 +124,29 @@ impl RedisConfig {
     /// # Errors
     /// [`ConfigError`] says which part is wrong, and what to write instead.
     pub fn from_url(url: &str) -> Result<Self, ConfigError> {
-        let config = url::read(url)?;
+        let url = FORM.read(url)?;
+        let endpoint = url.endpoint()?;
+        let mut config = Self {
+            host: endpoint.host().into(),
+            port: endpoint.port().unwrap_or(PORT),
+            tls: url.tls,
+            user: url.user.clone(),
+            password: url.password.clone(),
+            database: database(&url.path)?,
+            ..Self::default()
+        };
+        for (parameter, value) in url.parameters {
+            match parameter {
+                "prefix" => config.prefix = value,
+                "client_name" => config.client_name = value,
+                "command_timeout" => config.command_timeout = duration::setting(parameter, &value)?,
+                "connect_timeout" => config.connect_timeout = duration::setting(parameter, &value)?,
+                "heartbeat" => config.heartbeat = duration::setting(parameter, &value)?,
+                "ca" => config.ca = Some(value.into()),
+                "cert" => config.cert = Some(value.into()),
+                _ => config.key = Some(value.into()),
+            }
+        }
         config.validate()?;
         Ok(config)
     }
@@ -131,31 +163,28 @@ impl RedisConfig {
             return Err(ConfigError::Port);
         }
         if self.user.is_some() && self.password.is_none() {
-            return Err(ConfigError::UserWithoutPassword);
+            return Err(ConfigError::OnlyTogether { given: "user", missing: "password" });
         }
-        for (option, path) in [("ca", &self.ca), ("cert", &self.cert), ("key", &self.key)] {
-            if path.is_some() && !self.tls {
-                return Err(ConfigError::OnlyWithTls { option });
-            }
-        }
-        match (&self.cert, &self.key) {
-            (Some(_), None) => return Err(ConfigError::OnlyTogether { given: "cert", missing: "key" }),
-            (None, Some(_)) => return Err(ConfigError::OnlyTogether { given: "key", missing: "cert" }),
-            _ => {}
-        }
+        TlsFiles { ca: &self.ca, cert: &self.cert, key: &self.key }.validate(self.tls)?;
         let unclosed = self.prefix.rfind('{').is_some_and(|open| !self.prefix[open..].contains('}'));
         // With nothing in the first braces, a cluster hashes whole keys, and a lock would have several slots.
         let empty = self.prefix.split_once('{').is_some_and(|(_, rest)| rest.starts_with('}'));
         if unclosed || empty {
-            return Err(ConfigError::Prefix { prefix: self.prefix.clone() });
+            let hint = "a brace is not closed, or encloses nothing; mend it, or leave it out";
+            return Err(ConfigError::Setting { option: "prefix", given: self.prefix.clone(), hint });
         }
         let name = self.client_name.as_bytes();
         if name.is_empty() || name.len() > MAX_CLIENT_NAME || !name.iter().all(u8::is_ascii_graphic) {
-            return Err(ConfigError::ClientName { name: self.client_name.clone() });
+            let hint = "use 1 to 128 visible ascii characters without spaces";
+            return Err(ConfigError::Setting {
+                option: "client_name",
+                given: self.client_name.clone(),
+                hint,
+            });
         }
-        within("command_timeout", self.command_timeout)?;
-        within("connect_timeout", self.connect_timeout)?;
-        within("heartbeat", self.heartbeat)
+        duration::within("command_timeout", self.command_timeout, &duration::TIMEOUTS)?;
+        duration::within("connect_timeout", self.connect_timeout, &duration::TIMEOUTS)?;
+        duration::within("heartbeat", self.heartbeat, &duration::TIMEOUTS)
     }
 
     /// `host:port`, for people.
@@ -165,11 +194,13 @@ impl RedisConfig {
     }
 }
 
-fn within(option: &'static str, given: Duration) -> Result<(), ConfigError> {
-    if (LEAST_TIMEOUT..=MOST_TIMEOUT).contains(&given) {
-        return Ok(());
+fn database(path: &str) -> Result<u32, ConfigError> {
+    if path.is_empty() {
+        return Ok(0);
     }
-    Err(ConfigError::Duration { option, given, least: LEAST_TIMEOUT, most: MOST_TIMEOUT })
+    let number = path.parse().ok().filter(|_| path.bytes().all(|b| b.is_ascii_digit()));
+    let hint = "write the number of a database, as in redis://host/0";
+    number.ok_or_else(|| ConfigError::Setting { option: "database", given: path.into(), hint })
 }
 
 impl<'de> Deserialize<'de> for RedisConfig {

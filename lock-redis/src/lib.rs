@@ -42,10 +42,6 @@ mod scripts;
 #[cfg(test)]
 mod testing;
 
-pub use lock_core::settings::Password;
+pub use lock_core::settings::{ConfigError, Password};
 
-pub use self::{
-    backend::Redis,
-    config::{ConfigError, RedisConfig},
-    connect_error::ConnectError,
-};
+pub use self::{backend::Redis, config::RedisConfig, connect_error::ConnectError};

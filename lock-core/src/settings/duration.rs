@@ -17,12 +17,17 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
-use std::{fmt, time::Duration};
+use std::{fmt, ops::RangeInclusive, time::Duration};
 
 use serde::{
     Deserializer, Serializer,
     de::{Error, Unexpected, Visitor},
 };
+
+use super::ConfigError;
+
+/// What every timeout of a backend can be: 10 ms to 1 h.
+pub const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60 * 60);
 
 /// Reads a duration: numbers, each with its unit (`ns`, `us`, `ms`, `s`, `m`, `h`, `d`, `w`, `M`, `y`, or their names).
 /// `None` if it is none, or too long for a [`Duration`].
@@ -38,6 +43,30 @@ pub fn parse(text: &str) -> Option<Duration> {
         sum = Some(sum.unwrap_or(Duration::ZERO).checked_add(span)?);
     }
     sum
+}
+
+/// Reads the value of a setting.
+///
+/// # Errors
+/// [`ConfigError::Setting`] if it is no duration.
+pub fn setting(option: &'static str, text: &str) -> Result<Duration, ConfigError> {
+    let hint = "write a duration such as 500ms or 2s";
+    parse(text).ok_or_else(|| ConfigError::Setting { option, given: text.to_owned(), hint })
+}
+
+/// Checks that a setting is in its range, such as [`TIMEOUTS`].
+///
+/// # Errors
+/// [`ConfigError::Duration`] if it is not.
+pub fn within(
+    option: &'static str,
+    given: Duration,
+    range: &RangeInclusive<Duration>,
+) -> Result<(), ConfigError> {
+    if range.contains(&given) {
+        return Ok(());
+    }
+    Err(ConfigError::Duration { option, given, least: *range.start(), most: *range.end() })
 }
 
 /// Each number with its unit. They are not left to `humantime` all at once, whose sum of them can overflow in a panic.

@@ -31,7 +31,18 @@
 //! ```
 
 mod by_name;
+mod config_error;
 pub mod duration;
+mod endpoint;
 mod password;
+mod store_url;
+mod tls_files;
 
-pub use self::{by_name::ByName, password::Password};
+pub use self::{
+    by_name::ByName,
+    config_error::ConfigError,
+    endpoint::Endpoint,
+    password::Password,
+    store_url::{StoreUrl, UrlForm},
+    tls_files::{TlsFiles, read_pem},
+};

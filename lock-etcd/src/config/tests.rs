@@ -7,7 +7,7 @@ fn refused(url: &str) -> ConfigError {
 }
 
 fn endpoints(config: &EtcdConfig) -> Vec<String> {
-    config.endpoints.iter().map(ToString::to_string).collect()
+    (0..config.endpoints.len()).map(|i| config.address(i)).collect()
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn every_part_of_a_url_is_read() {
 
 #[test]
 fn what_is_left_out_has_its_default() {
-    for url in ["etcd://localhost", "ETCD://localhost/", "etcd://localhost:2379/distlock/"] {
+    for url in ["etcd://localhost", "ETCD://localhost/", "etcd://localhost/distlock"] {
         assert_eq!(EtcdConfig::from_url(url).unwrap(), EtcdConfig::default(), "{url}");
     }
 }
@@ -38,16 +38,16 @@ fn what_is_left_out_has_its_default() {
 #[test]
 fn every_wrong_url_says_what_is_wrong() {
     use ConfigError as E;
-    let text = ToString::to_string;
-    assert_eq!(refused(""), E::Url);
-    assert_eq!(refused("localhost:2379"), E::Url);
-    assert_eq!(refused("http://host"), E::Scheme { scheme: "http".into() });
+    for no_url in ["", "localhost:2379"] {
+        assert!(matches!(refused(no_url), E::Url { .. }), "{no_url}");
+    }
+    assert!(matches!(refused("http://host"), E::Scheme { .. }));
     for no_host in ["etcd://", "etcd:///a", "etcd://a,,b", "etcd://a,", "etcd://:2379"] {
         assert_eq!(refused(no_host), E::Host, "{no_host}");
     }
     assert_eq!(refused("etcd://host:0"), E::Port);
-    assert!(matches!(refused("etcd://host:99999"), E::Endpoint { .. } | E::Port));
-    assert!(matches!(refused("etcd://ho st"), E::Endpoint { .. }));
+    assert_eq!(refused("etcd://host:99999"), E::Port);
+    assert_eq!(refused("etcd://ho st"), E::Endpoint);
     assert_eq!(refused("etcd://user:%ff@host"), E::Encoding { part: "password" });
     assert_eq!(refused("etcd://user@host"), E::OnlyTogether { given: "user", missing: "password" });
     assert_eq!(refused("etcd://:secret@host"), E::OnlyTogether { given: "password", missing: "user" });
@@ -57,19 +57,18 @@ fn every_wrong_url_says_what_is_wrong() {
         assert_eq!(refused(half_a_password), E::StrayAt);
     }
     assert_eq!(refused("etcd://host#x"), E::Fragment);
-    assert_eq!(refused("etcd://host?db=3"), E::UnknownParameter { parameter: text("db") });
-    assert_eq!(
-        refused("etcd://host?heartbeat=1s&heartbeat=1s"),
-        E::RepeatedParameter { parameter: text("heartbeat") }
-    );
-    assert!(matches!(refused("etcd://host?command_timeout=soon"), E::UnreadableDuration { .. }));
+    assert!(matches!(refused("etcd://host?db=3"), E::UnknownParameter { .. }));
+    assert!(matches!(refused("etcd://host?heartbeat=1s&heartbeat=1s"), E::RepeatedParameter { .. }));
+    let unreadable = refused("etcd://host?command_timeout=soon");
+    assert!(matches!(unreadable, E::Setting { option: "command_timeout", .. }), "{unreadable}");
     for option in ["command_timeout", "connect_timeout", "heartbeat"] {
         for given in ["9ms", "0s", "2h"] {
             let error = refused(&format!("etcd://host?{option}={given}"));
             assert!(matches!(error, E::Duration { option: named, .. } if named == option), "{error}");
         }
     }
-    assert_eq!(refused(&format!("etcd://host/{}", "x".repeat(1024))), E::Prefix { len: 1025 });
+    let long = refused(&format!("etcd://host/{}", "x".repeat(1024)));
+    assert!(matches!(long, E::Setting { option: "prefix", .. }), "{long}");
     assert_eq!(refused("etcd://host?ca=x"), E::OnlyWithTls { option: "ca" });
     assert_eq!(refused("etcds://host?cert=x"), E::OnlyTogether { given: "cert", missing: "key" });
     assert_eq!(refused("etcds://host?key=x"), E::OnlyTogether { given: "key", missing: "cert" });

@@ -1,10 +1,9 @@
 //! Whom we trust, and who we say we are.
 
-use std::{fs, path::Path};
-
 use etcd_client::{Certificate, Identity, TlsOptions};
+use lock_core::settings::{ConfigError, read_pem};
 
-use super::{ConfigError, EtcdConfig};
+use super::EtcdConfig;
 
 /// Reads the files, and checks that they fit together. `None` if the configuration is without TLS.
 pub(crate) fn load(config: &EtcdConfig) -> Result<Option<TlsOptions>, ConfigError> {
@@ -13,28 +12,19 @@ pub(crate) fn load(config: &EtcdConfig) -> Result<Option<TlsOptions>, ConfigErro
     }
     let mut options = TlsOptions::new();
     options = match &config.ca {
-        Some(ca) => options.ca_certificate(Certificate::from_pem(read("ca", ca, "CERTIFICATE")?)),
+        Some(ca) => options.ca_certificate(Certificate::from_pem(read_pem("ca", ca, "CERTIFICATE")?)),
         None => options.with_native_roots(),
     };
     if let (Some(cert), Some(key)) = (&config.cert, &config.key) {
-        let cert = read("cert", cert, "CERTIFICATE")?;
-        options = options.identity(Identity::from_pem(cert, read("key", key, "PRIVATE KEY")?));
+        let cert = read_pem("cert", cert, "CERTIFICATE")?;
+        options = options.identity(Identity::from_pem(cert, read_pem("key", key, "PRIVATE KEY")?));
     }
-    for endpoint in &config.endpoints {
+    for endpoint in 0..config.endpoints.len() {
         let unusable = |error: tonic::transport::Error| ConfigError::Tls { reason: chain(&error) };
-        let channel = tonic::transport::Endpoint::from_shared(endpoint.url(true)).map_err(unusable)?;
+        let channel = tonic::transport::Endpoint::from_shared(config.url(endpoint)).map_err(unusable)?;
         channel.tls_config(options.clone()).map_err(unusable)?;
     }
     Ok(Some(options))
-}
-
-fn read(option: &'static str, path: &Path, label: &str) -> Result<Vec<u8>, ConfigError> {
-    let unusable = |reason: String| ConfigError::File { option, path: path.into(), reason };
-    let text = fs::read(path).map_err(|error| unusable(error.to_string()))?;
-    let marked = String::from_utf8_lossy(&text)
-        .lines()
-        .any(|line| line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{label}-----")));
-    if marked { Ok(text) } else { Err(unusable(format!("it contains no {} in PEM", label.to_lowercase()))) }
 }
 
 /// The error with all that caused it: the outermost one says only that something failed.

@@ -105,7 +105,7 @@ impl Cluster {
 
     async fn greet(&self, endpoint: usize) -> Result<Link, Failure> {
         let (client, status) = self.hello(endpoint).await?;
-        let address = self.config.endpoints[endpoint].to_string();
+        let address = self.config.address(endpoint);
         if status.leader() == 0 {
             return Err(Failure::new(Kind::Unavailable, format!("{address} is a member without a leader")));
         }
@@ -115,9 +115,9 @@ impl Cluster {
 
     /// Connects to one member, and asks how it is. The caller bounds the time.
     pub(crate) async fn hello(&self, endpoint: usize) -> Result<(Client, StatusResponse), Failure> {
-        let one = &self.config.endpoints[endpoint];
-        let failed = |error: etcd_client::Error| Failure::of(one, &error);
-        let client = Client::connect([one.url(self.config.tls)], Some(self.options.clone()));
+        let address = self.config.address(endpoint);
+        let failed = |error: etcd_client::Error| Failure::of(&address, &error);
+        let client = Client::connect([self.config.url(endpoint)], Some(self.options.clone()));
         let client = client.await.map_err(failed)?;
         let status = client.maintenance_client().status().await.map_err(failed)?;
         Ok((client, status))

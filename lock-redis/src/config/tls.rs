@@ -29,8 +29,10 @@ impl Tls {
         if !config.tls {
             return Ok(None);
         }
-        let server = ServerName::try_from(config.host.clone())
-            .map_err(|_| ConfigError::TlsHost { host: config.host.clone() })?;
+        let server = ServerName::try_from(config.host.clone()).map_err(|_| {
+            let hint = "it has to be the name in a certificate: use a host name or an address";
+            ConfigError::Setting { option: "host", given: config.host.clone(), hint }
+        })?;
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("ring has cipher suites for the default versions of tls")
@@ -57,8 +59,8 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, ConfigError> {
     // A system may well have a certificate that rustls does not take; the others are good.
     let (taken, _) = store.add_parsable_certificates(found.certs);
     if taken == 0 {
-        let reason = found.errors.first().map(ToString::to_string).unwrap_or_default();
-        return Err(ConfigError::NoTrustedCertificates { reason });
+        let why = found.errors.first().map(|error| format!(" ({error})")).unwrap_or_default();
+        return Err(ConfigError::Tls { reason: format!("this system trusts no certificates{why}") });
     }
     Ok(store)
 }

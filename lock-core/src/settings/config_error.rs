@@ -1,4 +1,4 @@
-//! [`ConfigError`]: what is wrong with an [`EtcdConfig`](crate::EtcdConfig), and what to write instead.
+//! [`ConfigError`]: what is wrong with the settings of a backend, and what to write instead.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,25 +7,32 @@ use std::{path::PathBuf, time::Duration};
 #[non_exhaustive]
 pub enum ConfigError {
     /// The text is not a URL.
-    #[error("this is no etcd url; write etcd://[user:password@]host[:port][,host[:port]…][/prefix]")]
-    Url,
+    #[error("this is no url for this store; write {shape}")]
+    Url {
+        /// How one is written.
+        shape: &'static str,
+    },
     /// The URL is for something else.
-    #[error("`{scheme}://` is not for etcd; use `etcd://`, or `etcds://` for tls")]
+    #[error("`{given}://` is not for this store; use `{scheme}://`, or `{tls_scheme}://` for tls")]
     Scheme {
         /// What stands before the colon.
-        scheme: String,
+        given: String,
+        /// What should.
+        scheme: &'static str,
+        /// What should for TLS.
+        tls_scheme: &'static str,
     },
     /// There is no host.
-    #[error("a host is missing; write etcd://host, or set `endpoints`")]
+    #[error("a host is missing; give the name or the address of a server")]
     Host,
-    /// An endpoint cannot be read.
-    #[error("an endpoint cannot be used ({reason}); write host or host:port, an ipv6 address in brackets")]
-    Endpoint {
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The port is not one.
-    #[error("a port is not one that can be connected to; use 1 to 65535, or leave it out for 2379")]
+    /// There are several hosts for a store that has one.
+    #[error("there are several hosts; this store has one")]
+    OneHost,
+    /// A host and port cannot be read.
+    #[error("a host cannot be used; write host or host:port, an ipv6 address in brackets")]
+    Endpoint,
+    /// A port is not one.
+    #[error("a port cannot be connected to; use 1 to 65535, or leave it out")]
     Port,
     /// A part of the URL does not decode to text.
     #[error("the {part} of the url is not text; percent-encode its utf-8 bytes")]
@@ -40,10 +47,12 @@ pub enum ConfigError {
     #[error("the url has a `#`, which ends it; write %23 if it belongs to a part of it")]
     Fragment,
     /// The URL has a parameter that does not exist.
-    #[error("there is no parameter `{parameter}`; there are {}", super::url::PARAMETERS.join(", "))]
+    #[error("there is no parameter `{parameter}`; there are {}", known.join(", "))]
     UnknownParameter {
         /// Its name.
         parameter: String,
+        /// Those that there are.
+        known: &'static [&'static str],
     },
     /// The URL has a parameter twice.
     #[error("parameter `{parameter}` is there twice; give it once")]
@@ -51,13 +60,15 @@ pub enum ConfigError {
         /// Its name.
         parameter: String,
     },
-    /// A duration cannot be read.
-    #[error("`{option}` cannot be `{given}`; write a duration such as 500ms or 2s")]
-    UnreadableDuration {
+    /// A setting cannot be what was given.
+    #[error("`{option}` cannot be `{}`; {hint}", given.escape_debug())]
+    Setting {
         /// The name of the setting.
         option: &'static str,
         /// What was given.
         given: String,
+        /// What to write instead.
+        hint: &'static str,
     },
     /// A duration is out of its range.
     #[error("`{option}` cannot be {given:?}; use {least:?} to {most:?}")]
@@ -71,27 +82,21 @@ pub enum ConfigError {
         /// The most that is taken.
         most: Duration,
     },
-    /// The prefix is too long.
-    #[error("a prefix of {len} bytes is too long; use at most 1024 bytes")]
-    Prefix {
-        /// The length that was given, in bytes.
-        len: usize,
-    },
-    /// A certificate without TLS.
-    #[error("`{option}` is only for tls; use etcds://, or set `tls`")]
+    /// A setting that means nothing without TLS.
+    #[error("`{option}` is only for tls; set `tls`, or use the url's scheme for it")]
     OnlyWithTls {
         /// The name of the setting.
         option: &'static str,
     },
     /// A certificate without its key, a user without a password, or the other way round.
-    #[error("`{given}` needs `{missing}` beside it; give both or neither")]
+    #[error("`{given}` needs `{missing}` beside it; add it, or leave out both")]
     OnlyTogether {
         /// What is there.
         given: &'static str,
         /// What is not.
         missing: &'static str,
     },
-    /// A PEM file that cannot be used.
+    /// A file that cannot be used.
     #[error("`{option}`: {} cannot be used: {reason}", path.display())]
     File {
         /// The name of the setting.

@@ -6,6 +6,7 @@ mod server;
 use std::{collections::BTreeMap, time::Duration};
 
 use common::{Client, name, options};
+use futures_util::FutureExt;
 use lock_conformance::{SLACK, audit::within};
 use lock_core::{AcquireOptions, DistributedLock, Release};
 use server::{OwnServer, requests};
@@ -50,6 +51,28 @@ async fn a_lock_that_nobody_else_wants_costs_one_request_to_take_and_one_to_rele
     }
     let releases = since(&server, &before).await;
     assert_eq!(releases.values().sum::<u64>(), LOCKS, "{releases:?}");
+}
+
+/// Whoever gives up before he is answered may still be put into the queue, so the door is closed behind him: once for all
+/// who go at the same time. One by one, each would make all others begin again (PR08).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_that_gives_up_unanswered_costs_a_few_requests_each_and_leaves_nobody_behind() {
+    const CROWD: u64 = 200;
+    let server = OwnServer::start("case").await;
+    let client = Client::new(&url(&server));
+    let guard = client.take("job", &long()).await;
+    let before = requests(&server.address()).await;
+    let lock = client.mutex("job");
+    let options = long();
+    let crowd: Vec<_> = (0..CROWD).map(|_| lock.acquire_with(&options).now_or_never()).collect();
+    assert!(crowd.iter().all(Option::is_none));
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    client.locks.close(SLACK).await.unwrap();
+    assert_eq!(server.admin().count(&name("job")).await, 0);
+    let asked = since(&server, &before).await;
+    // A create, and a delete: a second one where another closed the door.
+    let most = CROWD * 4;
+    assert!(asked["KV/Txn"] <= most, "{asked:?} for a crowd of {CROWD}");
 }
 
 /// So many requests for each hand-over as with a single waiter: H67, H81.

@@ -13,7 +13,7 @@ use etcd_client::PutOptions;
 use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, valid_until};
 use tokio::sync::Notify;
 
-use super::{Member, slots::Slots};
+use super::{Member, exit::Exit, slots::Slots};
 use crate::{
     connection::Wire,
     error::{Cause, Failure},
@@ -34,6 +34,8 @@ pub(crate) struct Session {
     /// Something suggests that it may be over: it is asked at once.
     doubted: AtomicBool,
     doubts: Notify,
+    /// Who leaves it in doubt.
+    pub(super) exit: Exit,
     state: Mutex<State>,
 }
 
@@ -55,7 +57,7 @@ impl Session {
         let state =
             State { proved, dead: false, epoch, seats: 0, members: HashMap::new(), slots: HashMap::new() };
         let (doubted, doubts) = (AtomicBool::new(false), Notify::new());
-        Self { lease, granted, key, doubted, doubts, state: Mutex::new(state) }
+        Self { lease, granted, key, doubted, doubts, exit: Exit::default(), state: Mutex::new(state) }
     }
 
     pub(crate) fn lease(&self) -> i64 {

@@ -6,7 +6,7 @@
 use etcd_client::{Compare, CompareOp, KeyValue, PutOptions, ResponseHeader, Txn, TxnOp, TxnOpResponse};
 use lock_core::BackendErrorKind as Kind;
 
-use super::{Member, Session, keep};
+use super::{Member, Session, exit::Leaver, keep};
 use crate::{
     connection::Wire,
     error::{Cause, Failure},
@@ -22,14 +22,6 @@ enum Door {
     Shut,
     /// It is deleted.
     Removed,
-}
-
-/// What closing the door came to.
-enum Closed {
-    /// It is closed, and the key is gone: whether it was there.
-    Behind(bool),
-    /// The session's key had another mod revision: this one, or 0 if it was not there.
-    Moved(i64),
 }
 
 impl Session {
@@ -56,31 +48,36 @@ impl Session {
     }
 
     async fn close_door_behind(&self, wire: &Wire, member: &Member) -> Result<bool, Failure> {
+        let leaving = self.exit.join(&member.key);
         for _ in 0..TRIES {
-            let closed = match self.close(wire, member, Door::Shut).await {
+            let closed = match self.close(wire, &leaving.leaver, Door::Shut).await {
                 // There is no space for a put. Without the key, nothing is created either.
                 Err(failure) if failure.cause() == Cause::NoSpace => {
-                    self.close(wire, member, Door::Removed).await?
+                    self.close(wire, &leaving.leaver, Door::Removed).await
                 }
+                closed => closed,
+            };
+            // It may have been taken along meanwhile.
+            if let Some(was_there) = leaving.leaver.gone() {
+                return Ok(was_there);
+            }
+            match closed {
                 Err(failure) if failure.cause() == Cause::LeaseGone => {
                     self.end();
                     return Ok(false);
                 }
                 closed => closed?,
-            };
-            match closed {
-                Closed::Behind(was_there) => return Ok(was_there),
-                Closed::Moved(0) => self.lost_epoch(),
-                Closed::Moved(epoch) => self.saw_epoch(epoch),
             }
         }
         Err(Failure::new(Kind::Unavailable, "others closed the door all the time"))
     }
 
-    async fn close(&self, wire: &Wire, member: &Member, door: Door) -> Result<Closed, Failure> {
-        let Some((key, epoch)) = self.epoch() else { return Ok(Closed::Behind(false)) };
+    /// Closes the door behind all who are leaving, if nobody else has closed it.
+    async fn close(&self, wire: &Wire, leaver: &Leaver, door: Door) -> Result<(), Failure> {
+        let Some((key, epoch)) = self.epoch() else { return Ok(()) };
         let here = Compare::mod_revision(key, CompareOp::Equal, epoch);
-        let mut ops = vec![TxnOp::delete(member.key.clone(), None)];
+        let leavers = self.exit.with(leaver);
+        let mut ops: Vec<_> = leavers.iter().map(|key| TxnOp::delete(key.clone(), None)).collect();
         match door {
             Door::Shut => {
                 let options = PutOptions::new().with_lease(self.lease());
@@ -89,20 +86,33 @@ impl Session {
             Door::Removed => ops.push(TxnOp::delete(key, None)),
         }
         let close = Txn::new().when([here]).and_then(ops).or_else([TxnOp::get(key, None)]);
-        let answer = wire.txn(close).await.answer?;
-        match answer.op_responses().into_iter().next() {
-            Some(TxnOpResponse::Delete(deleted)) if answer.succeeded() => {
-                match door {
-                    Door::Shut => self.saw_epoch(answer.header().map_or(0, ResponseHeader::revision)),
-                    Door::Removed => self.lost_epoch(),
-                }
-                Ok(Closed::Behind(deleted.deleted() > 0))
-            }
-            Some(TxnOpResponse::Get(found)) => {
-                Ok(Closed::Moved(found.kvs().first().map_or(0, KeyValue::mod_revision)))
-            }
-            _ => Err(Failure::new(Kind::Protocol, "the answer to a delete has another shape")),
+        let sent = wire.txn(close).await;
+        if sent.unanswered {
+            self.exit.are_perhaps_gone(&leavers);
         }
+        let answer = sent.answer?;
+        let ops = answer.op_responses();
+        if !answer.succeeded() {
+            let Some(TxnOpResponse::Get(found)) = ops.first() else {
+                return Err(Failure::new(Kind::Protocol, "the answer to a delete has another shape"));
+            };
+            match found.kvs().first().map_or(0, KeyValue::mod_revision) {
+                0 => self.lost_epoch(),
+                epoch => self.saw_epoch(epoch),
+            }
+            return Ok(());
+        }
+        match door {
+            Door::Shut => self.saw_epoch(answer.header().map_or(0, ResponseHeader::revision)),
+            Door::Removed => self.lost_epoch(),
+        }
+        for (key, deleted) in leavers.iter().zip(&ops) {
+            let TxnOpResponse::Delete(deleted) = deleted else {
+                return Err(Failure::new(Kind::Protocol, "the answer to a delete has another shape"));
+            };
+            self.exit.is_gone(key, deleted.deleted() > 0);
+        }
+        Ok(())
     }
 }
 

@@ -100,7 +100,9 @@ mod tests {
         let keys = exit.with(&all[149].leaver);
         assert_eq!(keys.len(), 100);
         assert!(keys.contains(&[149_u8][..]) && keys.contains(&[0_u8][..]));
-        keys.iter().for_each(|key| exit.is_gone(key, true));
+        for key in &keys {
+            exit.is_gone(key, true);
+        }
         assert_eq!(all.iter().filter(|one| one.leaver.gone() == Some(true)).count(), 100);
         assert_eq!(exit.with(&all[120].leaver).len(), 50, "who is gone is not taken along again");
         drop(all);

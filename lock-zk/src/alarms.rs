@@ -1,0 +1,33 @@
+//! [`Bell`]: tells whoever asked of entries that may have been lost.
+
+use std::sync::{Mutex, PoisonError};
+
+use futures_channel::mpsc::{UnboundedSender, unbounded};
+use lock_core::{Alarms, EntryId};
+
+#[derive(Debug, Default)]
+pub(crate) struct Bell(Mutex<Vec<UnboundedSender<EntryId>>>);
+
+impl Bell {
+    /// The alarms from now on.
+    pub(crate) fn listen(&self) -> Alarms {
+        let (sender, alarms) = unbounded();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        Box::pin(alarms)
+    }
+
+    pub(crate) fn ring(&self, entries: impl IntoIterator<Item = EntryId>) {
+        let listeners = {
+            let mut listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            listeners.retain(|listener| !listener.is_closed());
+            listeners.clone()
+        };
+        // Outside of the lock: to send wakes a task, which is code of others.
+        for entry in entries {
+            for listener in &listeners {
+                // One that is being dropped needs no alarm.
+                let _ = listener.unbounded_send(entry);
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! [`ZkConfig`]: where the ensemble is, who we are there, and how long we wait for it.
+
+mod acl;
+
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+
+use lock_core::settings::{ByName, ConfigError, Endpoint, Password, TlsFiles, UrlForm, duration};
+use serde::{Deserialize, Deserializer};
+
+pub(crate) use self::acl::read as read_acl;
+use crate::nodes::{Layout, Nodes, is_path};
+
+/// How to reach a ZooKeeper ensemble.
+///
+/// From a URL, whose parts are percent-encoded where they contain what has a meaning in URLs:
+///
+/// ```text
+/// zk://[user:password@]host[:port][,host[:port]…][/chroot][?parameter=value[&…]]
+/// ```
+///
+/// `zks://` is the same with TLS, and takes the feature `tls`. The parameters are `tick`, `command_timeout`,
+/// `connect_timeout`, `interop`, `ca`, `cert` and `key`: the fields of this struct of the same names.
+///
+/// ```
+/// # use std::time::Duration;
+/// use lock_zk::ZkConfig;
+///
+/// let config: ZkConfig = "zk://app:secret@zk-1,zk-2:2181,zk-3/app/locks?command_timeout=500ms".parse()?;
+/// assert_eq!(config.endpoints.len(), 3);
+/// assert_eq!(config.chroot, "/app/locks");
+/// assert_eq!(config.command_timeout, Duration::from_millis(500));
+/// assert!(!format!("{config} {config:?}").contains("secret"));
+///
+/// // The same from a file: what is left out has its default, what is unknown is an error.
+/// let same: ZkConfig = serde_json::from_str(
+///     r#"{ "endpoints": ["zk-1", "zk-2:2181", "zk-3"], "user": "app", "password": "secret",
+///          "chroot": "/app/locks", "command_timeout": "500ms" }"#,
+/// )?;
+/// assert_eq!(config, same);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The password is in no `Debug`, `Display`, error or trace.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(remote = "Self", default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ZkConfig {
+    /// Servers of the ensemble, `host` or `host:port` each. Default `localhost:2181`. Tried in whatever order.
+    pub endpoints: Vec<Endpoint>,
+    /// Whether to use TLS. Default: no. Takes the feature `tls`.
+    pub tls: bool,
+    /// A PEM file with the only certificates to trust. Default: those that the system trusts. Only with TLS; read once,
+    /// when the backend is made.
+    pub ca: Option<PathBuf>,
+    /// A PEM file with the certificate (and its chain) to show to the server. Default: none. Only with `key`; read once.
+    pub cert: Option<PathBuf>,
+    /// A PEM file with the private key of `cert`, not encrypted. Default: none. Only with `cert`; read once.
+    pub key: Option<PathBuf>,
+    /// The user, for the scheme `digest`. Default: none. Only with `password`, and without a `:`.
+    pub user: Option<String>,
+    /// The password. Default: none. Only with `user`.
+    pub password: Option<Password>,
+    /// Who may do what with the nodes that are made, as `scheme:id:permissions` with `c`reate, `d`elete, `r`ead, `w`rite and
+    /// `a`dmin: `digest:app:qO…=:cdrwa`, `world:anyone:r`. Default: with a user everything to it and nothing to others, else
+    /// everything to everybody. All clients that share locks need to create, delete, read and write.
+    pub acl: Vec<String>,
+    /// The node under which all others are. Default `/distlock`; `/` is all of ZooKeeper. Made if it is not there.
+    pub chroot: String,
+    /// The `tickTime` of the servers, or more. Default 2 s, which is theirs; 10 ms to 1 h. Sessions are of 6 ticks at the
+    /// least, and a proof of life counts only after a tick. If it is less than that of the servers, a guard may be valid for
+    /// some time after its session has ended.
+    #[serde(with = "lock_core::settings::duration")]
+    pub tick: Duration,
+    /// How long to wait for the answer to a command. Default 2 s; 10 ms to 1 h.
+    #[serde(with = "lock_core::settings::duration")]
+    pub command_timeout: Duration,
+    /// How long opening a session may take, over all endpoints, from the name's resolution to the first answer. Default 2 s;
+    /// 10 ms to 1 h. A command that needs a new session can take this and twice `command_timeout`.
+    #[serde(with = "lock_core::settings::duration")]
+    pub connect_timeout: Duration,
+    /// With whose clients mutexes are shared. Default: those of this library alone.
+    pub interop: Option<Interop>,
+}
+
+/// Whose clients stand in the same queues. See [`ZkConfig::interop`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Interop {
+    /// `InterProcessMutex` of Apache Curator: the name of a lock is the path that is given there, under the chroot. For
+    /// mutexes only.
+    Curator,
+}
+
+const FORM: UrlForm = UrlForm {
+    scheme: "zk",
+    tls_scheme: "zks",
+    shape: "zk://[user:password@]host[:port][,host[:port]…][/chroot]",
+    parameters: &["tick", "command_timeout", "connect_timeout", "interop", "ca", "cert", "key"],
+};
+const PORT: u16 = 2181;
+const MAX_CHROOT: usize = 1024;
+
+impl Default for ZkConfig {
+    fn default() -> Self {
+        Self {
+            endpoints: vec![Endpoint::localhost()],
+            tls: false,
+            ca: None,
+            cert: None,
+            key: None,
+            user: None,
+            password: None,
+            acl: Vec::new(),
+            chroot: "/distlock".into(),
+            tick: Duration::from_secs(2),
+            command_timeout: Duration::from_secs(2),
+            connect_timeout: Duration::from_secs(2),
+            interop: None,
+        }
+    }
+}
+
+impl ZkConfig {
+    /// Reads a URL, as `parse` does.
+    ///
+    /// # Errors
+    /// [`ConfigError`] says which part is wrong, and what to write instead.
+    pub fn from_url(url: &str) -> Result<Self, ConfigError> {
+        let url = FORM.read(url)?;
+        let mut config = Self {
+            endpoints: url.endpoints,
+            tls: url.tls,
+            user: url.user,
+            password: url.password,
+            ..Self::default()
+        };
+        if !url.path.is_empty() {
+            config.chroot = format!("/{}", url.path.trim_end_matches('/'));
+        }
+        for (parameter, value) in url.parameters {
+            match parameter {
+                "tick" => config.tick = duration::setting(parameter, &value)?,
+                "command_timeout" => config.command_timeout = duration::setting(parameter, &value)?,
+                "connect_timeout" => config.connect_timeout = duration::setting(parameter, &value)?,
+                "interop" if value == "curator" => config.interop = Some(Interop::Curator),
+                "interop" => {
+                    let hint = "write curator, or leave it out";
+                    return Err(ConfigError::Setting { option: "interop", given: value, hint });
+                }
+                "ca" => config.ca = Some(value.into()),
+                "cert" => config.cert = Some(value.into()),
+                _ => config.key = Some(value.into()),
+            }
+        }
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Checks every field, but opens no file. A backend does it first when it is made.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the first field that is wrong.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.endpoints.is_empty() {
+            return Err(ConfigError::Host);
+        }
+        match (&self.user, &self.password) {
+            (Some(_), None) => return Err(ConfigError::OnlyTogether { given: "user", missing: "password" }),
+            (None, Some(_)) => return Err(ConfigError::OnlyTogether { given: "password", missing: "user" }),
+            (Some(user), _) if user.contains(':') => {
+                let hint = "use a user without a colon: zookeeper takes the rest for the password";
+                return Err(ConfigError::Setting { option: "user", given: user.clone(), hint });
+            }
+            _ => {}
+        }
+        TlsFiles { ca: &self.ca, cert: &self.cert, key: &self.key }.validate(self.tls)?;
+        if self.tls {
+            return Err(ConfigError::Tls {
+                reason: "this build is without the feature `tls` of lock-zk".into(),
+            });
+        }
+        read_acl(&self.acl, self.user.is_some())?;
+        let path = self.chroot.strip_prefix('/').unwrap_or_default();
+        if self.chroot != "/" && (self.chroot.len() > MAX_CHROOT || !is_path(path)) {
+            let hint = "write a path such as /app/locks, of at most 1024 bytes, or / for none";
+            return Err(ConfigError::Setting { option: "chroot", given: self.chroot.clone(), hint });
+        }
+        duration::within("tick", self.tick, &duration::TIMEOUTS)?;
+        duration::within("command_timeout", self.command_timeout, &duration::TIMEOUTS)?;
+        duration::within("connect_timeout", self.connect_timeout, &duration::TIMEOUTS)
+    }
+
+    pub(crate) fn nodes(&self) -> Nodes {
+        let layout = if self.interop.is_some() { Layout::Curator } else { Layout::Own };
+        Nodes::new(&self.chroot, layout)
+    }
+
+    /// `host:port` of one of the endpoints.
+    pub(crate) fn address(&self, endpoint: usize) -> String {
+        self.endpoints[endpoint].address(PORT)
+    }
+
+    /// All of them, as the client of ZooKeeper wants them.
+    pub(crate) fn servers(&self) -> String {
+        let servers: Vec<_> = (0..self.endpoints.len()).map(|endpoint| self.address(endpoint)).collect();
+        servers.join(",")
+    }
+}
+
+impl<'de> Deserialize<'de> for ZkConfig {
+    fn deserialize<D: Deserializer<'de>>(format: D) -> Result<Self, D::Error> {
+        // The derived one, which is not that of the trait.
+        Self::deserialize(ByName(format))
+    }
+}
+
+impl FromStr for ZkConfig {
+    type Err = ConfigError;
+
+    fn from_str(url: &str) -> Result<Self, ConfigError> {
+        Self::from_url(url)
+    }
+}
+
+/// The ensemble as a URL, without the password and without parameters.
+impl fmt::Display for ZkConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.tls { "zks://" } else { "zk://" })?;
+        if let Some(user) = &self.user {
+            write!(f, "{user}@")?;
+        }
+        write!(f, "{}{}", self.servers(), self.chroot)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! Reading an ensemble from a URL and from a file.
+
+use super::*;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+#[test]
+fn everything_can_stand_in_a_url() {
+    let url =
+        "zk://app:se%3Acret@a,[::1]:7/x/y/?tick=200ms&command_timeout=1s&connect_timeout=3s&interop=curator";
+    let config = ZkConfig::from_url(url).unwrap();
+    assert_eq!(config.servers(), "a:2181,[::1]:7");
+    assert_eq!(config.chroot, "/x/y");
+    assert_eq!(config.password.as_ref().map(Password::expose), Some("se:cret"));
+    assert_eq!(
+        (config.tick, config.command_timeout, config.connect_timeout),
+        (ms(200), ms(1_000), ms(3_000))
+    );
+    assert_eq!(config.interop, Some(Interop::Curator));
+    assert_eq!(config.to_string(), "zk://app@a:2181,[::1]:7/x/y");
+    assert!(!format!("{config:?}").contains("cret"));
+}
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    let config = ZkConfig::from_url("zk://a").unwrap();
+    assert_eq!((&*config.chroot, config.tick), ("/distlock", ms(2_000)));
+    assert_eq!(ZkConfig { endpoints: config.endpoints.clone(), ..ZkConfig::default() }, config);
+}
+
+#[test]
+fn what_cannot_be_meant_is_an_error_that_says_so() {
+    for (url, said) in [
+        ("zk://a/x//y", "chroot"),
+        ("zk://a/../y", "chroot"),
+        ("zk://a?interop=kazoo", "curator"),
+        ("zk://a?tick=1ms", "tick"),
+        ("zk://us%3Aer:secret@a", "colon"),
+        ("zk://user@a", "password"),
+        ("zk://a?ca=/x", "tls"),
+        ("etcd://a", "zk"),
+    ] {
+        let error = ZkConfig::from_url(url).unwrap_err().to_string();
+        assert!(error.contains(said) && !error.contains("secret"), "{url}: {error}");
+    }
+    let file = r#"{ "acl": ["world:anyone"] }"#;
+    let config: ZkConfig = serde_json::from_str(file).unwrap();
+    assert!(config.validate().unwrap_err().to_string().contains("acl"));
+    assert!(serde_json::from_str::<ZkConfig>(r#"{ "ticks": "1s" }"#).is_err());
+}
+
+#[test]
+fn tls_without_the_feature_is_an_error_that_names_it() {
+    let error = ZkConfig::from_url("zks://a").unwrap_err();
+    assert!(error.to_string().contains("feature `tls`"), "{error}");
+}

@@ -1,0 +1,276 @@
+//! Standing in a queue.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join;
+use lock_core::{
+    BackendError, BackendErrorKind as Kind, BootTime, Entry, FencingToken, LockName, Standing, WaitMode,
+};
+use zookeeper_client::{Acls, CreateMode, Stat};
+
+use crate::{
+    ZooKeeper,
+    error::{Cause, Failure, STORE},
+    line::{Ahead, Line},
+    row,
+    session::{Member, Place, Session, search, token},
+};
+
+/// How often a create is tried again because the container went away meanwhile (H98). Each time the server removed it.
+const TRIES: usize = 8;
+
+/// What a create came to.
+enum Created {
+    /// It stands there; so many have the container now.
+    There(Place, u64),
+    /// The lock has no container.
+    NoContainer,
+    /// Somebody has left for it.
+    Gone,
+}
+
+impl ZooKeeper {
+    pub(crate) async fn create(&self, entry: &Entry, wait: WaitMode) -> Result<Standing, BackendError> {
+        let lock = self.container(&entry.name)?;
+        if !self.sessions.nodes().takes(entry.claim) {
+            let message = "only mutexes are shared with apache curator";
+            return Err(BackendError::new(STORE, Kind::Unsupported, message).unsent());
+        }
+        let Some(member) = self.sessions.join(entry, &lock).await? else { return Ok(Standing::Gone) };
+        let doubts = member.unanswered();
+        if doubts > 0 {
+            self.clear_doubts(&member, doubts).await?;
+        }
+        if let Some(place) = member.place() {
+            return self.look(&member, place, wait, true).await;
+        }
+        if wait == WaitMode::Try
+            && let Some(refused) = self.look_first(&member).await?
+        {
+            self.sessions.is_gone(&member);
+            return refused;
+        }
+        for _ in 0..TRIES {
+            let sent = self.keeper.now();
+            match self.create_once(&member).await? {
+                Created::Gone => return Ok(Standing::Gone),
+                Created::NoContainer => self.make_container(&member).await?,
+                // Alone: nobody is ahead.
+                Created::There(place, 1) => return Ok(admitted(&member, &place, sent, self.keeper.now())),
+                Created::There(place, _) => return self.look(&member, place, wait, true).await,
+            }
+        }
+        let message = format!("the container of the lock went away {TRIES} times, one after the other");
+        Err(BackendError::new(STORE, Kind::Unavailable, message))
+    }
+
+    /// The path of a lock.
+    pub(crate) fn container(&self, name: &LockName) -> Result<String, BackendError> {
+        self.sessions.nodes().lock(name).ok_or_else(|| {
+            let message = "with apache curator the name of a lock is a path: steps with a `/` between them";
+            BackendError::new(STORE, Kind::Unsupported, message).unsent()
+        })
+    }
+
+    /// Finds out what became of creates that were not answered (H07). Of several that were carried out one stays.
+    async fn clear_doubts(&self, member: &Member, doubts: u32) -> Result<(), Failure> {
+        let mut places = search(self.sessions.nodes(), member).await?.into_iter();
+        let first = places.next();
+        for other in places {
+            let client = member.session.client()?;
+            member.session.write("a search", client.delete(&member.beside(&other.node), None)).await?;
+        }
+        member.found(doubts, first);
+        Ok(())
+    }
+
+    /// Whether one that only tries would be refused, before it is anybody else's hindrance (PR29).
+    async fn look_first(
+        &self,
+        member: &Member,
+    ) -> Result<Option<Result<Standing, BackendError>>, BackendError> {
+        let client = member.session.client().map_err(Failure::unsent)?;
+        let container = member.session.answer("a look", client.check_stat(&member.lock)).await;
+        let container = container.map_err(Failure::unsent)?;
+        if container.is_none_or(|stat| stat.num_children == 0) {
+            return Ok(None);
+        }
+        let line = self.line(&member.session, &member.lock).await.map_err(BackendError::unsent)?;
+        let ahead = line.ahead_of_next(member.entry.claim);
+        Ok(match mismatch(&ahead) {
+            Some(stranger) => Some(Err(stranger)),
+            None if ahead.admits() => None,
+            None => Some(Ok(Standing::Busy)),
+        })
+    }
+
+    /// Creates the node, and asks how many there are behind it, in one go.
+    async fn create_once(&self, member: &Member) -> Result<Created, BackendError> {
+        let session = &member.session;
+        let client = session.client().map_err(Failure::unsent)?;
+        let (path, data) = (member.path(), data(member));
+        let options = CreateMode::EphemeralSequential.with_acls(Acls::new(self.sessions.acl()));
+        let sent = self.keeper.now();
+        let Some(create) = member.creates(|| client.create(&path, &data, &options)) else {
+            return Ok(Created::Gone);
+        };
+        let look = client.check_stat(&member.lock);
+        let create = session.answer("a create", create);
+        let (created, looked) = join(create, session.answer("a look", look)).await;
+        match created {
+            Ok((stat, sequence)) => {
+                session.proved(sent);
+                let node = row::node(&member.prefix, sequence.into_i64());
+                let place = Place { node, token: token(stat.czxid) };
+                member.created(Some(place.clone()));
+                let many = |stat: Stat| stat.num_children.unsigned_abs().into();
+                // Without an answer to it there is another look.
+                Ok(Created::There(place, looked.ok().flatten().map_or(u64::MAX, many)))
+            }
+            Err(failure) => {
+                if failure.is_an_answer() {
+                    member.created(None);
+                }
+                match failure.cause() {
+                    Cause::NoNode => Ok(Created::NoContainer),
+                    // Nothing can be created in it any more.
+                    Cause::SessionGone if *failure.kind() != Kind::Denied => Ok(Created::Gone),
+                    _ => Err(failure.into()),
+                }
+            }
+        }
+    }
+
+    /// Makes the container, and what has to be above it.
+    async fn make_container(&self, member: &Member) -> Result<(), BackendError> {
+        let session = &member.session;
+        let client = session.client().map_err(Failure::unsent)?;
+        let options = CreateMode::Container.with_acls(Acls::new(self.sessions.acl()));
+        let made = session.answer("making a container", client.create(&member.lock, &[], &options)).await;
+        match made {
+            Err(failure) if failure.cause() == Cause::NoNode => {
+                let mkdir = async { client.mkdir(&member.lock, &options).await };
+                session.answer("making a container", mkdir).await.map_err(Failure::unsent)?;
+            }
+            Err(failure) if failure.cause() != Cause::NodeExists => return Err(failure.unsent().into()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Looks again from a place that was taken.
+    pub(crate) async fn look_again(
+        &self,
+        entry: &Entry,
+        token: FencingToken,
+    ) -> Result<Standing, BackendError> {
+        let now = self.keeper.now();
+        let member = self.sessions.find(entry.id).filter(|member| {
+            // Another name under the same id is another entry.
+            member.is_alive(now) && member.entry.name == entry.name
+        });
+        let place = member.as_ref().and_then(|member| member.place()).filter(|place| place.token == token);
+        match member.zip(place) {
+            Some((member, place)) => self.look(&member, place, WaitMode::Queue, false).await,
+            None => Ok(Standing::Gone),
+        }
+    }
+
+    /// What a place comes to. `first`: whether it is judged for the first time, and may turn out to disagree with those ahead.
+    async fn look(
+        &self,
+        member: &Arc<Member>,
+        place: Place,
+        wait: WaitMode,
+        first: bool,
+    ) -> Result<Standing, BackendError> {
+        let sent = self.keeper.now();
+        let mut line = self.line(&member.session, &member.lock).await?;
+        loop {
+            let Some(ahead) = line.ahead_of(member.entry.id, member.entry.claim) else {
+                self.sessions.is_gone(member);
+                return Ok(Standing::Gone);
+            };
+            if let Some(stranger) = mismatch(&ahead).filter(|_| first) {
+                self.sessions.take_out(member).await?;
+                return Err(stranger);
+            }
+            if ahead.admits() {
+                return Ok(admitted(member, &place, sent, self.keeper.now()));
+            }
+            if wait == WaitMode::Try {
+                self.sessions.take_out(member).await?;
+                return Ok(Standing::Busy);
+            }
+            match self.wait_behind(member, &place, &ahead, sent).await? {
+                Some(standing) => return Ok(standing),
+                // Somebody left between the look and the watches.
+                None => line = self.line(&member.session, &member.lock).await?,
+            }
+        }
+    }
+
+    /// Everybody in the queue. A node that is none of ours is none of ours to wait for.
+    pub(crate) async fn line(&self, session: &Session, lock: &str) -> Result<Line, BackendError> {
+        let client = session.client()?;
+        let names = match session.answer("a look", client.list_children(lock)).await {
+            Ok(names) => names,
+            Err(failure) if failure.cause() == Cause::NoNode => Vec::new(),
+            Err(failure) => return Err(failure.into()),
+        };
+        let rows = names.iter().map(|name| {
+            self.sessions.nodes().row(name).ok_or_else(|| {
+                let message =
+                    format!("`{}` in `{}` is no entry of a lock", name.escape_debug(), lock.escape_debug());
+                BackendError::new(STORE, Kind::ForeignData, message)
+            })
+        });
+        Ok(Line::new(rows.collect::<Result<_, _>>()?))
+    }
+}
+
+/// What stands in the node of an entry: how long it outlives its client, and who it is.
+fn data(member: &Member) -> Vec<u8> {
+    let millis = member.session.granted().as_millis();
+    let label = member.entry.label.as_deref().unwrap_or_default();
+    let has_label = if member.entry.label.is_some() { "\n" } else { "" };
+    format!("{millis}{has_label}{label}").into_bytes()
+}
+
+/// What stands in the node of an entry. Of one that is not ours nothing is known.
+pub(crate) fn read_data(data: &[u8]) -> Option<(Duration, Option<String>)> {
+    let text = std::str::from_utf8(data).ok()?;
+    let (millis, label) = text.split_once('\n').map_or((text, None), |(millis, label)| (millis, Some(label)));
+    Some((Duration::from_millis(millis.parse().ok()?), label.map(str::to_owned)))
+}
+
+fn admitted(member: &Member, place: &Place, sent: BootTime, now: BootTime) -> Standing {
+    if !member.refresh(sent) || !member.session.is_alive(now) {
+        return Standing::Gone;
+    }
+    Standing::Admitted {
+        token: place.token,
+        ttl: member.session.granted(),
+        valid_until: member.session.valid_until(sent, member.entry.ttl),
+    }
+}
+
+fn mismatch(ahead: &Ahead<'_>) -> Option<BackendError> {
+    let first = ahead.stranger()?;
+    let (found_kind, found_limit) = (first.claim.kind(), first.claim.limit());
+    let message = format!("the first in the queue is a {}", first.claim);
+    Some(BackendError::new(STORE, Kind::ClaimMismatch { found_kind, found_limit }, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_of_us_wrote_into_a_node_tells_nothing() {
+        assert_eq!(read_data(b"1200"), Some((Duration::from_millis(1_200), None)));
+        assert_eq!(read_data(b"1200\n"), Some((Duration::from_millis(1_200), Some(String::new()))));
+        assert_eq!(read_data(b"1\na\nb"), Some((Duration::from_millis(1), Some("a\nb".into()))));
+        assert_eq!((read_data(b"127.0.0.1"), read_data(b""), read_data(&[0xFF])), (None, None, None));
+    }
+}

@@ -1,0 +1,138 @@
+//! What went wrong between us and the ensemble, as a [`BackendError`].
+
+use std::{fmt, time::Duration};
+
+use lock_core::{BackendError, BackendErrorKind as Kind};
+use zookeeper_client::Error;
+
+/// What [`BackendError`]s of this store call it.
+pub(crate) const STORE: &str = "zookeeper";
+
+/// A request that was not carried out, or perhaps was. Everybody who waited for it gets a copy.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    kind: Kind,
+    message: String,
+    unsent: bool,
+    cause: Cause,
+}
+
+/// What has to be done about a failure, beyond telling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The node that was named, or the one above it, is not there.
+    NoNode,
+    /// The node is there already.
+    NodeExists,
+    /// The session is over.
+    SessionGone,
+    /// The server said that it did not do it.
+    Refused,
+    /// It may have been carried out (Z3).
+    Unknown,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), unsent: false, cause: Cause::Unknown }
+    }
+
+    /// What the client of ZooKeeper said. Whatever is not an error code of the server leaves it open what became of the
+    /// request (Z3).
+    pub(crate) fn of(error: &Error) -> Self {
+        let (kind, cause) = match error {
+            Error::NoNode => (Kind::Protocol, Cause::NoNode),
+            Error::NodeExists => (Kind::Protocol, Cause::NodeExists),
+            // A session that was moved is used by somebody else, from elsewhere: it is not ours any more.
+            Error::SessionExpired | Error::ClientClosed | Error::SessionMoved => {
+                (Kind::Unavailable, Cause::SessionGone)
+            }
+            Error::AuthFailed => (Kind::Denied, Cause::SessionGone),
+            Error::NoAuth | Error::InvalidAcl => (Kind::Denied, Cause::Refused),
+            Error::QuotaExceeded => (Kind::OutOfMemory, Cause::Refused),
+            Error::Throttled => (Kind::Unavailable, Cause::Refused),
+            Error::NotReadOnly => (Kind::ReadOnly, Cause::Refused),
+            Error::Unimplemented => (Kind::Unsupported, Cause::Refused),
+            Error::BadVersion
+            | Error::NotEmpty
+            | Error::NoChildrenForEphemerals
+            | Error::BadArguments(_)
+            | Error::MarshallingError => (Kind::Protocol, Cause::Refused),
+            Error::UnmarshalError { .. } | Error::UnexpectedError(_) | Error::UnexpectedErrorCode(_) => {
+                (Kind::Protocol, Cause::Unknown)
+            }
+            _ => (Kind::Unreachable, Cause::Unknown),
+        };
+        Self { kind, message: error.to_string(), unsent: false, cause }
+    }
+
+    /// `doing` took too long.
+    pub(crate) fn timed_out(doing: &str, limit: Duration) -> Self {
+        Self::new(Kind::TimedOut, format!("{doing} was not done within {limit:?}"))
+    }
+
+    /// The session is over, so nothing was sent on it.
+    pub(crate) fn session_gone() -> Self {
+        Self { cause: Cause::SessionGone, ..Self::new(Kind::Unavailable, "the session has ended") }.unsent()
+    }
+
+    /// The same failure of a request that certainly never left.
+    pub(crate) fn unsent(mut self) -> Self {
+        self.unsent = true;
+        self
+    }
+
+    /// The same failure, with what it was about.
+    pub(crate) fn about(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    pub(crate) fn cause(&self) -> Cause {
+        self.cause
+    }
+
+    /// Whether it is certain that the request did nothing, and will not.
+    pub(crate) fn is_an_answer(&self) -> bool {
+        self.unsent || self.cause != Cause::Unknown
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<Failure> for BackendError {
+    fn from(failure: Failure) -> Self {
+        let error = Self::new(STORE, failure.kind, failure.message);
+        if failure.unsent { error.unsent() } else { error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_server_said_is_an_answer() {
+        for (error, kind, answer) in [
+            (Error::NoNode, Kind::Protocol, true),
+            (Error::NoAuth, Kind::Denied, true),
+            (Error::SessionExpired, Kind::Unavailable, true),
+            (Error::Throttled, Kind::Unavailable, true),
+            (Error::ConnectionLoss, Kind::Unreachable, false),
+            (Error::Timeout, Kind::Unreachable, false),
+            (Error::NoHosts, Kind::Unreachable, false),
+            (Error::UnexpectedErrorCode(-2), Kind::Protocol, false),
+        ] {
+            let failure = Failure::of(&error);
+            assert_eq!((failure.kind(), failure.is_an_answer()), (&kind, answer), "{error:?}");
+        }
+    }
+}

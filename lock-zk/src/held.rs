@@ -1,0 +1,53 @@
+//! [`HeldNode`]: what shows ZooKeeper itself that a lock is held.
+
+use lock_core::Hold;
+
+use crate::ZooKeeper;
+
+/// The node that is there exactly as long as a lock is held: a `check` of it in a `multi` of one's own makes that succeed only
+/// while that is so, decided by ZooKeeper in the step that writes. See [`ZooKeeper::held`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldNode {
+    path: String,
+}
+
+impl HeldNode {
+    /// Its path, from the root of ZooKeeper: for a client without a chroot.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The version to check. Nobody writes to the node.
+    #[must_use]
+    pub fn version(&self) -> i32 {
+        0
+    }
+}
+
+impl ZooKeeper {
+    /// What a `multi` has to check in order to succeed only while the lock is held. `None` if this backend knows already that it
+    /// is not.
+    ///
+    /// ```
+    /// # use lock_core::Guard;
+    /// # use lock_zk::ZooKeeper;
+    /// # use zookeeper_client::Client;
+    /// # async fn example(locks: &ZooKeeper, guard: &Guard, client: &Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let held = locks.held(&guard.hold()).ok_or("the lock is lost")?;
+    /// let mut write = client.new_multi_writer();
+    /// write.add_check_version(held.path(), held.version())?;
+    /// write.add_set_data("/balance", b"42", None)?;
+    /// write.commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// It needs no clock: a holder that was paused past its session writes nothing.
+    #[must_use]
+    pub fn held(&self, hold: &Hold) -> Option<HeldNode> {
+        let member = self.sessions.find(hold.entry_id())?;
+        let place = member.place().filter(|place| place.token == hold.token())?;
+        Some(HeldNode { path: member.beside(&place.node) })
+    }
+}

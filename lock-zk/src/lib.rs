@@ -1,0 +1,53 @@
+//! Locks on a ZooKeeper ensemble, for the `lock-core` crate.
+//!
+//! Every entry of a queue is an ephemeral sequential node, and the transaction that created it is its fencing token. To take a
+//! free lock is one round trip, to give it back one delete. Who waits watches the one ahead, and is the holder when that one
+//! goes: mostly without asking anything more.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use lock_core::{DistributedLock, Keeper, Locks};
+//! use lock_zk::{ZkConfig, ZooKeeper};
+//!
+//! let config: ZkConfig = "zk://zk-1,zk-2,zk-3/app/locks".parse()?;
+//! let locks = Locks::new(ZooKeeper::connect(config, &Keeper::shared()).await?);
+//! let guard = locks.mutex("invoices/42")?.acquire().await?;
+//! # guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | for | see |
+//! |---|---|
+//! | where the ensemble is, and all time limits | [`ZkConfig`] |
+//! | what it promises | [`ZooKeeper::guarantees`](lock_core::Backend::guarantees) |
+//! | writes that succeed only while a lock is held | [`ZooKeeper::held`] |
+//! | locks that are shared with Apache Curator | [`ZkConfig::interop`] |
+//! | what is stored, what it costs, which versions of ZooKeeper | `docs/backends/zookeeper.md` |
+
+mod alarms;
+mod backend;
+mod config;
+mod connect_error;
+mod connection;
+mod diagnosis;
+mod enter;
+mod error;
+mod guarantees;
+mod held;
+mod line;
+mod nodes;
+mod operator;
+mod renew;
+mod row;
+mod session;
+mod wait;
+
+pub use lock_core::settings::{ConfigError, Endpoint, Password};
+
+pub use self::{
+    backend::ZooKeeper,
+    config::{Interop, ZkConfig},
+    connect_error::ConnectError,
+    held::HeldNode,
+};

@@ -1,0 +1,189 @@
+//! [`Nodes`]: what a lock is called in ZooKeeper.
+//!
+//! ```text
+//! chroot/q1/ name                                    a lock: a container, which the server removes some time after its last entry
+//! chroot/q1/ name / entry - claim - sequence         an entry: ephemeral, its session's timeout and its label in it
+//! chroot/s1/ session                                 what a session writes to prove that it is alive: ephemeral
+//! chroot/e1                                          the entry that was evicted last
+//! ```
+//!
+//! `1` is the version of the stored format. The claim stands in the name, so that one look at the names judges everybody
+//! (PR16). In the name of a lock all is escaped but letters, digits and a few signs: so no name is another one's, and none is
+//! one that ZooKeeper refuses (H112).
+//!
+//! Where locks are shared with Apache Curator, an entry is `chroot/ name /_c_ uuid -lock- sequence`, and the name is a path.
+
+use lock_core::{Claim, Entry, EntryId, Kind, LockName};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use crate::row::{self, Row};
+
+/// What is not readable as it is. A `.` alone, or two of them, would be a step in a path.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b':')
+    .remove(b',')
+    .remove(b'=')
+    .remove(b'@')
+    .remove(b'+')
+    .remove(b' ');
+
+/// How entries are called, and where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    Own,
+    /// As Apache Curator's `InterProcessMutex` has it.
+    Curator,
+}
+
+/// All nodes under a chroot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Nodes {
+    /// Without a `/` at its end; empty for all of ZooKeeper.
+    root: String,
+    pub(crate) layout: Layout,
+}
+
+impl Nodes {
+    pub(crate) fn new(chroot: &str, layout: Layout) -> Self {
+        Self { root: chroot.trim_end_matches('/').to_owned(), layout }
+    }
+
+    /// Where the locks are.
+    pub(crate) fn locks(&self) -> String {
+        match self.layout {
+            Layout::Own => format!("{}/q1", self.root),
+            Layout::Curator if self.root.is_empty() => "/".to_owned(),
+            Layout::Curator => self.root.clone(),
+        }
+    }
+
+    /// The container of a lock. `None` if its name cannot be one.
+    pub(crate) fn lock(&self, name: &LockName) -> Option<String> {
+        match self.layout {
+            Layout::Own => {
+                let mut path = self.locks();
+                path.push('/');
+                path.extend(utf8_percent_encode(name.as_str(), ESCAPED));
+                Some(path)
+            }
+            Layout::Curator => {
+                let path = name.as_str().strip_prefix('/').unwrap_or(name.as_str());
+                is_path(path).then(|| format!("{}/{path}", self.root))
+            }
+        }
+    }
+
+    /// What the node of an entry is called, up to its sequence.
+    pub(crate) fn prefix(&self, entry: &Entry) -> String {
+        match self.layout {
+            Layout::Own => row::prefix(entry.id, entry.claim),
+            Layout::Curator => row::curator_prefix(entry.id),
+        }
+    }
+
+    /// What the name of a node tells. `None` if it is none of ours.
+    pub(crate) fn row(&self, name: &str) -> Option<Row> {
+        match self.layout {
+            Layout::Own => Row::read(name),
+            Layout::Curator => Row::read_curator(name),
+        }
+    }
+
+    /// The name of the lock whose container this is. `None` for what we would not have called so.
+    pub(crate) fn name_of(&self, container: &str) -> Option<LockName> {
+        let name = match self.layout {
+            Layout::Own => percent_decode_str(container).decode_utf8().ok()?,
+            Layout::Curator => container.into(),
+        };
+        let name = LockName::new(&*name).ok()?;
+        let path = self.lock(&name)?;
+        (path.rsplit('/').next() == Some(container)).then_some(name)
+    }
+
+    pub(crate) fn sessions(&self) -> String {
+        format!("{}/s1", self.home())
+    }
+
+    pub(crate) fn session(&self, id: i64) -> String {
+        format!("{}/{id:016x}", self.sessions())
+    }
+
+    pub(crate) fn evictions(&self) -> String {
+        format!("{}/e1", self.home())
+    }
+
+    /// Where what is no lock is kept: not among other people's nodes.
+    fn home(&self) -> String {
+        match self.layout {
+            Layout::Own => self.root.clone(),
+            Layout::Curator => format!("{}/.distlock", self.root),
+        }
+    }
+
+    /// Whether somebody else's lock could be meant by this claim.
+    pub(crate) fn takes(&self, claim: Claim) -> bool {
+        self.layout == Layout::Own || claim.kind() == Kind::Mutex
+    }
+
+    /// The entry that a node's path is for, if it is that of an entry.
+    pub(crate) fn entry_at(&self, path: &str) -> Option<EntryId> {
+        let below = path.strip_prefix(&*self.locks())?;
+        self.row(below.rsplit('/').next()?).map(|row| row.entry)
+    }
+}
+
+/// What ZooKeeper takes for a path, without the first `/`.
+pub(crate) fn is_path(path: &str) -> bool {
+    let is_step = |step: &str| !matches!(step, "" | "." | "..");
+    let is_taken = |c: char| {
+        !c.is_control()
+            && !matches!(u32::from(c), 0xE000..=0xF8FF | 0xFFF0..=0xFFFF)
+            && u32::from(c) < 0x1_0000
+    };
+    path.split('/').all(is_step) && path.chars().all(is_taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn own() -> Nodes {
+        Nodes::new("/app/locks", Layout::Own)
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_has_one_node_that_zookeeper_takes_and_is_read_back(name in "(?s).{1,64}") {
+            let name = LockName::new(name).unwrap();
+            let path = own().lock(&name).unwrap();
+            let container = path.strip_prefix("/app/locks/q1/").unwrap();
+            prop_assert!(is_path(container) && !container.contains('/'), "{path}");
+            prop_assert_eq!(own().name_of(container), Some(name));
+        }
+    }
+
+    #[test]
+    fn short_names_stay_readable_and_steps_are_none() {
+        let node = |name: &str| own().lock(&LockName::new(name).unwrap()).unwrap();
+        assert_eq!(node("invoices:42"), "/app/locks/q1/invoices:42");
+        assert_eq!(node("a/b"), "/app/locks/q1/a%2Fb");
+        assert_eq!(node("."), "/app/locks/q1/%2E");
+        assert_eq!(node("%2E"), "/app/locks/q1/%252E");
+        assert_eq!(own().name_of("%2e"), None, "we write capitals");
+    }
+
+    #[test]
+    fn with_curator_a_name_is_a_path_and_only_a_path() {
+        let nodes = Nodes::new("/", Layout::Curator);
+        let node = |name: &str| nodes.lock(&LockName::new(name).unwrap());
+        assert_eq!(node("orders/7").as_deref(), Some("/orders/7"));
+        assert_eq!(node("/orders/7").as_deref(), Some("/orders/7"));
+        for bad in ["a//b", "a/", "..", "a/./b", "\u{1}", "\u{E000}", "\u{FFFF}", "\u{1F600}"] {
+            assert_eq!(node(bad), None, "{bad:?}");
+        }
+    }
+}

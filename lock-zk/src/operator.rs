@@ -1,0 +1,144 @@
+//! What people and tools need from a ZooKeeper ensemble.
+
+use std::collections::BTreeSet;
+
+use async_trait::async_trait;
+use futures_util::future::{join_all, try_join_all};
+use lock_core::{
+    BackendError, BackendErrorKind as Kind, Departure, Diagnosis, EntryId, LockName, Operator, QueueRow,
+    admission,
+};
+use zookeeper_client::{Acls, CreateMode, Error, MultiWriteError};
+
+use crate::{
+    ZooKeeper, diagnosis,
+    enter::read_data,
+    error::{Cause, Failure, STORE},
+    session::{Session, token},
+};
+
+/// So many nodes are asked for at once.
+const AT_ONCE: usize = 500;
+
+#[async_trait]
+impl Operator for ZooKeeper {
+    async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
+        let lock = self.container(name)?;
+        let session = self.sessions.any().await?;
+        self.catch_up(&session).await?;
+        let line = self.line(&session, &lock).await?;
+        let client = session.client()?;
+        let mut found = Vec::new();
+        for rows in line.rows().chunks(AT_ONCE) {
+            let paths: Vec<_> = rows.iter().map(|row| format!("{lock}/{}", row.node)).collect();
+            let looks = paths.iter().map(|path| session.answer("a look", client.get_data(path)));
+            for (row, looked) in rows.iter().zip(join_all(looks).await) {
+                match looked {
+                    Ok((data, stat)) => found.push((row, data, stat)),
+                    // It has left meanwhile.
+                    Err(failure) if failure.cause() == Cause::NoNode => {}
+                    Err(failure) => return Err(failure.into()),
+                }
+            }
+        }
+        let admitted = admission::admitted(found.iter().map(|(row, ..)| row.claim));
+        let rows = found.into_iter().enumerate().map(|(i, (row, data, stat))| {
+            let known = read_data(&data);
+            QueueRow {
+                entry: Some(row.entry),
+                claim: row.claim,
+                admitted: i < admitted,
+                token: Some(token(stat.czxid)),
+                // At the most: when its session was heard of last, only the leader knows.
+                lease_left: known.as_ref().map(|(timeout, _)| *timeout + self.config.tick),
+                label: known.and_then(|(_, label)| label),
+            }
+        });
+        Ok(rows.collect())
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
+        let nodes = self.sessions.nodes();
+        let session = self.sessions.any().await?;
+        self.catch_up(&session).await?;
+        let client = session.client()?;
+        let locks = nodes.locks();
+        let containers = session.answer("a list", client.list_children(&locks)).await?;
+        let found = containers.iter().filter_map(|container| nodes.name_of(container));
+        let sorted: BTreeSet<_> = found.filter(|name| name.as_str().starts_with(prefix)).collect();
+        let wanted: Vec<_> = sorted.into_iter().collect();
+        let mut locks_in_use = Vec::new();
+        for some in wanted.chunks(AT_ONCE) {
+            let paths = some.iter().map(|name| self.container(name)).collect::<Result<Vec<_>, _>>()?;
+            let looks = paths.iter().map(|path| session.answer("a list", client.list_children(path)));
+            for (name, children) in some.iter().zip(join_all(looks).await) {
+                match children {
+                    Ok(children) if children.iter().any(|child| nodes.row(child).is_some()) => {
+                        locks_in_use.push(name.clone());
+                    }
+                    Ok(_) => {}
+                    Err(failure) if failure.cause() == Cause::NoNode => {}
+                    Err(failure) => return Err(failure.into()),
+                }
+            }
+        }
+        Ok(locks_in_use)
+    }
+
+    async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
+        let lock = self.container(name)?;
+        let session = self.sessions.any().await?;
+        self.catch_up(&session).await?;
+        let line = self.line(&session, &lock).await?;
+        let paths: Vec<_> = line.all_of(entry).map(|row| format!("{lock}/{}", row.node)).collect();
+        let evicted = try_join_all(paths.iter().map(|path| self.evict_node(&session, path, entry))).await?;
+        Ok(if evicted.contains(&true) { Departure::Left } else { Departure::Absent })
+    }
+
+    async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
+        diagnosis::diagnose(self).await
+    }
+}
+
+impl ZooKeeper {
+    /// What is read next is as new as what anybody has written up to now.
+    async fn catch_up(&self, session: &Session) -> Result<(), Failure> {
+        let client = session.client()?;
+        session.answer("catching up", client.sync(&self.sessions.nodes().sessions())).await
+    }
+
+    /// Deletes a node and tells everybody whose it was, in one step. True if it was there.
+    async fn evict_node(&self, session: &Session, path: &str, entry: EntryId) -> Result<bool, BackendError> {
+        let told = self.sessions.nodes().evictions();
+        for _ in 0..2 {
+            let client = session.client()?;
+            let mut write = client.new_multi_writer();
+            let added = write.add_delete(path, None);
+            added
+                .and_then(|()| write.add_set_data(&told, entry.to_string().as_bytes(), None))
+                .map_err(|error| Failure::of(&error))?;
+            let commit = write.commit();
+            let evicted = async {
+                match commit.await {
+                    Ok(_) => Ok(Ok(())),
+                    Err(MultiWriteError::OperationFailed { index, source: Error::NoNode }) => Ok(Err(index)),
+                    Err(
+                        MultiWriteError::OperationFailed { source, .. }
+                        | MultiWriteError::RequestFailed { source },
+                    ) => Err(source),
+                }
+            };
+            match session.answer("an eviction", evicted).await? {
+                Ok(()) => return Ok(true),
+                Err(0) => return Ok(false),
+                // Somebody deleted the node that tells of evictions.
+                Err(_) => {
+                    let options = CreateMode::Persistent.with_acls(Acls::new(self.sessions.acl()));
+                    let mkdir = async { client.mkdir(&told, &options).await };
+                    session.answer("an eviction", mkdir).await?;
+                }
+            }
+        }
+        Err(BackendError::new(STORE, Kind::Unavailable, "somebody deletes the node that tells of evictions"))
+    }
+}

@@ -1,0 +1,92 @@
+//! Extending leases.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures_util::future::{join, join_all};
+use lock_core::{BackendError, BootTime, FencingToken, Lease, Renewal};
+use zookeeper_client::Stat;
+
+use crate::{
+    ZooKeeper,
+    error::Failure,
+    session::{Member, Session, token},
+};
+
+/// One lease that may be extended, and which one of those that were asked for it is.
+struct Due {
+    index: usize,
+    member: Arc<Member>,
+    node: String,
+    token: FencingToken,
+}
+
+impl ZooKeeper {
+    /// A session that is proved alive keeps all its entries, but for those that somebody deleted: so each is looked for (PR18).
+    pub(crate) async fn renew_all(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        let now = self.keeper.now();
+        let mut answers: Vec<_> = leases.iter().map(|_| Ok(Renewal::Lost)).collect();
+        let mut sessions: BTreeMap<i64, Vec<Due>> = BTreeMap::new();
+        for (index, lease) in leases.iter().enumerate() {
+            let member = self.sessions.find(lease.entry.id).filter(|member| member.is_alive(now));
+            // Another name under the same id is another entry.
+            let same = |member: &Arc<Member>| member.entry.name == lease.entry.name;
+            let Some(member) = member.filter(same) else { continue };
+            if let Some(place) = member.place().filter(|place| place.token == lease.token) {
+                let due = Due { index, member, node: place.node, token: place.token };
+                sessions.entry(due.member.session.id).or_default().push(due);
+            }
+        }
+        let batches = sessions.values().map(|dues| self.renew_session(dues));
+        for (index, answer) in join_all(batches).await.into_iter().flatten() {
+            answers[index] = answer;
+        }
+        answers
+    }
+
+    async fn renew_session(&self, dues: &[Due]) -> Vec<(usize, Result<Renewal, BackendError>)> {
+        let Some(session) = dues.first().map(|due| Arc::clone(&due.member.session)) else {
+            return Vec::new();
+        };
+        let least = dues.iter().map(|due| due.member.entry.ttl).min().unwrap_or_default();
+        let Ok(client) = session.client() else {
+            return dues.iter().map(|due| (due.index, Ok(Renewal::Lost))).collect();
+        };
+        let sent = self.keeper.now();
+        let paths: Vec<_> = dues.iter().map(|due| due.member.beside(&due.node)).collect();
+        // The looks are sent behind the heartbeat, so what they see was so when that was carried out, or later: a server that is
+        // cut off from the others may see what no longer is (F3).
+        let looks = join_all(paths.iter().map(|path| session.answer("a renewal", client.check_stat(path))));
+        let (proof, found) = join(session.prove(least / 6), looks).await;
+        dues.iter()
+            .zip(found)
+            .map(|(due, found)| (due.index, self.renewed(due, &session, sent, &proof, found)))
+            .collect()
+    }
+
+    fn renewed(
+        &self,
+        due: &Due,
+        session: &Session,
+        sent: BootTime,
+        proof: &Result<(), Failure>,
+        found: Result<Option<Stat>, Failure>,
+    ) -> Result<Renewal, BackendError> {
+        if !session.is_alive(self.keeper.now()) {
+            return Ok(Renewal::Lost);
+        }
+        match found? {
+            Some(found) if token(found.czxid) == due.token => {}
+            _ => {
+                self.sessions.is_gone(&due.member);
+                return Ok(Renewal::Lost);
+            }
+        }
+        if let Err(failure) = proof {
+            return Err(failure.clone().into());
+        }
+        if !due.member.refresh(sent) {
+            return Ok(Renewal::Lost);
+        }
+        Ok(Renewal::Renewed { valid_until: session.valid_until(sent, due.member.entry.ttl) })
+    }
+}

@@ -1,0 +1,136 @@
+//! [`Row`]: an entry as the name of its node tells it.
+
+use lock_core::{Claim, EntryId};
+
+/// An entry in a queue, as the name of its node tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// The node's own name.
+    pub(crate) node: String,
+    pub(crate) entry: EntryId,
+    pub(crate) claim: Claim,
+    /// Where it stands: of the container's counter of 32 bits, which overflows (H97).
+    pub(crate) sequence: i32,
+}
+
+/// What the node of an entry is called, up to its sequence.
+pub(crate) fn prefix(entry: EntryId, claim: Claim) -> String {
+    use lock_core::Kind;
+    match claim.kind() {
+        Kind::Mutex => format!("{entry}-m-"),
+        Kind::RwLock if claim == Claim::writer() => format!("{entry}-w-"),
+        Kind::RwLock => format!("{entry}-r-"),
+        Kind::Semaphore => format!("{entry}-s{}.{}-", claim.permits(), claim.limit()),
+    }
+}
+
+/// The same in the words of Apache Curator.
+pub(crate) fn curator_prefix(entry: EntryId) -> String {
+    let hex = entry.to_string();
+    // It has 32 digits.
+    let uuid = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-");
+    format!("_c_{uuid}-lock-")
+}
+
+/// The name of a node, from what it was asked to be called and the counter that it was given.
+pub(crate) fn node(prefix: &str, sequence: i64) -> String {
+    format!("{prefix}{sequence:010}")
+}
+
+/// A counter as the server writes it: ten digits at least, the sign among them.
+#[cfg(test)]
+pub(crate) fn written(sequence: i32) -> String {
+    node("", sequence.into())
+}
+
+impl Row {
+    /// Reads what [`prefix`] and the server have written, and nothing else.
+    pub(crate) fn read(node: &str) -> Option<Self> {
+        let (entry, rest) = node.split_at_checked(32)?;
+        let (claim, sequence) = rest.strip_prefix('-')?.split_once('-')?;
+        let claim = match claim {
+            "m" => Claim::mutex(),
+            "r" => Claim::reader(),
+            "w" => Claim::writer(),
+            _ => {
+                let (permits, limit) = claim.strip_prefix('s')?.split_once('.')?;
+                Claim::semaphore(permits.parse().ok()?, limit.parse().ok()?).ok()?
+            }
+        };
+        let entry = entry.parse().ok()?;
+        let row = Self { node: node.to_owned(), entry, claim, sequence: sequence.parse().ok()? };
+        (self::node(&prefix(entry, claim), row.sequence.into()) == node).then_some(row)
+    }
+
+    /// Reads what Apache Curator writes, which is what we write there.
+    pub(crate) fn read_curator(node: &str) -> Option<Self> {
+        let (uuid, sequence) = node.strip_prefix("_c_")?.split_once("-lock-")?;
+        let entry = uuid.replace('-', "").parse().ok()?;
+        let row =
+            Self { node: node.to_owned(), entry, claim: Claim::mutex(), sequence: sequence.parse().ok()? };
+        (self::node(&curator_prefix(entry), row.sequence.into()) == node).then_some(row)
+    }
+
+    /// How far behind `other` it stands: negative if before. Right across an overflow, while no queue is two thousand million
+    /// creates long.
+    pub(crate) fn behind(&self, other: i32) -> i32 {
+        self.sequence.wrapping_sub(other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> EntryId {
+        EntryId::new(0x0123_4567_89ab_cdef)
+    }
+
+    #[test]
+    fn a_node_is_read_back_as_it_was_called() {
+        let some = Claim::semaphore(3, 5).unwrap();
+        for claim in [Claim::mutex(), Claim::reader(), Claim::writer(), some] {
+            for sequence in [0, 7, i32::MAX, i32::MIN, -1] {
+                let node = prefix(entry(), claim) + &written(sequence);
+                let row = Row::read(&node).unwrap();
+                assert_eq!(
+                    (row.entry, row.claim, row.sequence, &row.node),
+                    (entry(), claim, sequence, &node)
+                );
+            }
+        }
+        let node = curator_prefix(entry()) + &written(7);
+        assert_eq!(node, "_c_00000000-0000-0000-0123-456789abcdef-lock-0000000007");
+        assert_eq!(Row::read_curator(&node).unwrap().entry, entry());
+    }
+
+    #[test]
+    fn what_nobody_of_us_wrote_is_no_entry() {
+        let id = entry().to_string();
+        for node in [
+            "",
+            "lock-0000000001",
+            &format!("{id}-m-1"),
+            &format!("{id}-m-+000000001"),
+            &format!("{id}-x-0000000001"),
+            &format!("{id}-s0.5-0000000001"),
+            &format!("{id}-s6.5-0000000001"),
+            &format!("{id}-s01.5-0000000001"),
+            &format!("{id}-m-0000000001x"),
+            &format!("{}é-m-0000000001", &id[..31]),
+            &"é".repeat(40),
+        ] {
+            assert_eq!(Row::read(node), None, "{node}");
+            assert_eq!(Row::read_curator(node), None, "{node}");
+        }
+    }
+
+    /// H97.
+    #[test]
+    fn the_order_goes_on_across_an_overflow_of_the_counter() {
+        let row = |sequence: i32| Row::read(&(prefix(entry(), Claim::mutex()) + &written(sequence))).unwrap();
+        assert!(row(i32::MIN).behind(i32::MAX) > 0);
+        assert!(row(i32::MAX).behind(i32::MIN) < 0);
+        assert!(row(0).behind(-1) > 0 && row(8).behind(9) < 0 && row(8).behind(8) == 0);
+    }
+}

@@ -1,0 +1,47 @@
+//! Which timeout a session has: few, so that few sessions do (PR30).
+
+use std::time::Duration;
+
+/// Less than so many ticks leaves no room for two heartbeats that prove something (PR28).
+const LEAST: u32 = 6;
+
+/// What is asked for where an entry wants `ttl`: six or eight ticks, or a power of two times that. So it is longer by a third
+/// at the most, unless it is short.
+pub(super) fn timeout(ttl: Duration, tick: Duration) -> Duration {
+    // Both are bounded: a day, and 10 ms.
+    let wanted = u32::try_from(ttl.as_nanos().div_ceil(tick.as_nanos().max(1))).unwrap_or(u32::MAX / 4);
+    let mut six = LEAST;
+    while six < wanted {
+        let eight = six / 3 * 4;
+        if eight >= wanted {
+            return tick * eight;
+        }
+        six *= 2;
+    }
+    tick * six
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeout_is_never_shorter_than_the_ttl_and_little_longer() {
+        let s = Duration::from_secs;
+        for (ttl, timeout_wanted) in
+            [(0, 12), (1, 12), (12, 12), (13, 16), (17, 24), (30, 32), (33, 48), (65, 96)]
+        {
+            assert_eq!(timeout(s(ttl), s(2)), s(timeout_wanted), "{ttl} s");
+        }
+        let (day, tick) = (s(24 * 60 * 60), Duration::from_millis(10));
+        assert!((day..day * 4 / 3).contains(&timeout(day, tick)));
+        assert_eq!(timeout(Duration::from_millis(12_001), s(2)), s(16));
+    }
+
+    #[test]
+    fn a_day_of_ttls_makes_few_classes() {
+        let classes: std::collections::BTreeSet<_> =
+            (1..86_400).map(|ttl| timeout(Duration::from_secs(ttl), Duration::from_secs(2))).collect();
+        assert!(classes.len() < 30, "{}", classes.len());
+    }
+}

@@ -1,0 +1,61 @@
+//! Hearing of evictions.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use lock_core::EntryId;
+use zookeeper_client::{EventType, Stat};
+
+use super::{Pool, Session};
+use crate::error::Cause;
+
+/// How long after a failure it is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Tells of evictions while the session is there. They are told by one node; of those that come too quickly to be told one by
+/// one, everybody is told who may be concerned.
+pub(super) fn start(pool: &Arc<Pool>, session: &Arc<Session>) {
+    let (weak, one) = (Arc::downgrade(pool), Arc::downgrade(session));
+    let (path, keeper) = (pool.nodes.evictions(), pool.keeper.clone());
+    pool.keeper.spawn(async move {
+        let mut seen = None;
+        while let Some(session) = one.upgrade() {
+            let Ok(client) = session.client() else { return };
+            let looked = session.answer("looking at evictions", client.get_and_watch_data(&path)).await;
+            drop(client);
+            match looked {
+                Ok((data, stat, watcher)) => {
+                    if let Some(before) = seen.replace(stat) {
+                        tell(&weak, &session, &before, &stat, &data);
+                    }
+                    drop(session);
+                    if watcher.changed().await.event_type == EventType::Session {
+                        return;
+                    }
+                }
+                // Somebody deleted it. Whoever evicts makes it again.
+                Err(failure) if failure.cause() == Cause::SessionGone => return,
+                Err(_) => {
+                    drop(session);
+                    keeper.sleep_until(keeper.now() + PAUSE).await;
+                }
+            }
+        }
+    });
+}
+
+fn tell(pool: &Weak<Pool>, session: &Session, before: &Stat, now: &Stat, data: &[u8]) {
+    let Some(pool) = pool.upgrade() else { return };
+    if before.czxid == now.czxid && before.version == now.version {
+        return;
+    }
+    let evicted = std::str::from_utf8(data).ok().and_then(|data| data.parse::<EntryId>().ok());
+    let only = before.czxid == now.czxid && now.version.wrapping_sub(before.version) == 1;
+    match evicted.filter(|_| only) {
+        Some(entry) if session.has(entry) => pool.bell.ring([entry]),
+        Some(_) => {}
+        None => pool.bell.ring(session.members().iter().map(|member| member.entry.id)),
+    }
+}

@@ -1,0 +1,199 @@
+//! What the keeper does for a session.
+//!
+//! It proves that the session lives. And because a shared session keeps everything under it alive, it takes away what should be
+//! dead (PR09): members whose own time is over, and nodes that nobody knows.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use lock_core::{BackOff, BackendErrorKind as Kind, BootTime, Entropy, SystemEntropy};
+
+use super::{Pool, Session, open::make_heart};
+use crate::{
+    connection,
+    error::{Cause, Failure},
+};
+
+/// How often members are looked at whose time may be over.
+const SWEEP: Duration = Duration::from_millis(500);
+
+/// How often the nodes of a session are compared with its members: at each so manyth heartbeat.
+const INSPECT: u32 = 8;
+
+/// How long a session without members is kept for the next one.
+const IDLE: Duration = Duration::from_secs(60);
+
+const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(5) };
+
+/// Keeps a session until it has ended or nobody needs it.
+pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, timeout: Duration) {
+    let weak = Arc::downgrade(pool);
+    let now = pool.keeper.now();
+    let mut care = Care { session, timeout, retry: now, used: now, beats: 0 };
+    pool.keeper.spawn(async move {
+        while let Some(next) = care.round(&weak).await {
+            tokio::select! {
+                () = next => {}
+                () = care.session.ended() => {}
+            }
+        }
+    });
+}
+
+struct Care {
+    session: Arc<Session>,
+    /// What was asked for.
+    timeout: Duration,
+    /// Not before then, after a heartbeat that failed.
+    retry: BootTime,
+    /// When it last had a member.
+    used: BootTime,
+    beats: u32,
+}
+
+impl Care {
+    /// Does what is due. What to wait for then, or `None` if the session is over.
+    async fn round(&mut self, pool: &Weak<Pool>) -> Option<lock_core::Sleep> {
+        // Whoever drops the pool closes its sessions.
+        let pool = pool.upgrade()?;
+        let session = Arc::clone(&self.session);
+        let now = pool.keeper.now();
+        if !session.is_alive(now) {
+            return self.over(&pool);
+        }
+        if !session.members().is_empty() {
+            self.used = now;
+        } else if now.since(self.used) >= IDLE && session.close_if_empty() {
+            self.remove(&pool);
+            session.over.send_replace(true);
+            return None;
+        }
+        if now >= self.retry.max(session.next_beat(pool.config.tick)) {
+            self.beat(&pool).await;
+            if !session.is_alive(pool.keeper.now()) {
+                return self.over(&pool);
+            }
+        }
+        sweep(&pool, &session);
+        let next = self.retry.max(session.next_beat(pool.config.tick)).min(session.lives_until());
+        Some(pool.keeper.sleep_until(next.min(pool.keeper.now() + SWEEP)))
+    }
+
+    async fn beat(&mut self, pool: &Arc<Pool>) {
+        let session = &self.session;
+        // So that several tries fit between the first and the deadline.
+        let limit = (session.granted() / 6).min(pool.config.command_timeout);
+        let mut beat = session.beat(limit).await;
+        if beat.as_ref().is_err_and(|failure| failure.cause() == Cause::NoNode) {
+            // Somebody deleted the node. To make it again is a proof as well.
+            beat = make_heart(pool, session).await;
+        }
+        match beat {
+            Ok(()) => {
+                self.beats += 1;
+                if self.beats.is_multiple_of(INSPECT) {
+                    inspect(pool, session);
+                }
+            }
+            Err(failure) => {
+                let id = format_args!("{:#x}", session.id);
+                tracing::warn!(session = id, "a zookeeper session is not proved alive: {failure}");
+                let pause = (session.granted() / 20).clamp(Duration::from_millis(20), Duration::from_secs(1));
+                self.retry = pool.keeper.now() + pause;
+            }
+        }
+    }
+
+    fn over(&self, pool: &Arc<Pool>) -> Option<lock_core::Sleep> {
+        self.remove(pool);
+        pool.bell.ring(self.session.end());
+        bury(pool, &self.session, self.timeout);
+        None
+    }
+
+    fn remove(&self, pool: &Pool) {
+        let mut book = pool.lock();
+        if let Some(class) = book.classes.get_mut(&self.timeout) {
+            class.sessions.retain(|known| !Arc::ptr_eq(known, &self.session));
+        }
+    }
+}
+
+/// Leaves for members whose time is over: nobody refreshed them, and nobody left for them. Not in the way of heartbeats.
+fn sweep(pool: &Arc<Pool>, session: &Arc<Session>) {
+    let now = pool.keeper.now();
+    let overdue: Vec<_> = session.members().into_iter().filter(|member| member.is_overdue(now)).collect();
+    if overdue.is_empty() || !session.starts_sweep() {
+        return;
+    }
+    let (pool, session) = (Arc::clone(pool), Arc::clone(session));
+    pool.keeper.clone().spawn(async move {
+        for some in overdue.chunks(64) {
+            let left = join_all(some.iter().map(|member| pool.take_out(member))).await;
+            // What failed is tried again at the next look.
+            if let Some(failure) = left.iter().find_map(|left| left.as_ref().err()) {
+                tracing::debug!("an entry that is over is not gone yet: {failure}");
+                break;
+            }
+        }
+        session.ends_sweep();
+    });
+}
+
+/// Deletes what the session keeps alive and nobody knows: there should be none.
+fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
+    let (pool, session) = (Arc::clone(pool), Arc::clone(session));
+    pool.keeper.clone().spawn(async move {
+        let Ok(client) = session.client() else { return };
+        let locks = pool.nodes.locks();
+        let Ok(paths) = session.answer("an inspection", client.list_ephemerals(&locks)).await else { return };
+        for path in paths {
+            // Looked up only now: whoever came meanwhile was known before its node was there.
+            if pool.nodes.entry_at(&path).is_some_and(|entry| !session.has(entry)) {
+                tracing::warn!(%path, "an entry that nobody knows is deleted");
+                // What fails is found again at the next inspection.
+                drop(session.write("an inspection", client.delete(&path, None)).await);
+            }
+        }
+    });
+}
+
+/// Ends a session that is over, until the ensemble says that it is: what stands under it must not live on, and may not be called
+/// gone before. The client does not tell whether a session was closed; so it is opened again by its password, until that is
+/// refused.
+fn bury(pool: &Arc<Pool>, session: &Arc<Session>, timeout: Duration) {
+    let (weak, session) = (Weak::clone(&pool.this), Arc::clone(session));
+    pool.keeper.spawn(async move {
+        let mut failures = 0;
+        loop {
+            let Some(pool) = weak.upgrade() else { return };
+            match attach(&pool, &session, timeout).await {
+                Err(failure) if failure.cause() == Cause::SessionGone && *failure.kind() != Kind::Denied => {
+                    for member in session.members() {
+                        pool.forget(&member);
+                    }
+                    session.over.send_replace(true);
+                    return;
+                }
+                Err(failure) => {
+                    let id = format_args!("{:#x}", session.id);
+                    tracing::debug!(session = id, "the end of a session is not confirmed yet: {failure}");
+                }
+                // To drop it closes the session.
+                Ok(()) => {}
+            }
+            failures += 1;
+            let pause = BACK_OFF.pause(failures, SystemEntropy.bits() as u64);
+            let pause = pool.keeper.sleep_until(pool.keeper.now() + pause);
+            drop(pool);
+            pause.await;
+        }
+    });
+}
+
+async fn attach(pool: &Pool, session: &Session, timeout: Duration) -> Result<(), Failure> {
+    connection::attach(&pool.config, &pool.keeper, timeout, session.info.clone()).await.map(drop)
+}

@@ -1,0 +1,110 @@
+//! Taking an entry out of the store.
+
+use std::sync::Arc;
+
+use futures_util::future::{join, join_all};
+use lock_core::{BackendErrorKind as Kind, FencingToken};
+
+use super::{Member, Place, Pool};
+use crate::{
+    connection::by,
+    error::{Cause, Failure},
+    line::Line,
+    nodes::Nodes,
+};
+
+impl Pool {
+    /// Leaves for a member. It is over from here on, whatever the store answers: no answer under way brings it back, and nothing
+    /// is created behind it.
+    pub(super) async fn take_out(&self, member: &Arc<Member>) -> Result<bool, Failure> {
+        let expired = member.end(self.keeper.now());
+        let session = &member.session;
+        if !session.has_ended() {
+            match self.delete_all(member).await {
+                Ok(was_there) => {
+                    self.forget(member);
+                    return Ok(was_there && !expired);
+                }
+                Err(failure) if failure.cause() != Cause::SessionGone => return Err(failure),
+                Err(_) => {}
+            }
+        }
+        // Its node goes with the session; a create of it that still is under way finds the session gone.
+        let mut over = session.over.subscribe();
+        let until = self.keeper.now() + self.config.command_timeout;
+        match by(&self.keeper, until, over.wait_for(|over| *over)).await {
+            Some(_) => {
+                self.forget(member);
+                Ok(false)
+            }
+            None => Err(Failure::new(Kind::Unavailable, "the end of a session is not confirmed yet")),
+        }
+    }
+
+    /// Deletes a member's node. If a create is in doubt, all that there may be of it: whatever was sent before in a session has been
+    /// decided when something that was sent later is answered (PR08).
+    async fn delete_all(&self, member: &Member) -> Result<bool, Failure> {
+        let doubts = member.unanswered();
+        if doubts == 0 {
+            return match member.place() {
+                Some(place) => delete(member, &place.node).await,
+                None => Ok(false),
+            };
+        }
+        let places = search(&self.nodes, member).await?;
+        let mut was_there = false;
+        for place in &places {
+            was_there |= delete(member, &place.node).await?;
+        }
+        member.found(doubts, None);
+        Ok(was_there)
+    }
+}
+
+/// Deletes a node of a member, which nobody else ever had or will have. True if it was there.
+pub(super) async fn delete(member: &Member, node: &str) -> Result<bool, Failure> {
+    let client = member.session.client()?;
+    let deleted = client.delete(&member.beside(node), None);
+    match member.session.write("a release", deleted).await {
+        Ok(()) => Ok(true),
+        Err(failure) if failure.cause() == Cause::NoNode => Ok(false),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Every node of an entry that there is, first to last: once whatever was sent before is decided, wherever we are connected
+/// now (H07), and only those of its own session (H08).
+pub(crate) async fn search(nodes: &Nodes, member: &Member) -> Result<Vec<Place>, Failure> {
+    let session = &member.session;
+    let client = session.client()?;
+    // The list is behind the sync, also on the server.
+    let synced = session.answer("catching up", client.sync(&member.lock));
+    let listed = session.answer("a search", client.list_children(&member.lock));
+    let (synced, listed) = join(synced, listed).await;
+    if let Err(failure) = synced
+        && failure.cause() != Cause::NoNode
+    {
+        return Err(failure);
+    }
+    let names = match listed {
+        Ok(names) => names,
+        Err(failure) if failure.cause() == Cause::NoNode => return Ok(Vec::new()),
+        Err(failure) => return Err(failure),
+    };
+    let line = Line::new(names.iter().filter_map(|name| nodes.row(name)).collect());
+    let own: Vec<_> = line.all_of(member.entry.id).map(|row| row.node.clone()).collect();
+    let paths: Vec<_> = own.iter().map(|node| member.beside(node)).collect();
+    let looks = paths.iter().map(|path| session.answer("a search", client.check_stat(path)));
+    let mut found = Vec::new();
+    for (node, stat) in own.into_iter().zip(join_all(looks).await) {
+        if let Some(stat) = stat?.filter(|stat| stat.ephemeral_owner == session.id) {
+            found.push(Place { node, token: token(stat.czxid) });
+        }
+    }
+    Ok(found)
+}
+
+/// The transaction that created a node is its token: it grows over the whole ensemble, for ever.
+pub(crate) fn token(czxid: i64) -> FencingToken {
+    FencingToken::new(czxid.unsigned_abs())
+}

@@ -1,0 +1,166 @@
+//! [`Member`]: an entry of ours, kept alive by its session.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures_util::future::{BoxFuture, FutureExt, Shared};
+use lock_core::{BootTime, Entry, FencingToken};
+
+use super::Session;
+
+/// Ready when the entry's own node was deleted, or its session is over. Told by the server, in the order of what happened.
+pub(crate) type Gone = Shared<BoxFuture<'static, ()>>;
+
+/// An entry of ours, from before its first request to after it is known to be gone.
+pub(crate) struct Member {
+    pub(crate) entry: Arc<Entry>,
+    /// The lock's container.
+    pub(crate) lock: String,
+    /// What its node is called, up to the sequence.
+    pub(crate) prefix: String,
+    pub(crate) session: Arc<Session>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// When its lease would have ended, if it had one of its own (PR09).
+    expires: Option<BootTime>,
+    /// Somebody is leaving for it, or did. It does not come back.
+    ended: bool,
+    /// Creates that were sent and not answered: each may have been carried out, or still be.
+    unanswered: u32,
+    place: Option<Place>,
+    gone: Option<Gone>,
+}
+
+/// Where an entry stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its node's own name.
+    pub(crate) node: String,
+    /// What created it.
+    pub(crate) token: FencingToken,
+}
+
+impl Member {
+    pub(super) fn new(entry: &Entry, lock_and_prefix: &str, session: Arc<Session>, now: BootTime) -> Self {
+        // No prefix has a `/`.
+        let (lock, prefix) = lock_and_prefix.rsplit_once('/').unwrap_or_default();
+        let state = State { expires: Some(now + entry.ttl), ..State::default() };
+        Self {
+            entry: Arc::new(entry.clone()),
+            lock: lock.to_owned(),
+            prefix: prefix.to_owned(),
+            session,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// The path of its node, up to the sequence.
+    pub(crate) fn path(&self) -> String {
+        format!("{}/{}", self.lock, self.prefix)
+    }
+
+    /// The path of a node beside it.
+    pub(crate) fn beside(&self, node: &str) -> String {
+        format!("{}/{node}", self.lock)
+    }
+
+    /// Whether it may still be in the store, as far as the clock tells.
+    pub(crate) fn is_alive(&self, now: BootTime) -> bool {
+        let state = self.lock();
+        !state.ended && state.expires.is_none_or(|end| now < end) && self.session.is_alive(now)
+    }
+
+    /// Takes note of an answer to a request that was sent at `sent`, and refreshed it: false if somebody has left for it
+    /// meanwhile, which the answer knows nothing of.
+    pub(crate) fn refresh(&self, sent: BootTime) -> bool {
+        let mut state = self.lock();
+        state.expires = state.expires.max(Some(sent + self.entry.ttl));
+        !state.ended
+    }
+
+    /// Sends a create, unless somebody has left for it: nothing is sent behind whoever leaves. If its answer is not taken note of,
+    /// whether it came or not, it stays in doubt.
+    pub(crate) fn creates<T>(&self, request: impl FnOnce() -> T) -> Option<T> {
+        let mut state = self.lock();
+        if state.ended {
+            return None;
+        }
+        state.unanswered += 1;
+        // Only a message to the keeper.
+        let sent = request();
+        drop(state);
+        Some(sent)
+    }
+
+    /// A create was answered: with this place, or with none.
+    pub(crate) fn created(&self, place: Option<Place>) {
+        let mut state = self.lock();
+        state.unanswered -= 1;
+        state.place = place.or(state.place.take());
+    }
+
+    /// How many creates are in doubt.
+    pub(crate) fn unanswered(&self) -> u32 {
+        self.lock().unanswered
+    }
+
+    /// Takes note of what was found where so many creates had been in doubt: none of them is any more.
+    pub(crate) fn found(&self, doubts: u32, place: Option<Place>) {
+        let mut state = self.lock();
+        state.unanswered = state.unanswered.saturating_sub(doubts);
+        state.place = place;
+    }
+
+    /// Where it stands, as far as is known.
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.lock().place.clone()
+    }
+
+    /// Whoever waits watches its own node too (PR18).
+    pub(crate) fn gone(&self) -> Option<Gone> {
+        self.lock().gone.clone()
+    }
+
+    /// Watches its own node from now on. Kept as long as the entry is: to take back a watch is a request.
+    pub(crate) fn watches(&self, gone: impl Future<Output = ()> + Send + 'static) -> Gone {
+        let gone = gone.boxed().shared();
+        let before = self.lock().gone.replace(gone.clone());
+        drop(before);
+        gone
+    }
+
+    /// Ends it. True if it was over before.
+    pub(super) fn end(&self, now: BootTime) -> bool {
+        let alive = self.session.is_alive(now);
+        let mut state = self.lock();
+        state.ended = true;
+        state.expires.is_some_and(|end| now >= end) || !alive
+    }
+
+    /// Whether its time is over and somebody has to leave for it.
+    pub(super) fn is_overdue(&self, now: BootTime) -> bool {
+        self.lock().expires.is_some_and(|end| now >= end)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while the state is held, and each change to it is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Member")
+            .field("entry", &self.entry.id)
+            .field("session", &format_args!("{:#x}", self.session.id))
+            .field("place", &state.place)
+            .field("ended", &state.ended)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,255 @@
+//! [`Sessions`]: what keeps our entries alive, and who stands under which.
+//!
+//! One session for each class of ttl, shared by at most [`SEATS`] entries, driven and kept by the keeper. Whatever a shared
+//! session keeps alive beyond its time is taken away here: see [`keep`].
+
+mod class;
+mod evictions;
+mod keep;
+mod leave;
+mod member;
+mod open;
+mod proofs;
+#[expect(clippy::module_inception, reason = "the one main type of the file")]
+mod session;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper};
+use tokio::sync::watch;
+use zookeeper_client::Acl;
+
+pub(crate) use self::{
+    leave::{search, token},
+    member::{Gone, Member, Place},
+    session::Session,
+};
+use crate::{ZkConfig, alarms::Bell, error::Failure, nodes::Nodes};
+
+/// So many entries share a session at the most: when it ends, all their nodes are deleted in one transaction, which has to fit
+/// into what servers send one another.
+const SEATS: usize = 1_000;
+
+/// How long an entry that left while a create of it was in doubt finds the door closed in this process.
+const DOOR_CLOSED: Duration = Duration::from_secs(60);
+
+/// All sessions of one backend.
+pub(crate) struct Sessions(Arc<Pool>);
+
+/// What the keeper's tasks and their owner share.
+pub(crate) struct Pool {
+    /// For tasks that end with it.
+    this: Weak<Self>,
+    config: Arc<ZkConfig>,
+    acl: Vec<Acl>,
+    nodes: Nodes,
+    keeper: Keeper,
+    pub(crate) bell: Bell,
+    book: Mutex<Book>,
+}
+
+#[derive(Default)]
+struct Book {
+    /// By the timeout that is asked for.
+    classes: BTreeMap<Duration, Class>,
+    members: HashMap<EntryId, Arc<Member>>,
+    /// Entries that left, until when they may not come back (PR08).
+    closed_doors: BTreeMap<EntryId, BootTime>,
+}
+
+/// What sessions need to know of the configuration.
+#[derive(Clone)]
+struct Limits {
+    keeper: Keeper,
+    tick: Duration,
+    command_timeout: Duration,
+}
+
+/// A session that is being opened: for all who wait for it.
+type Opening = watch::Receiver<Option<Result<Arc<Session>, Failure>>>;
+
+#[derive(Default)]
+struct Class {
+    sessions: Vec<Arc<Session>>,
+    opening: Option<Opening>,
+}
+
+impl Sessions {
+    pub(crate) fn new(config: Arc<ZkConfig>, acl: Vec<Acl>, keeper: Keeper) -> Self {
+        let nodes = config.nodes();
+        Self(Arc::new_cyclic(|this| Pool {
+            this: Weak::clone(this),
+            config,
+            acl,
+            nodes,
+            keeper,
+            bell: Bell::default(),
+            book: Mutex::default(),
+        }))
+    }
+
+    pub(crate) fn nodes(&self) -> &Nodes {
+        &self.0.nodes
+    }
+
+    pub(crate) fn acl(&self) -> &[Acl] {
+        &self.0.acl
+    }
+
+    pub(crate) fn bell(&self) -> &Bell {
+        &self.0.bell
+    }
+
+    /// The member that an entry is, or becomes: from here on it has a dead-man's timer. `None` if its session has died, or
+    /// somebody has left for it: with another session it would be another entry (H08).
+    pub(crate) async fn join(&self, entry: &Entry, lock: &str) -> Result<Option<Arc<Member>>, Failure> {
+        if let Some(member) = self.find(entry.id) {
+            return Ok(member.is_alive(self.0.keeper.now()).then_some(member));
+        }
+        let session = self.0.seat(class::timeout(entry.ttl, self.0.config.tick)).await?;
+        let now = self.0.keeper.now();
+        let mut book = self.0.lock();
+        book.closed_doors.retain(|_, until| *until > now);
+        if book.closed_doors.contains_key(&entry.id) || book.members.contains_key(&entry.id) {
+            drop(book);
+            session.give_back_seat();
+            return Ok(None);
+        }
+        let path = format!("{lock}/{}", self.0.nodes.prefix(entry));
+        let member = session.admit(entry, &path, now);
+        book.members.insert(entry.id, Arc::clone(&member));
+        Ok(Some(member))
+    }
+
+    /// The member that an entry is.
+    pub(crate) fn find(&self, entry: EntryId) -> Option<Arc<Member>> {
+        self.0.lock().members.get(&entry).cloned()
+    }
+
+    /// Whatever session there is: for people and tools, who keep nothing alive.
+    pub(crate) async fn any(&self) -> Result<Arc<Session>, Failure> {
+        let now = self.0.keeper.now();
+        let open = {
+            let book = self.0.lock();
+            book.classes
+                .values()
+                .flat_map(|class| &class.sessions)
+                .find(|session| session.is_alive(now))
+                .cloned()
+        };
+        if let Some(session) = open {
+            return Ok(session);
+        }
+        let session = self.0.seat(class::timeout(Duration::ZERO, self.0.config.tick)).await?;
+        session.give_back_seat();
+        Ok(session)
+    }
+
+    /// Takes note that a member is not in the store. If a create of it may still arrive, whoever leaves for it sees to
+    /// that.
+    pub(crate) fn is_gone(&self, member: &Arc<Member>) {
+        if member.unanswered() == 0 {
+            self.0.forget(member);
+        }
+    }
+
+    /// Takes an entry out of the store. True if it was there. One that is no member never was there by us, or is known to
+    /// have gone.
+    ///
+    /// # Errors
+    /// If it is not known to be done.
+    pub(crate) async fn leave(&self, entry: &Entry, in_doubt: bool) -> Result<bool, Failure> {
+        let member = {
+            let mut book = self.0.lock();
+            if in_doubt {
+                let until = self.0.keeper.now() + entry.ttl.max(DOOR_CLOSED);
+                book.closed_doors.insert(entry.id, until);
+            }
+            book.members.get(&entry.id).cloned()
+        };
+        match member {
+            Some(member) => self.0.take_out(&member).await,
+            None => Ok(false),
+        }
+    }
+
+    /// The same for one that is not to wait, or not to be there.
+    pub(crate) async fn take_out(&self, member: &Arc<Member>) -> Result<bool, Failure> {
+        self.0.take_out(member).await
+    }
+}
+
+impl Pool {
+    /// A seat in a shared session.
+    async fn seat(self: &Arc<Self>, timeout: Duration) -> Result<Arc<Session>, Failure> {
+        loop {
+            let mut opening = {
+                let now = self.keeper.now();
+                let mut book = self.lock();
+                let class = book.classes.entry(timeout).or_default();
+                let free =
+                    class.sessions.iter().find(|session| session.is_alive(now) && session.take_seat(SEATS));
+                if let Some(session) = free {
+                    return Ok(Arc::clone(session));
+                }
+                match &class.opening {
+                    Some(opening) => opening.clone(),
+                    None => open::open(self, class, timeout),
+                }
+            };
+            let opened = opening.wait_for(Option::is_some).await.map(|opened| opened.clone());
+            match opened {
+                Ok(Some(Err(failure))) => return Err(failure),
+                Ok(_) => {}
+                // The task was dropped.
+                Err(_) => {
+                    self.lock().classes.entry(timeout).or_default().opening = None;
+                    return Err(Failure::new(Kind::Unavailable, "the keeper has ended").unsent());
+                }
+            }
+        }
+    }
+
+    fn forget(&self, member: &Arc<Member>) {
+        let mut book = self.lock();
+        if book.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
+            book.members.remove(&member.entry.id);
+        }
+        drop(book);
+        member.session.dismiss(member);
+    }
+
+    fn limits(&self) -> Limits {
+        let (tick, command_timeout) = (self.config.tick, self.config.command_timeout);
+        Limits { keeper: self.keeper.clone(), tick, command_timeout }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Book> {
+        // Nothing panics while the book is held, and each change to it is whole.
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let book = std::mem::take(self.book.get_mut().unwrap_or_else(PoisonError::into_inner));
+        for session in book.classes.into_values().flat_map(|class| class.sessions) {
+            // Whoever drops the last client closes the session.
+            session.end();
+            session.members().iter().for_each(|member| session.dismiss(member));
+        }
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let book = self.0.lock();
+        let sessions: usize = book.classes.values().map(|class| class.sessions.len()).sum();
+        f.debug_struct("Sessions").field("sessions", &sessions).field("members", &book.members.len()).finish()
+    }
+}

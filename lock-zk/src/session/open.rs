@@ -1,0 +1,98 @@
+//! Opening a session.
+
+use std::{sync::Arc, time::Duration};
+
+use lock_core::BackendErrorKind as Kind;
+use tokio::sync::watch;
+use zookeeper_client::{Acls, Client, CreateMode, Error};
+
+use super::{Class, Opening, Pool, Session, evictions, keep};
+use crate::{
+    connection,
+    error::{Cause, Failure},
+};
+
+/// With fewer ticks there is no time in which a session is known to live.
+const LEAST_TICKS: u32 = 4;
+
+/// Opens a session on the keeper, which drives it from then on.
+pub(super) fn open(pool: &Arc<Pool>, class: &mut Class, timeout: Duration) -> Opening {
+    let (done, opening) = watch::channel(None);
+    class.opening = Some(opening.clone());
+    let pool_for_task = Arc::downgrade(pool);
+    pool.keeper.spawn(async move {
+        let Some(pool) = pool_for_task.upgrade() else { return };
+        // Nothing was created in anybody's queue if it fails: so it is *unsent*, as far as an entry goes.
+        let opened = open_one(&pool, timeout).await.map(Arc::new).map_err(Failure::unsent);
+        let mut book = pool.lock();
+        let class = book.classes.entry(timeout).or_default();
+        class.opening = None;
+        if let Ok(session) = &opened {
+            class.sessions.push(Arc::clone(session));
+        }
+        drop(book);
+        if let Ok(session) = &opened {
+            keep::start(&pool, Arc::clone(session), timeout);
+            evictions::start(&pool, session);
+        }
+        // Nobody may wait for it any more.
+        let _ = done.send(Some(opened));
+    });
+    opening
+}
+
+async fn open_one(pool: &Pool, timeout: Duration) -> Result<Session, Failure> {
+    let sent = pool.keeper.now();
+    let client = connection::open(&pool.config, &pool.keeper, timeout).await?;
+    let (granted, tick) = (client.session_timeout(), pool.config.tick);
+    if granted < tick * LEAST_TICKS {
+        let message = format!(
+            "the servers give sessions of {granted:?}, which is less than {LEAST_TICKS} ticks of {tick:?}: raise their \
+             `maxSessionTimeout`, or set `tick` to their `tickTime`"
+        );
+        return Err(Failure::new(Kind::Unsupported, message));
+    }
+    let heart = pool.nodes.session(client.session_id().0);
+    let session = Session::new(client, sent, heart, pool.limits());
+    make_heart(pool, &session).await?;
+    if !session.is_alive(pool.keeper.now()) {
+        // Whoever stood under it would be gone at once, again and again.
+        return Err(Failure::new(Kind::TimedOut, "a session was over before it was opened"));
+    }
+    let id = format_args!("{:#x}", session.id);
+    tracing::debug!(session = id, asked = ?timeout, granted = ?granted, "zookeeper session opened");
+    Ok(session)
+}
+
+/// Makes the node of the heartbeats, and what has to be above it.
+pub(super) async fn make_heart(pool: &Pool, session: &Session) -> Result<(), Failure> {
+    let heart = CreateMode::Ephemeral.with_acls(Acls::new(&pool.acl));
+    for _ in 0..2 {
+        let client = session.client()?;
+        let made = session.write("making a session's node", client.create(&session.heart, &[], &heart)).await;
+        match made {
+            Err(failure) if failure.cause() == Cause::NoNode => make_home(pool, session, &client).await?,
+            Err(failure) if failure.cause() != Cause::NodeExists => return Err(failure),
+            _ => return Ok(()),
+        }
+    }
+    Err(Failure::new(Kind::Unavailable, "somebody deletes the nodes above those of locks"))
+}
+
+async fn make_home(pool: &Pool, session: &Session, client: &Client) -> Result<(), Failure> {
+    let folder = CreateMode::Persistent.with_acls(Acls::new(&pool.acl));
+    for path in [pool.nodes.sessions(), pool.nodes.locks(), pool.nodes.evictions()] {
+        if path != "/" {
+            session.answer("making the nodes above those of locks", mkdir(client, &path, &folder)).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn mkdir(
+    client: &Client,
+    path: &str,
+    folder: &zookeeper_client::CreateOptions<'_>,
+) -> Result<(), Error> {
+    client.mkdir(path, folder).await
+}

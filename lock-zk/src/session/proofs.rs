@@ -1,0 +1,118 @@
+//! [`Proofs`]: until when a session lives for certain.
+
+use std::{collections::VecDeque, time::Duration};
+
+use lock_core::BootTime;
+
+/// So many proofs are remembered. More would be more than one for each millisecond of a tick.
+const REMEMBERED: usize = 64;
+
+/// What the writes of a session that were carried out prove.
+///
+/// ### To ensure correctness
+/// That a write was carried out shows that the session was alive, but moves its end in no way: the leader moves that only when
+/// a server answers its ping, every half tick, and tells of the clients it has heard since (PR28). So a request moves the end only
+/// by the ping after it; and that there was one is known when a *later* write, sent a whole tick after the answer to the first, has
+/// gone the same way. What counts is when the first was sent.
+#[derive(Debug)]
+pub(super) struct Proofs {
+    /// A tick, in which the leader asks its servers twice.
+    tick: Duration,
+    /// The session lives for its timeout from here, at the least.
+    base: BootTime,
+    /// Answered writes that no later one has confirmed yet: when each was sent, and answered.
+    waiting: VecDeque<(BootTime, BootTime)>,
+}
+
+impl Proofs {
+    /// A session that was opened by a request sent at `sent`: its timeout was counted from the opening.
+    pub(super) fn new(tick: Duration, sent: BootTime) -> Self {
+        Self { tick, base: sent, waiting: VecDeque::new() }
+    }
+
+    /// A write that was sent and answered then was carried out.
+    pub(super) fn take(&mut self, sent: BootTime, answered: BootTime) {
+        let confirmed = self.waiting.iter().take_while(|(_, before)| *before + self.tick <= sent).count();
+        // Answers come in the order of sending; should one not, the later sending is what it would be anyway.
+        if let Some((from, _)) = self.waiting.drain(..confirmed).max_by_key(|(from, _)| *from) {
+            self.base = self.base.max(from);
+        }
+        // Of many in a short time the first is confirmed first, and the last says when to ask again.
+        if self.waiting.len() == REMEMBERED {
+            self.waiting.pop_back();
+        }
+        if self.waiting.back().is_none_or(|(before, _)| *before <= sent) {
+            self.waiting.push_back((sent, answered));
+        }
+    }
+
+    /// The session lives for its timeout from here, at the least.
+    pub(super) fn base(&self) -> BootTime {
+        self.base
+    }
+
+    /// When the last write that was carried out was sent.
+    pub(super) fn last(&self) -> BootTime {
+        self.waiting.back().map_or(self.base, |(sent, _)| *sent)
+    }
+
+    /// When the last one was answered.
+    pub(super) fn answered(&self) -> BootTime {
+        self.waiting.back().map_or(self.base, |(_, answered)| *answered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: Duration = Duration::from_millis(200);
+
+    const fn at(ms: u64) -> BootTime {
+        BootTime::new(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn the_last_proof_but_one_counts_and_never_the_last() {
+        let mut proofs = Proofs::new(TICK, at(1_000));
+        proofs.take(at(1_010), at(1_020));
+        assert_eq!((proofs.base(), proofs.last()), (at(1_000), at(1_010)));
+        proofs.take(at(1_220), at(1_230));
+        assert_eq!((proofs.base(), proofs.last()), (at(1_010), at(1_220)));
+        proofs.take(at(1_440), at(1_900));
+        assert_eq!((proofs.base(), proofs.answered()), (at(1_220), at(1_900)));
+    }
+
+    #[test]
+    fn proofs_in_quick_succession_do_not_confirm_one_another() {
+        let mut proofs = Proofs::new(TICK, at(0));
+        for ms in (10..200).step_by(10) {
+            proofs.take(at(ms), at(ms + 5));
+        }
+        assert_eq!(proofs.base(), at(0), "the leader may not have asked in all this time");
+        proofs.take(at(219), at(230));
+        assert_eq!(proofs.base(), at(10), "answered at 15, a tick and more before 219");
+        proofs.take(at(400), at(401));
+        assert_eq!(proofs.base(), at(190));
+    }
+
+    #[test]
+    fn a_tick_is_counted_from_the_answer_and_not_from_the_sending() {
+        let mut proofs = Proofs::new(TICK, at(0));
+        proofs.take(at(10), at(500));
+        proofs.take(at(600), at(601));
+        assert_eq!(proofs.base(), at(0));
+        proofs.take(at(700), at(701));
+        assert_eq!(proofs.base(), at(10));
+    }
+
+    #[test]
+    fn however_many_there_are_few_are_remembered_and_the_base_moves_on() {
+        let mut proofs = Proofs::new(TICK, at(0));
+        for ms in 1..10_000 {
+            proofs.take(at(ms), at(ms));
+            assert!(proofs.waiting.len() <= REMEMBERED);
+            assert!(at(ms).since(proofs.base()) <= TICK * 2 + Duration::from_millis(2), "at {ms}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! [`Session`]: what keeps our entries alive, and until when it may be relied on.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    future::Future,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper, margin};
+use tokio::sync::{Notify, watch};
+use zookeeper_client::{Client, Error, SessionInfo, SessionState};
+
+use super::{Member, proofs::Proofs};
+use crate::{
+    connection::by,
+    error::{Cause, Failure},
+};
+
+/// One session on one connection, which the keeper drives: nobody's runtime can hold up that of another.
+///
+/// ### To ensure correctness
+/// It may be relied on only as far as writes that were carried out prove it: see [`Proofs`]. Neither pings nor reads count: a
+/// server that is cut off from the others answers both (F3), and the client says that a session has expired long after it did
+/// (Z4). Once the time that this gives is over, it is used no more, and ended until that is confirmed.
+pub(crate) struct Session {
+    pub(crate) id: i64,
+    /// With the password that it takes to end it from another connection.
+    pub(super) info: SessionInfo,
+    /// The timeout that the ensemble gave.
+    granted: Duration,
+    /// The node of its heartbeats.
+    pub(super) heart: String,
+    keeper: Keeper,
+    command_timeout: Duration,
+    ended: Notify,
+    state: Mutex<State>,
+    /// Whether the ensemble has confirmed that it is over, and everything of it gone.
+    pub(super) over: watch::Sender<bool>,
+}
+
+struct State {
+    /// Closing it takes that nobody has it.
+    client: Option<Arc<Client>>,
+    proofs: Proofs,
+    seats: usize,
+    members: HashMap<EntryId, Arc<Member>>,
+    /// Somebody is taking away those who are overdue.
+    sweeping: bool,
+}
+
+impl Session {
+    pub(super) fn new(client: Client, opened: BootTime, heart: String, limits: super::Limits) -> Self {
+        Self {
+            id: client.session_id().0,
+            info: client.session().clone(),
+            granted: client.session_timeout(),
+            heart,
+            keeper: limits.keeper,
+            command_timeout: limits.command_timeout,
+            ended: Notify::new(),
+            state: Mutex::new(State {
+                proofs: Proofs::new(limits.tick, opened),
+                seats: 0,
+                members: HashMap::new(),
+                sweeping: false,
+                client: Some(Arc::new(client)),
+            }),
+            over: watch::Sender::new(false),
+        }
+    }
+
+    /// The timeout that the ensemble gave.
+    pub(crate) fn granted(&self) -> Duration {
+        self.granted
+    }
+
+    /// Whoever sends requests, until the session is over.
+    pub(crate) fn client(&self) -> Result<Arc<Client>, Failure> {
+        self.lock().client.clone().ok_or_else(Failure::session_gone)
+    }
+
+    /// The answer to a request, within the time limit for one. Until when it takes the client does not say (Z4).
+    pub(crate) async fn answer<T>(
+        &self,
+        doing: &str,
+        request: impl Future<Output = Result<T, Error>> + Send,
+    ) -> Result<T, Failure> {
+        self.answer_within(self.command_timeout, doing, request).await
+    }
+
+    pub(super) async fn answer_within<T>(
+        &self,
+        limit: Duration,
+        doing: &str,
+        request: impl Future<Output = Result<T, Error>> + Send,
+    ) -> Result<T, Failure> {
+        match by(&self.keeper, self.keeper.now() + limit, request).await {
+            Some(Ok(answer)) => Ok(answer),
+            Some(Err(error)) => {
+                let failure = Failure::of(&error).about(doing);
+                if failure.cause() == Cause::SessionGone {
+                    self.end();
+                }
+                Err(failure)
+            }
+            None if self.is_connected() => Err(Failure::timed_out(doing, limit)),
+            None => Err(Failure::new(
+                Kind::Unreachable,
+                format!("{doing}: no server was connected within {limit:?}"),
+            )),
+        }
+    }
+
+    /// Sends a write. That it was carried out is a proof.
+    pub(crate) async fn write<T>(
+        &self,
+        doing: &str,
+        request: impl Future<Output = Result<T, Error>> + Send,
+    ) -> Result<T, Failure> {
+        let sent = self.keeper.now();
+        let answer = self.answer(doing, request).await?;
+        self.proved(sent);
+        Ok(answer)
+    }
+
+    /// A write that was sent then was just answered: it was carried out.
+    pub(crate) fn proved(&self, sent: BootTime) {
+        let now = self.keeper.now();
+        let mut state = self.lock();
+        // An answer that comes after the end does not bring it back: others were told that it is over.
+        if now < self.deadline(&state) {
+            state.proofs.take(sent, now);
+        }
+    }
+
+    /// Sees to it that the last proof is no older than `age`: makes one if need be. The request is sent when this is polled
+    /// first: what is sent behind it sees what was so then, or later.
+    pub(crate) async fn prove(&self, age: Duration) -> Result<(), Failure> {
+        if self.keeper.now().since(self.lock().proofs.last()) <= age {
+            return Ok(());
+        }
+        self.beat(self.command_timeout).await
+    }
+
+    /// Makes a proof.
+    pub(super) async fn beat(&self, limit: Duration) -> Result<(), Failure> {
+        let sent = self.keeper.now();
+        if !self.is_alive(sent) {
+            return Err(Failure::session_gone());
+        }
+        let client = self.client()?;
+        let beat = client.set_data(&self.heart, &[], None);
+        self.answer_within(limit, "a heartbeat", beat).await?;
+        self.proved(sent);
+        Ok(())
+    }
+
+    /// When the next heartbeat is due: a tick after the last answer at the earliest, or it would confirm nothing (PR28).
+    pub(super) fn next_beat(&self, tick: Duration) -> BootTime {
+        self.lock().proofs.answered() + tick.max(self.granted / 6)
+    }
+
+    /// Until when the session lives for certain, less the margin.
+    pub(super) fn lives_until(&self) -> BootTime {
+        self.deadline(&self.lock())
+    }
+
+    /// Until when whoever sent a request at `sent`, and asked for `ttl`, may rely on it.
+    pub(crate) fn valid_until(&self, sent: BootTime, ttl: Duration) -> BootTime {
+        (sent + ttl.saturating_sub(margin(ttl))).min(self.lives_until())
+    }
+
+    /// Whether it may be relied on.
+    pub(crate) fn is_alive(&self, now: BootTime) -> bool {
+        let state = self.lock();
+        state.client.is_some() && now < self.deadline(&state)
+    }
+
+    fn is_connected(&self) -> bool {
+        self.lock().client.as_ref().is_some_and(|client| client.state() == SessionState::SyncConnected)
+    }
+
+    /// Ready when it was ended, if it was not told before.
+    pub(super) async fn ended(&self) {
+        self.ended.notified().await;
+    }
+
+    /// Ends it: no request is sent on it any more. Whoever it kept alive.
+    pub(super) fn end(&self) -> Vec<EntryId> {
+        let mut state = self.lock();
+        let client = state.client.take();
+        let members = state.members.keys().copied().collect();
+        drop(state);
+        // The last to go closes the connection. Not under our lock: it wakes somebody.
+        drop(client);
+        self.ended.notify_one();
+        members
+    }
+
+    /// Whether it was ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.lock().client.is_none()
+    }
+
+    /// Takes a seat, if there is one.
+    pub(super) fn take_seat(&self, seats: usize) -> bool {
+        let mut state = self.lock();
+        let free = state.seats < seats && state.client.is_some();
+        state.seats += usize::from(free);
+        free
+    }
+
+    /// A new member, on a seat that was taken.
+    pub(super) fn admit(self: &Arc<Self>, entry: &Entry, path: &str, now: BootTime) -> Arc<Member> {
+        let member = Arc::new(Member::new(entry, path, Arc::clone(self), now));
+        self.lock().members.insert(entry.id, Arc::clone(&member));
+        member
+    }
+
+    /// Gives back a seat that nobody took.
+    pub(super) fn give_back_seat(&self) {
+        let mut state = self.lock();
+        state.seats = state.seats.saturating_sub(1);
+    }
+
+    pub(super) fn dismiss(&self, member: &Arc<Member>) {
+        let mut state = self.lock();
+        if state.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
+            state.members.remove(&member.entry.id);
+            state.seats = state.seats.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn members(&self) -> Vec<Arc<Member>> {
+        self.lock().members.values().cloned().collect()
+    }
+
+    /// Whether somebody has this entry.
+    pub(super) fn has(&self, entry: EntryId) -> bool {
+        self.lock().members.contains_key(&entry)
+    }
+
+    /// Whether nobody does it already.
+    pub(super) fn starts_sweep(&self) -> bool {
+        !std::mem::replace(&mut self.lock().sweeping, true)
+    }
+
+    pub(super) fn ends_sweep(&self) {
+        self.lock().sweeping = false;
+    }
+
+    /// Ends it if nobody has a seat.
+    pub(super) fn close_if_empty(&self) -> bool {
+        let mut state = self.lock();
+        let client = if state.seats == 0 { state.client.take() } else { None };
+        drop(state);
+        client.is_some()
+    }
+
+    fn deadline(&self, state: &State) -> BootTime {
+        state.proofs.base() + self.granted.saturating_sub(margin(self.granted))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while the state is held, and each change to it is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Session")
+            .field("id", &format_args!("{:#x}", self.id))
+            .field("timeout", &self.granted)
+            .field("open", &state.client.is_some())
+            .field("members", &state.members.len())
+            .finish_non_exhaustive()
+    }
+}

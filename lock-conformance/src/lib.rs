@@ -27,7 +27,7 @@
 //! | the cases and the promises they carry | [`cases`], [`Case`], [`REQUIRED`] |
 //! | checking what clients of any lock saw, and simulations | [`history`], [`simulation`] |
 //! | seeing that a case finds a bug | [`Bug`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
-//! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`Faulty`], [`Proxy`], [`polls`], [`audit`] |
+//! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`ServerProcess`], [`Faulty`], [`Proxy`], [`polls`], [`audit`] |
 
 mod alone;
 pub mod audit;
@@ -48,6 +48,7 @@ mod process;
 mod proxy;
 mod run;
 mod server;
+mod server_process;
 pub mod simulation;
 mod suite;
 mod wire;
@@ -70,6 +71,7 @@ pub use self::{
     proxy::{Flow, Links, Newcomers, Proxy, Way},
     run::{check_declarations, contend, finds, run},
     server::{Control, Data, ServerControl, Unsupported},
+    server_process::ServerProcess,
     wire::Wire,
     world::World,
 };

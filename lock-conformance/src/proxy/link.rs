@@ -1,37 +1,44 @@
 //! [`Link`]: one connection of a client, and the one to the server that it is passed on to.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use tokio::{net::TcpStream, sync::Notify};
+use tokio::{
+    net::TcpStream,
+    sync::Notify,
+    time::{Instant, sleep},
+};
 
 use super::{
-    Way,
+    Newcomers, Way,
     book::Book,
     pump::{Pump, pump},
     shadow::Shadow,
 };
 
+/// How long a server that is not there is waited for.
+const AWAITED: Duration = Duration::from_secs(3);
+
 pub(super) struct Link {
     book: Arc<Book>,
     id: u64,
     reset: Arc<Notify>,
-    duplicate: bool,
+    newcomers: Newcomers,
 }
 
 impl Link {
-    pub(super) fn new(book: Arc<Book>, duplicate: bool) -> Self {
+    pub(super) fn new(book: Arc<Book>, newcomers: Newcomers) -> Self {
         let (id, reset) = book.open();
-        Self { book, id, reset, duplicate }
+        Self { book, id, reset, newcomers }
     }
 
     /// Passes on what comes, until both sides have ended or the connection is reset.
     pub(super) async fn run(self, mut client: TcpStream, address: SocketAddr) {
-        let Ok(mut server) = TcpStream::connect(address).await else {
+        let Ok(mut server) = self.connect(address).await else {
             // What a server that is down would do.
             return abort(&client);
         };
-        let shadow =
-            if self.duplicate { TcpStream::connect(address).await.ok().map(Shadow::new) } else { None };
+        let duplicate = self.newcomers == Newcomers::Duplicate;
+        let shadow = if duplicate { TcpStream::connect(address).await.ok().map(Shadow::new) } else { None };
         for stream in [&client, &server] {
             // Only about speed.
             let _ = stream.set_nodelay(true);
@@ -53,6 +60,17 @@ impl Link {
         if !over {
             abort(&client);
             abort(&server);
+        }
+    }
+
+    async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        let end = Instant::now() + AWAITED;
+        loop {
+            let connected = TcpStream::connect(address).await;
+            if connected.is_ok() || self.newcomers != Newcomers::Await || Instant::now() > end {
+                return connected;
+            }
+            sleep(Duration::from_millis(10)).await;
         }
     }
 }

@@ -74,6 +74,8 @@ pub enum Flow {
 pub enum Newcomers {
     /// It is served.
     Serve,
+    /// It is served as soon as the server takes it, which may be some seconds later.
+    Await,
     /// It is reset at once.
     Refuse,
     /// It is served, and whatever the client sends reaches the server twice: again, on a connection beside it, when the
@@ -187,7 +189,7 @@ async fn serve(listener: net::TcpListener, server: SocketAddr, book: Arc<Book>) 
             link::abort(&client);
             continue;
         }
-        let link = Link::new(Arc::clone(&book), newcomers == Newcomers::Duplicate);
+        let link = Link::new(Arc::clone(&book), newcomers);
         tokio::spawn(link.run(client, server));
     }
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::*;
+use crate::ServerProcess;
 
 const SOON: Duration = Duration::from_secs(5);
 /// Long enough for what must not come to have come.
@@ -191,6 +192,20 @@ fn a_refused_connection_is_reset_at_once() {
     proxy.heal();
     ask(&mut connect(&proxy), b"one");
     assert_eq!(*told.lock().unwrap(), b"one");
+}
+
+#[test]
+fn a_server_that_comes_up_later_is_awaited() {
+    let address = SocketAddr::from(([127, 0, 0, 1], ServerProcess::free_port()));
+    let proxy = Proxy::start(address, |_| false);
+    assert_reset(&mut connect(&proxy));
+    proxy.newcomers(Newcomers::Await);
+    let mut stream = connect(&proxy);
+    assert_quiet(&mut stream);
+    let listener = TcpListener::bind(address).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    server.write_all(b"hello").unwrap();
+    stream.read_exact(&mut [0; 5]).unwrap();
 }
 
 #[test]

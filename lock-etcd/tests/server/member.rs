@@ -7,7 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Admin, Process, process::free_port};
+use lock_conformance::ServerProcess;
+
+use super::{Admin, process::binary};
 
 /// How long a server may take to start on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -22,13 +24,14 @@ pub(crate) struct Member {
     directory: PathBuf,
     /// What is added to the arguments of every server.
     arguments: Vec<String>,
-    process: Mutex<Option<Process>>,
+    process: Mutex<Option<ServerProcess>>,
 }
 
 impl Member {
     /// A member on ports that are free now, which does not run yet.
     pub(super) fn new(scheme: &'static str) -> Self {
-        let (name, client_port, peer_port) = (super::unique(), free_port(), free_port());
+        let (name, client_port, peer_port) =
+            (super::unique(), ServerProcess::free_port(), ServerProcess::free_port());
         let directory = std::env::temp_dir().join(format!("distlock-etcd-{client_port}-{name}"));
         fs::create_dir(&directory).expect("a directory for the server can be made");
         let (arguments, process) = (Vec::new(), Mutex::default());
@@ -85,7 +88,8 @@ impl Member {
             "--logger=zap".to_owned(),
         ];
         arguments.extend_from_slice(&self.arguments);
-        *self.process() = Some(Process::start(&arguments, &self.directory.join("server.log")));
+        *self.process() =
+            Some(ServerProcess::start(binary(), &arguments, &self.directory.join("server.log")));
     }
 
     /// Returns when the server answers, or, with `false`, when somebody else has taken one of its ports.
@@ -97,7 +101,7 @@ impl Member {
                 return true;
             }
             let log = self.log();
-            let runs = self.process().as_ref().is_some_and(Process::is_alive);
+            let runs = self.process().as_ref().is_some_and(ServerProcess::is_alive);
             if !runs && log.contains("address already in use") {
                 return false;
             }
@@ -115,7 +119,7 @@ impl Member {
     pub(crate) async fn stop(&self) {
         self.signal("TERM");
         let end = Instant::now() + PATIENCE;
-        while self.process().as_ref().is_some_and(Process::is_alive) {
+        while self.process().as_ref().is_some_and(ServerProcess::is_alive) {
             assert!(Instant::now() < end, "the server did not end:\n{}", self.log());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -150,7 +154,7 @@ impl Member {
         self.process().as_ref().expect("the server runs").signal(signal);
     }
 
-    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+    fn process(&self) -> MutexGuard<'_, Option<ServerProcess>> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -19,7 +19,6 @@ pub(crate) use self::{
     cluster::Cluster,
     member::Member,
     own::{OwnServer, TOKENS_ARE_REVISIONS},
-    process::Process,
     requests::requests,
 };
 

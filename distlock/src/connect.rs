@@ -5,13 +5,15 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-#[cfg(any(feature = "etcd", feature = "redis"))]
+#[cfg(any(feature = "etcd", feature = "redis", all(feature = "sqlite", target_os = "linux")))]
 use lock_core::Keeper;
 use lock_core::{Locks, Memory};
 #[cfg(feature = "etcd")]
 use lock_etcd::{ConnectError as EtcdError, Etcd, EtcdConfig};
 #[cfg(feature = "redis")]
 use lock_redis::{ConnectError as RedisError, Redis, RedisConfig};
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
+use lock_sqlite::{ConnectError as SqliteError, Sqlite, SqliteConfig};
 
 use crate::{
     ConnectError,
@@ -28,6 +30,8 @@ use crate::{
 /// | `rediss://…` | the same over TLS |
 /// | `etcd://[user:password@]host[:port][,host[:port]…][/prefix]` | an etcd cluster; feature `etcd` |
 /// | `etcds://…` | the same over TLS |
+/// | `sqlite:` | a file of this user, for all processes on this machine, without a server; feature `sqlite`, on Linux |
+/// | `sqlite:PATH` | another file |
 ///
 /// Whoever names the same `memory:` URL in one process gets the same store, which lives as long as the process. What else
 /// the URL of a server can say is written down with its backend. In a user or a password, `@`, `/`, `?`, `#` and `%` are
@@ -56,8 +60,8 @@ use crate::{
 /// # Panics
 /// Like `std::thread::spawn`, if the keeper's thread cannot be started.
 #[cfg_attr(
-    not(any(feature = "etcd", feature = "redis")),
-    allow(clippy::unused_async, reason = "only servers are waited for")
+    not(any(feature = "etcd", feature = "redis", feature = "sqlite")),
+    allow(clippy::unused_async, reason = "only servers and files are waited for")
 )]
 pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
     let (scheme, rest) = scheme_of(url)?;
@@ -67,6 +71,8 @@ pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
         scheme @ ("redis" | "rediss") => redis(scheme, url).await,
         #[cfg(feature = "etcd")]
         scheme @ ("etcd" | "etcds") => etcd(scheme, url).await,
+        #[cfg(feature = "sqlite")]
+        "sqlite" => sqlite(url).await,
         // Whatever else is known has a feature, which is off.
         name => Err(ConnectError::MissingFeature { scheme: name, feature: scheme.feature }),
     }
@@ -121,4 +127,22 @@ async fn etcd(scheme: &'static str, url: &str) -> Result<Locks, ConnectError> {
         error => wrong(error.to_string()),
     })?;
     Ok(Locks::new(etcd))
+}
+
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
+async fn sqlite(url: &str) -> Result<Locks, ConnectError> {
+    let wrong = |problem: String| ConnectError::BadUrl { scheme: "sqlite", problem };
+    let config = SqliteConfig::from_url(url).map_err(|error| wrong(error.to_string()))?;
+    let sqlite = Sqlite::connect(config, &Keeper::shared()).await.map_err(|error| match error {
+        SqliteError::Store(source) => ConnectError::Backend { source },
+        error => wrong(error.to_string()),
+    })?;
+    Ok(Locks::new(sqlite))
+}
+
+#[cfg(all(feature = "sqlite", not(target_os = "linux")))]
+#[allow(clippy::unused_async, reason = "on Linux there is something to wait for")]
+async fn sqlite(_: &str) -> Result<Locks, ConnectError> {
+    let problem = "this store needs Linux; use a server, as `redis:` does".to_owned();
+    Err(ConnectError::BadUrl { scheme: "sqlite", problem })
 }

@@ -56,12 +56,13 @@ pub(crate) struct Scheme {
 }
 
 /// The schemes of every store there is, compiled in or not.
-pub(crate) const SCHEMES: [Scheme; 5] = [
+pub(crate) const SCHEMES: [Scheme; 6] = [
     Scheme { name: "memory", feature: "" },
     Scheme { name: "etcd", feature: "etcd" },
     Scheme { name: "etcds", feature: "etcd" },
     Scheme { name: "redis", feature: "redis" },
     Scheme { name: "rediss", feature: "redis" },
+    Scheme { name: "sqlite", feature: "sqlite" },
 ];
 
 fn known() -> String {

@@ -31,6 +31,7 @@
 //! | `memory:`, `memory:NAME` | none: always there | `lock-core` |
 //! | `etcd://…`, `etcds://…` | `etcd` (takes `protoc` to build) | `lock-etcd` |
 //! | `redis://…`, `rediss://…` | `redis` | `lock-redis` |
+//! | `sqlite:`, `sqlite:PATH` | `sqlite` (a C compiler to build; on Linux) | `lock-sqlite` |
 //!
 //! No feature is on by default. What each store promises, and what breaks it, is data: [`Locks::guarantees`].
 //!
@@ -60,6 +61,9 @@ pub use lock_etcd as etcd;
 #[cfg(feature = "redis")]
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub use lock_redis as redis;
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
+#[cfg_attr(docsrs, doc(cfg(feature = "sqlite")))]
+pub use lock_sqlite as sqlite;
 
 pub use self::{connect::connect, error::ConnectError};
 

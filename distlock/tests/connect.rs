@@ -28,7 +28,7 @@ async fn an_unknown_scheme_is_named_and_the_known_ones_are_listed() {
     assert!(matches!(&error, ConnectError::UnknownScheme { scheme: Some(scheme) } if scheme == "etcetera"));
     assert_eq!(
         error.to_string(),
-        "`etcetera:` is not the scheme of a store; use one of `memory:`, `etcd:`, `etcds:`, `redis:`, `rediss:`"
+        "`etcetera:` is not the scheme of a store; use one of `memory:`, `etcd:`, `etcds:`, `redis:`, `rediss:`, `sqlite:`"
     );
     for url in ["", "localhost", "/tmp/x", ":memory:"] {
         let error = connect(url).await.unwrap_err();

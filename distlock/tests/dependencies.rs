@@ -6,7 +6,8 @@ use std::{env, process::Command};
 fn the_default_features_bring_no_client_of_any_store() {
     let crates = crates_with(&[]);
     assert!(crates.contains(&"lock-core".to_owned()), "{crates:?}");
-    for unwanted in ["redis", "lock-redis", "etcd-client", "lock-etcd", "tonic", "rustls", "ring"] {
+    for unwanted in ["redis", "lock-redis", "etcd-client", "lock-etcd", "tonic", "rustls", "ring", "rusqlite"]
+    {
         assert!(!crates.contains(&unwanted.to_owned()), "`{unwanted}` comes with the default features");
     }
 }

@@ -1,10 +1,11 @@
 //! The document and the code promise the same. Only with all features: without one, its row is a row of no store.
-#![cfg(all(feature = "etcd", feature = "redis"))]
+#![cfg(all(feature = "etcd", feature = "redis", feature = "sqlite", target_os = "linux"))]
 
 use distlock::{
     Backend, Keeper, Memory,
     etcd::{Etcd, EtcdConfig},
     redis::{Redis, RedisConfig},
+    sqlite::{Sqlite, SqliteConfig},
 };
 
 const DOCUMENT: &str = include_str!("../../docs/guarantees.md");
@@ -28,5 +29,8 @@ fn the_table_has_the_row_of_every_store_and_no_other() {
 fn stores() -> Vec<Box<dyn Backend>> {
     let redis = Redis::new(RedisConfig::default(), &Keeper::shared()).expect("the defaults are valid");
     let etcd = Etcd::new(EtcdConfig::default(), &Keeper::shared()).expect("the defaults are valid");
-    vec![Box::new(Memory::new()), Box::new(redis), Box::new(etcd)]
+    let mut config = SqliteConfig::default();
+    config.path = Some("/locks.db".into());
+    let sqlite = Sqlite::new(config, &Keeper::shared()).expect("nothing is opened");
+    vec![Box::new(Memory::new()), Box::new(redis), Box::new(etcd), Box::new(sqlite)]
 }

@@ -36,6 +36,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("redis by url", &["X14", "X15", "R13", "L06", "F05", "T09", "T10", "T19", "T20", "T21", "T24"]),
     // Its tokens are revisions of the store, which nobody can set.
     ("etcd", &["F11", "F12", "T20"]),
+    // No wire and no server that could end; its bound is that of the disk: ADR 10.
+    (
+        "sqlite",
+        &["X12", "L06", "T01", "T02", "T03", "T04", "T05", "T06", "T07", "T08", "T15", "T19", "T21", "T24"],
+    ),
     ("etcd by url", &["F11", "F12", "L06", "F05", "T09", "T10", "T19", "T20", "T21", "T24"]),
 ];
 

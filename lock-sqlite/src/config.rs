@@ -1,0 +1,184 @@
+//! [`SqliteConfig`]: where the file is, and how long we wait for it.
+
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+
+use lock_core::settings::{ByName, ConfigError, UrlForm, duration};
+use percent_encoding::percent_decode_str;
+use serde::{Deserialize, Deserializer};
+
+/// Which file, and how long to wait for it.
+///
+/// From a URL:
+///
+/// ```text
+/// sqlite:[path][?command_timeout=…]
+/// ```
+///
+/// A path that does not begin with `/` starts from the folder that the process is in when the backend is made. In it, `?`,
+/// `#` and `%` are percent-encoded.
+///
+/// ```
+/// # use std::{path::Path, time::Duration};
+/// use lock_sqlite::SqliteConfig;
+///
+/// let config: SqliteConfig = "sqlite:/var/lib/app/locks.db?command_timeout=500ms".parse()?;
+/// assert_eq!(config.path.as_deref(), Some(Path::new("/var/lib/app/locks.db")));
+/// assert_eq!(config.command_timeout, Duration::from_millis(500));
+///
+/// // The default file of this user.
+/// assert_eq!("sqlite:".parse::<SqliteConfig>()?, SqliteConfig::default());
+///
+/// // The same from a file: what is left out has its default, what is unknown is an error.
+/// let same: SqliteConfig =
+///     serde_json::from_str(r#"{ "path": "/var/lib/app/locks.db", "command_timeout": "500ms" }"#)?;
+/// assert_eq!(config, same);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(remote = "Self", default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SqliteConfig {
+    /// The file. Its folder has to be there. Default: `distlock/locks.db` in the user's state directory (`XDG_STATE_HOME`, or
+    /// `~/.local/state`), which is made for the user alone.
+    pub path: Option<PathBuf>,
+    /// How long a command may take, of which most is waiting for others who write. Default 2 s; 10 ms to 1 h.
+    #[serde(with = "lock_core::settings::duration")]
+    pub command_timeout: Duration,
+}
+
+const FORM: UrlForm = UrlForm {
+    scheme: "sqlite",
+    tls_scheme: "sqlite",
+    shape: "sqlite:path, or sqlite: for the default file",
+    parameters: &["command_timeout"],
+};
+
+impl Default for SqliteConfig {
+    fn default() -> Self {
+        Self { path: None, command_timeout: Duration::from_secs(2) }
+    }
+}
+
+impl SqliteConfig {
+    /// Reads a URL, as `parse` does.
+    ///
+    /// # Errors
+    /// [`ConfigError`] says which part is wrong, and what to write instead.
+    pub fn from_url(url: &str) -> Result<Self, ConfigError> {
+        let no_url = ConfigError::Url { shape: FORM.shape };
+        let (scheme, rest) = url.split_once(':').ok_or_else(|| no_url.clone())?;
+        if !scheme.eq_ignore_ascii_case(FORM.scheme) {
+            return Err(no_url);
+        }
+        if rest.contains('#') {
+            return Err(ConfigError::Fragment);
+        }
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        // Nobody is addressed, so what stands between the slashes can only be nothing.
+        let path = match path.strip_prefix("//") {
+            Some(path) if path.starts_with('/') => path,
+            Some(_) => return Err(no_url),
+            None => path,
+        };
+        let path =
+            percent_decode_str(path).decode_utf8().map_err(|_| ConfigError::Encoding { part: "path" })?;
+        let path = Some(path).filter(|path| !path.is_empty()).map(|path| PathBuf::from(&*path));
+        let mut config = Self { path, ..Self::default() };
+        for (parameter, value) in FORM.read(&format!("sqlite://here?{query}"))?.parameters {
+            config.command_timeout = duration::setting(parameter, &value)?;
+        }
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Checks every field, but opens no file. A backend does it first when it is made.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the first field that is wrong.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if let Some(path) = &self.path {
+            let hint = match path.to_str() {
+                Some("") => Some("write the path of a file, or leave it out for the default one"),
+                Some(":memory:") => Some("use the url memory: for locks within one process"),
+                Some(text) if text.contains('\0') => Some("no path has a nul character in it"),
+                _ if path.file_name().is_none() => Some("write the path of a file"),
+                _ => None,
+            };
+            if let Some(hint) = hint {
+                let given = path.display().to_string();
+                return Err(ConfigError::Setting { option: "path", given, hint });
+            }
+        }
+        duration::within("command_timeout", self.command_timeout, &duration::TIMEOUTS)
+    }
+}
+
+impl<'de> Deserialize<'de> for SqliteConfig {
+    fn deserialize<D: Deserializer<'de>>(format: D) -> Result<Self, D::Error> {
+        // The derived one, which is not that of the trait.
+        Self::deserialize(ByName(format))
+    }
+}
+
+impl FromStr for SqliteConfig {
+    type Err = ConfigError;
+
+    fn from_str(url: &str) -> Result<Self, ConfigError> {
+        Self::from_url(url)
+    }
+}
+
+/// As a URL, for people.
+impl fmt::Display for SqliteConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "sqlite:{}", path.display()),
+            None => f.write_str("sqlite:"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_url_names_a_file_in_every_way_in_which_people_write_one() {
+        for (url, path) in [
+            ("sqlite:/a/b.db", Some("/a/b.db")),
+            ("sqlite:///a/b.db", Some("/a/b.db")),
+            ("SQLITE:b.db", Some("b.db")),
+            ("sqlite:./b.db?command_timeout=1s", Some("./b.db")),
+            ("sqlite:a%3Fb%23%25.db", Some("a?b#%.db")),
+            ("sqlite:user@host.db", Some("user@host.db")),
+            ("sqlite:", None),
+            ("sqlite:?command_timeout=1s", None),
+        ] {
+            assert_eq!(SqliteConfig::from_url(url).unwrap().path.as_deref(), path.map(Path::new), "{url}");
+        }
+    }
+
+    #[test]
+    fn every_wrong_url_says_what_is_wrong() {
+        for (url, says) in [
+            ("sqlite", "sqlite:path"),
+            ("redis:x", "sqlite:path"),
+            ("sqlite://host/a.db", "sqlite:path"),
+            ("sqlite::memory:", "memory:"),
+            ("sqlite:/", "the path of a file"),
+            ("sqlite:a/..", "the path of a file"),
+            ("sqlite:a%00b", "nul"),
+            ("sqlite:a%ff", "percent-encode"),
+            ("sqlite:a#b", "%23"),
+            ("sqlite:a?mode=ro", "there is no parameter `mode`; there are command_timeout"),
+            ("sqlite:a?command_timeout=1s&command_timeout=1s", "twice"),
+            ("sqlite:a?command_timeout=soon", "500ms"),
+            ("sqlite:a?command_timeout=1ms", "use 10ms to 3600s"),
+        ] {
+            let error = SqliteConfig::from_url(url).unwrap_err().to_string();
+            assert!(error.contains(says), "{url}: {error}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! [`ConnectError`]: why there is no backend.
+
+use lock_core::{BackendError, settings::ConfigError};
+
+/// Why [`Sqlite::connect`](crate::Sqlite::connect) failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The file cannot be used.
+    #[error("{}", .0.kind())]
+    Store(#[source] BackendError),
+}

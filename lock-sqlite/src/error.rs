@@ -1,0 +1,129 @@
+//! What went wrong between us and the file, as a [`BackendError`].
+
+use std::{io, path::Path, time::Duration};
+
+use lock_core::{BackendError, BackendErrorKind as Kind};
+use rusqlite::{Error as Sqlite, ErrorCode};
+
+/// What [`BackendError`]s of this store call it.
+pub(crate) const STORE: &str = "sqlite";
+
+/// Why a verb was not carried out.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// SQLite, or what is behind it.
+    Sqlite(Sqlite),
+    /// The answer is no.
+    Refused(BackendError),
+}
+
+impl From<Sqlite> for Fault {
+    fn from(error: Sqlite) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl Fault {
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self, Self::Sqlite(error) if is_busy(error))
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull))
+    }
+
+    /// With the file that it is about. The transaction was rolled back.
+    pub(crate) fn at(self, path: &Path) -> BackendError {
+        match self {
+            Self::Refused(error) => error,
+            Self::Sqlite(error) => of_sqlite(path, error),
+        }
+    }
+}
+
+pub(crate) fn is_busy(error: &Sqlite) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// An error of SQLite, about this file.
+pub(crate) fn of_sqlite(path: &Path, error: Sqlite) -> BackendError {
+    let kind = kind(error.sqlite_error_code(), path);
+    let hint = match kind {
+        Kind::Protocol => "; it is damaged, or no database of locks: move it away while nobody uses it",
+        Kind::Unreachable => "; check the path, and that its folder is there",
+        _ => "",
+    };
+    BackendError::new(STORE, kind, format!("{}: {error}{hint}", path.display())).with_source(error)
+}
+
+fn kind(code: Option<ErrorCode>, path: &Path) -> Kind {
+    match code {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
+            Kind::Unavailable
+        }
+        Some(ErrorCode::DiskFull | ErrorCode::OutOfMemory) => Kind::OutOfMemory,
+        Some(ErrorCode::ReadOnly) => Kind::ReadOnly,
+        Some(ErrorCode::PermissionDenied) => Kind::Denied,
+        // The shared memory beside the file cannot say that the disk is full.
+        Some(ErrorCode::SystemIoFailure) if is_full(path) => Kind::OutOfMemory,
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => Kind::Unreachable,
+        _ => Kind::Protocol,
+    }
+}
+
+fn is_full(path: &Path) -> bool {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    rustix::fs::statvfs(folder).is_ok_and(|disk| disk.f_bavail < 64)
+}
+
+/// An error of the operating system, at `doing` something.
+pub(crate) fn of_io(doing: &str, path: &Path, error: io::Error) -> BackendError {
+    let kind = match error.kind() {
+        io::ErrorKind::PermissionDenied => Kind::Denied,
+        io::ErrorKind::ReadOnlyFilesystem => Kind::ReadOnly,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Kind::OutOfMemory,
+        _ => Kind::Unreachable,
+    };
+    BackendError::new(STORE, kind, format!("{doing} {}: {error}", path.display())).with_source(error)
+}
+
+pub(crate) fn busy(path: &Path, patience: Duration) -> BackendError {
+    let message = format!(
+        "{}: others wrote to it for {patience:?} without a pause; see who has it open (`fuser {}`)",
+        path.display(),
+        path.display()
+    );
+    BackendError::new(STORE, Kind::Unavailable, message).unsent()
+}
+
+/// Something that this file, or what it is on, cannot be used with.
+pub(crate) fn unsupported(path: &Path, why: &str) -> BackendError {
+    BackendError::new(STORE, Kind::Unsupported, format!("{}: {why}", path.display())).unsent()
+}
+
+/// What is there is not ours.
+pub(crate) fn not_ours(path: &Path, why: &str) -> BackendError {
+    BackendError::new(STORE, Kind::Protocol, format!("{}: {why}", path.display())).unsent()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_trouble_of_a_file_has_a_kind() {
+        let here = Path::new("/locks.db");
+        for (code, expected) in [
+            (ErrorCode::DatabaseBusy, Kind::Unavailable),
+            (ErrorCode::DiskFull, Kind::OutOfMemory),
+            (ErrorCode::ReadOnly, Kind::ReadOnly),
+            (ErrorCode::PermissionDenied, Kind::Denied),
+            (ErrorCode::CannotOpen, Kind::Unreachable),
+            (ErrorCode::SystemIoFailure, Kind::Unreachable),
+            (ErrorCode::DatabaseCorrupt, Kind::Protocol),
+            (ErrorCode::NotADatabase, Kind::Protocol),
+        ] {
+            assert_eq!(kind(Some(code), here), expected);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Locks between the processes of one machine, over one file and without a server, for the `lock-core` crate.
+//!
+//! The file is an SQLite database in WAL mode, and every verb is one transaction of it. Leases are counted on the clock of
+//! the boot time, so that a step of the wall clock changes nothing and a reboot frees every lock. Each process keeps a file of
+//! its own locked, by which the others see at once that it has died: the lock of a holder that was killed is free within 100 ms,
+//! not when its ttl ends. Who is next is told by a datagram, and looks for himself in case it was lost.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("locks.db");
+//! use lock_core::{DistributedLock, Keeper, Locks};
+//! use lock_sqlite::{Sqlite, SqliteConfig};
+//!
+//! let mut config = SqliteConfig::default();
+//! config.path = Some(path); // without one: a file in the user's state directory
+//! let locks = Locks::new(Sqlite::connect(config, &Keeper::shared()).await?);
+//! let guard = locks.mutex("invoices/42")?.acquire().await?;
+//! # guard.release().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | for | see |
+//! |---|---|
+//! | where the file is, and the time limit | [`SqliteConfig`] |
+//! | what it promises | [`Sqlite::guarantees`](lock_core::Backend::guarantees) |
+//! | what is stored, what it costs, what to take care of | `docs/backends/sqlite.md` |
+//!
+//! It needs Linux: the boot id, `CLOCK_BOOTTIME`, `flock` and `/proc` are what it rests on.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("lock-sqlite needs Linux: a boot id, CLOCK_BOOTTIME, flock and /proc are what it rests on");
+
+mod backend;
+mod config;
+mod connect_error;
+mod diagnosis;
+mod domain;
+mod error;
+mod files;
+mod guarantees;
+mod home;
+mod network;
+mod operator;
+mod post;
+mod presence;
+mod queue;
+mod schema;
+mod store;
+mod verb;
+mod verbs;
+mod waiters;
+mod worker;
+mod world;
+
+pub use lock_core::settings::ConfigError;
+
+pub use self::{backend::Sqlite, config::SqliteConfig, connect_error::ConnectError};

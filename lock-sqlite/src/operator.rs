@@ -1,0 +1,70 @@
+//! What people and tools need from the file.
+
+use async_trait::async_trait;
+use lock_core::{BackendError, Departure, Diagnosis, EntryId, LockName, Operator, QueueRow};
+
+use crate::{
+    Sqlite, diagnosis,
+    post::Message,
+    queue::{Part, Queue, lock_name},
+    store::now,
+    verbs,
+};
+
+#[async_trait]
+impl Operator for Sqlite {
+    /// The dead are dropped on the way, so that those who are shown as waiting do wait.
+    async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
+        let name = name.clone();
+        self.call(move |store, give_up| {
+            store.write(give_up, |verb| {
+                let mut queue = Queue::load(verb, &name, Part::All)?;
+                if verb.bury_dead(queue.holders())? {
+                    queue = Queue::load(verb, &name, Part::All)?;
+                }
+                queue.settle(verb, None)?;
+                Ok(queue.shown(verb.now))
+            })
+        })
+        .await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
+        let prefix = prefix.to_owned();
+        self.call(move |store, give_up| {
+            store.read(give_up, |connection, _| {
+                let select =
+                    "SELECT DISTINCT name FROM entries WHERE name >= ?1 AND expires > ?2 ORDER BY name";
+                let mut select = connection.prepare_cached(select)?;
+                let mut rows = select.query((prefix.as_str(), now()))?;
+                let mut names = Vec::new();
+                while let Some(row) = rows.next()? {
+                    let name: String = row.get(0)?;
+                    // In the order of bytes, those with the prefix come first.
+                    if !name.starts_with(&prefix) {
+                        break;
+                    }
+                    names.push(lock_name(&name)?);
+                }
+                Ok(names)
+            })
+        })
+        .await
+    }
+
+    async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
+        let name = name.clone();
+        self.call(move |store, give_up| {
+            store.write(give_up, |verb| {
+                let (departure, member) = verbs::leave(verb, &name, entry)?;
+                verb.news.told.extend(member.map(|member| (member, Message::Evicted(entry))));
+                Ok(departure)
+            })
+        })
+        .await
+    }
+
+    async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
+        self.call(diagnosis::diagnose).await
+    }
+}

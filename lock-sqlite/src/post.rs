@@ -1,0 +1,231 @@
+//! [`Post`]: one datagram socket for each client, by which the others tell it something. Only about speed: what is lost is
+//! looked for.
+
+use std::{
+    fmt,
+    fs::{self, File, Permissions},
+    io,
+    net::Shutdown,
+    os::{
+        fd::AsRawFd,
+        unix::{fs::PermissionsExt, net::UnixDatagram},
+    },
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use lock_core::{EntryId, FencingToken, Hint};
+
+use crate::{presence::socket_name, waiters::Waiters};
+
+/// What one client tells another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// This entry of yours was made a holder.
+    Admitted(EntryId, FencingToken),
+    /// This entry of yours was taken out of its queue by force.
+    Evicted(EntryId),
+}
+
+/// A path that is longer does not fit the address of a socket; then its folder is named by a descriptor.
+const LONGEST_PATH: usize = 100;
+
+/// Longer than any message.
+const BUFFER: usize = 128;
+
+impl Message {
+    /// None if it is no message: anybody may send anything.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut words = std::str::from_utf8(bytes).ok()?.split(' ');
+        let (what, entry) = (words.next()?, words.next()?.parse().ok()?);
+        let message = match what {
+            "admitted" => Self::Admitted(entry, words.next()?.parse().ok()?),
+            "evicted" => Self::Evicted(entry),
+            _ => return None,
+        };
+        words.next().is_none().then_some(message)
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Admitted(entry, token) => write!(f, "admitted {entry} {token}"),
+            Self::Evicted(entry) => write!(f, "evicted {entry}"),
+        }
+    }
+}
+
+/// Whoever in this process is told something: waiters, and those who listen for alarms.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hall {
+    pub(crate) waiters: Waiters,
+    alarms: Arc<Mutex<Vec<UnboundedSender<EntryId>>>>,
+}
+
+impl Hall {
+    pub(crate) fn alarms(&self) -> UnboundedReceiver<EntryId> {
+        let (sender, alarms) = unbounded();
+        let mut senders = self.lock();
+        senders.retain(|sender| !sender.is_closed());
+        senders.push(sender);
+        alarms
+    }
+
+    pub(crate) fn tell(&self, message: Message) {
+        match message {
+            Message::Admitted(entry, token) => self.waiters.tell(entry, Hint::Admitted { token }),
+            Message::Evicted(entry) => {
+                let senders = self.lock().clone();
+                for sender in senders {
+                    // A client that is gone needs no alarm.
+                    let _ = sender.unbounded_send(entry);
+                }
+                self.waiters.tell(entry, Hint::Changed);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<UnboundedSender<EntryId>>> {
+        // Nothing panics while it is held, and each change to it is whole.
+        self.alarms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sends to all clients of a store, and receives for this one, on a thread of its own that ends with it.
+#[derive(Debug)]
+pub(crate) struct Post {
+    folder: File,
+    path: PathBuf,
+    sender: UnixDatagram,
+    receiver: UnixDatagram,
+    ended: Arc<AtomicBool>,
+}
+
+impl Post {
+    /// # Errors
+    /// If the socket cannot be made, or its thread not be started.
+    pub(crate) fn open(folder: &Path, id: i64, mode: u32, hall: Hall) -> io::Result<Self> {
+        let descriptor = File::open(folder)?;
+        let address = address(folder, &descriptor, id);
+        // Nobody else has the number: what has the name is of a former world.
+        let _ = fs::remove_file(&address);
+        let receiver = UnixDatagram::bind(&address)?;
+        fs::set_permissions(&address, Permissions::from_mode(mode))?;
+        let sender = UnixDatagram::unbound()?;
+        sender.set_nonblocking(true)?;
+        let ended = Arc::new(AtomicBool::new(false));
+        let (socket, over) = (receiver.try_clone()?, Arc::clone(&ended));
+        thread::Builder::new()
+            .name("distlock-sqlite-post".into())
+            .spawn(move || receive(&socket, &over, &hall))?;
+        Ok(Self { folder: descriptor, path: folder.to_owned(), sender, receiver, ended })
+    }
+
+    /// Without waiting: a client whose socket is full, or gone, is not told.
+    pub(crate) fn send(&self, to: i64, message: Message) {
+        let address = address(&self.path, &self.folder, to);
+        if let Err(error) = self.sender.send_to(message.to_string().as_bytes(), address) {
+            tracing::debug!(%message, %error, "a hint was not delivered");
+        }
+    }
+}
+
+impl Drop for Post {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Release);
+        // Its receiver wakes up, and ends.
+        let _ = self.receiver.shutdown(Shutdown::Both);
+    }
+}
+
+fn receive(socket: &UnixDatagram, ended: &AtomicBool, hall: &Hall) {
+    let mut buffer = [0; BUFFER];
+    loop {
+        let received = socket.recv(&mut buffer);
+        if ended.load(Ordering::Acquire) {
+            return;
+        }
+        match received {
+            Ok(length) => {
+                if let Some(message) = Message::read(&buffer[..length]) {
+                    hall.tell(message);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}
+
+fn address(folder: &Path, descriptor: &File, id: i64) -> PathBuf {
+    let plain = folder.join(socket_name(id));
+    if plain.as_os_str().len() <= LONGEST_PATH {
+        return plain;
+    }
+    PathBuf::from(format!("/proc/self/fd/{}/{}", descriptor.as_raw_fd(), socket_name(id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::{FutureExt, StreamExt};
+
+    use super::*;
+
+    #[test]
+    fn messages_are_read_back_and_nothing_else_is_one() {
+        let entry = EntryId::new(u128::MAX / 3);
+        for message in [Message::Admitted(entry, FencingToken::new(u64::MAX)), Message::Evicted(entry)] {
+            let text = message.to_string();
+            assert!(text.len() < BUFFER);
+            assert_eq!(Message::read(text.as_bytes()), Some(message));
+            for wrong in [
+                &text[1..],
+                &text[..text.len() - 1].replace(' ', ""),
+                &format!("{text} "),
+                &format!("{text} 1"),
+            ] {
+                assert_eq!(Message::read(wrong.as_bytes()), None, "{wrong}");
+            }
+        }
+        assert_eq!(Message::read(&[0xff; 40]), None);
+        assert_eq!(Message::read(b""), None);
+    }
+
+    #[test]
+    fn what_is_sent_to_a_client_arrives_however_deep_its_folder_is() {
+        let root = tempfile::tempdir().unwrap();
+        for folder in [root.path().to_owned(), root.path().join("x".repeat(200))] {
+            fs::create_dir_all(&folder).unwrap();
+            let hall = Hall::default();
+            let mut hints = hall.waiters.listen(EntryId::new(7));
+            let (here, there) =
+                (Post::open(&folder, 1, 0o600, Hall::default()), Post::open(&folder, 2, 0o600, hall));
+            let (here, there) = (here.unwrap(), there.unwrap());
+            let token = FencingToken::new(5);
+            here.send(2, Message::Admitted(EntryId::new(7), token));
+            here.send(3, Message::Evicted(EntryId::new(7)));
+            let hint = futures_executor(&mut hints);
+            assert_eq!(hint, Some(Hint::Admitted { token }));
+            drop(there);
+        }
+    }
+
+    /// The next hint, within two seconds.
+    fn futures_executor(hints: &mut lock_core::Hints) -> Option<Hint> {
+        for _ in 0..200 {
+            if let Some(hint) = hints.next().now_or_never() {
+                return hint;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        None
+    }
+}

@@ -1,0 +1,95 @@
+//! What stands in the file: made when it is empty, and checked when it is not.
+
+use std::path::Path;
+
+use lock_core::BackendError;
+use rusqlite::Connection;
+
+use crate::error::{Fault, not_ours, unsupported};
+
+/// `dlck`, as a number: what the file is, for whoever asks (`file locks.db`).
+const APPLICATION: i32 = 0x646C_636B;
+
+/// The version of what stands below.
+pub(crate) const VERSION: i32 = 1;
+
+/// Times are nanoseconds since the boot, on the clock of `meta.domain`. Of one name, the order of tokens is that of the queue.
+const TABLES: &str = "
+    CREATE TABLE meta (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        domain TEXT NOT NULL,
+        epoch INTEGER NOT NULL,
+        token INTEGER NOT NULL,
+        ceiling INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE members (
+        id INTEGER PRIMARY KEY,
+        pid INTEGER NOT NULL,
+        device INTEGER NOT NULL,
+        inode INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE entries (
+        name TEXT NOT NULL,
+        token INTEGER NOT NULL,
+        entry TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        permits INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        expires INTEGER NOT NULL,
+        admitted INTEGER NOT NULL,
+        member INTEGER NOT NULL,
+        label TEXT,
+        PRIMARY KEY (name, token)
+    ) STRICT, WITHOUT ROWID;
+";
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// There is nothing in it.
+    Empty,
+    /// It is one of ours, in the version that we know.
+    Ours,
+}
+
+/// Reads what a file is, and changes nothing.
+///
+/// # Errors
+/// If it is something else, or of a newer version.
+pub(crate) fn look(connection: &Connection, path: &Path) -> Result<Found, Fault> {
+    let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i32>(0));
+    let (application, version) = (number("PRAGMA application_id")?, number("PRAGMA user_version")?);
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if (application, version, tables) == (0, 0, 0) {
+        return Ok(Found::Empty);
+    }
+    if application != APPLICATION {
+        return Err(Fault::Refused(foreign(path)));
+    }
+    if version != VERSION {
+        return Err(Fault::Refused(other_version(path, version)));
+    }
+    Ok(Found::Ours)
+}
+
+fn foreign(path: &Path) -> BackendError {
+    not_ours(path, "this is a database of something else, and was left alone; give locks a file of their own")
+}
+
+fn other_version(path: &Path, version: i32) -> BackendError {
+    let why = format!(
+        "its format is {version}, and this version of the library knows {VERSION}; use the same version in all processes"
+    );
+    unsupported(path, &why)
+}
+
+/// Fills an empty file. To be called in a transaction.
+///
+/// # Errors
+/// Those of SQLite.
+pub(crate) fn make(connection: &Connection, domain: &str, token: i64) -> Result<(), Fault> {
+    connection.execute_batch(TABLES)?;
+    connection.execute("INSERT INTO meta VALUES (1, ?1, 1, ?2, ?2)", (domain, token))?;
+    connection.pragma_update(None, "application_id", APPLICATION)?;
+    Ok(connection.pragma_update(None, "user_version", VERSION)?)
+}

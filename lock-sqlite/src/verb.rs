@@ -1,0 +1,160 @@
+//! [`Verb`]: a transaction that has begun, with the reading of the clock by which it judges.
+
+use std::path::Path;
+
+use lock_core::{BackendError, BackendErrorKind, EntryId, FencingToken, LockName};
+use rusqlite::Connection;
+
+use crate::{
+    error::{Fault, STORE},
+    files::Files,
+    post::Message,
+    presence::{self, Member},
+    queue::{Part, Queue},
+    store::now,
+};
+
+/// What a verb sees and does. Nothing of it is seen by others until it is committed.
+#[derive(Debug)]
+pub(crate) struct Verb<'a> {
+    pub(crate) connection: &'a Connection,
+    /// Read when nobody else could write any more, and the only one: whoever is dead by it is dead for all of the verb (PR06).
+    pub(crate) now: i64,
+    pub(crate) me: i64,
+    pub(crate) epoch: i64,
+    token: i64,
+    ceiling: i64,
+    processes: &'a Path,
+    pub(crate) news: News,
+}
+
+/// What is done once a verb is committed.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    /// Whom to tell what.
+    pub(crate) told: Vec<(i64, Message)>,
+    /// Whose files to take away.
+    pub(crate) buried: Vec<i64>,
+}
+
+impl<'a> Verb<'a> {
+    /// Reads the clock, and what the file has of tokens.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub(crate) fn begin(connection: &'a Connection, me: i64, files: &'a Files) -> Result<Self, Fault> {
+        let mut meta = connection.prepare_cached("SELECT epoch, token, ceiling FROM meta")?;
+        let (epoch, token, ceiling) =
+            meta.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let news = News::default();
+        Ok(Self { connection, now: now(), me, epoch, token, ceiling, processes: &files.processes, news })
+    }
+
+    /// Whether the disk does not know yet of a token that this verb may mint.
+    pub(crate) fn lacks_tokens(&self) -> bool {
+        self.token >= self.ceiling && self.ceiling < i64::MAX
+    }
+
+    /// The next token.
+    ///
+    /// # Errors
+    /// If there is none, or those of SQLite.
+    pub(crate) fn mint(&mut self) -> Result<i64, Fault> {
+        let exhausted = || {
+            let kind = BackendErrorKind::TokensExhausted;
+            Fault::Refused(BackendError::new(STORE, kind, "the last token of the file was minted"))
+        };
+        self.token = self.token.checked_add(1).ok_or_else(exhausted)?;
+        self.connection.prepare_cached("UPDATE meta SET token = ?1")?.execute([self.token])?;
+        Ok(self.token)
+    }
+
+    /// # Errors
+    /// Those of SQLite.
+    pub(crate) fn raise_tokens(&mut self, last: FencingToken) -> Result<(), Fault> {
+        // The largest that there is.
+        let last = i64::try_from(last.get()).unwrap_or(i64::MAX);
+        let raise = "UPDATE meta SET token = max(token, ?1), ceiling = max(ceiling, ?1)";
+        self.connection.execute(raise, [last])?;
+        Ok(())
+    }
+
+    /// An entry of somebody was admitted.
+    pub(crate) fn admits(&mut self, member: i64, entry: EntryId, token: i64) {
+        self.news.told.push((member, Message::Admitted(entry, FencingToken::new(token.cast_unsigned()))));
+    }
+
+    /// All clients that were not buried.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub(crate) fn members(&self) -> Result<Vec<Member>, Fault> {
+        let mut all = self.connection.prepare_cached("SELECT id, device, inode FROM members")?;
+        let members = all.query_map([], member)?;
+        Ok(members.collect::<Result<_, _>>()?)
+    }
+
+    /// Whether one of these clients is dead; then it is buried.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub(crate) fn bury_dead(&mut self, members: impl IntoIterator<Item = i64>) -> Result<bool, Fault> {
+        let mut any = false;
+        for id in members {
+            if id == self.me {
+                continue;
+            }
+            let mut find =
+                self.connection.prepare_cached("SELECT id, device, inode FROM members WHERE id = ?1")?;
+            let found = find.query_map([id], member)?.next().transpose()?;
+            if found.is_some_and(|member| presence::is_dead(self.processes, &member)) {
+                self.bury(id)?;
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Forgets a client, and all that it has in queues.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub(crate) fn bury(&mut self, member: i64) -> Result<(), Fault> {
+        let names: Vec<LockName> = {
+            let mut find =
+                self.connection.prepare_cached("SELECT DISTINCT name FROM entries WHERE member = ?1")?;
+            let names = find.query_map([member], |row| row.get::<_, String>(0))?;
+            names.map(|name| crate::queue::lock_name(&name?)).collect::<Result<_, _>>()?
+        };
+        if !names.is_empty() {
+            self.connection.prepare_cached("DELETE FROM entries WHERE member = ?1")?.execute([member])?;
+        }
+        self.connection.prepare_cached("DELETE FROM members WHERE id = ?1")?.execute([member])?;
+        for name in names {
+            Queue::load(self, &name, Part::Head)?.settle(self, None)?;
+        }
+        self.news.buried.push(member);
+        Ok(())
+    }
+
+    /// Declares void all that was written by another clock, and goes on above every token that may have been minted there.
+    /// Gives the new epoch.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub(crate) fn void(&mut self, domain: &str) -> Result<i64, Fault> {
+        self.connection.execute_batch("DELETE FROM entries; DELETE FROM members")?;
+        self.epoch = presence::random().map_err(|error| {
+            Fault::Refused(crate::error::of_io("drawing a number, for", self.processes, error).unsent())
+        })?;
+        self.token = self.ceiling;
+        let void = "UPDATE meta SET domain = ?1, epoch = ?2, token = ceiling";
+        self.connection.execute(void, (domain, self.epoch))?;
+        Ok(self.epoch)
+    }
+}
+
+pub(crate) fn member(row: &rusqlite::Row<'_>) -> rusqlite::Result<Member> {
+    let number = |column| row.get(column).map(i64::cast_unsigned);
+    Ok(Member { id: row.get(0)?, device: number(1)?, inode: number(2)? })
+}

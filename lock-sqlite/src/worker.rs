@@ -1,0 +1,174 @@
+//! The one thread that uses the connection: nobody else is ever blocked by the disk.
+
+use std::{
+    collections::BTreeSet,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::mpsc::{Receiver, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use lock_core::{Hint, LockName};
+
+use crate::{
+    error::Fault,
+    presence::{self, Member},
+    store::Store,
+    verb::member,
+};
+
+/// What a caller wants done. Its answer goes its own way.
+pub(crate) type Job = Box<dyn FnOnce(&mut Store) + Send>;
+
+/// How often those are looked at whom somebody here waits for (PR34).
+const LOOK: Duration = Duration::from_millis(25);
+
+/// With so many looks, one is for hints that were lost.
+const HINTS_EVERY: u32 = 4;
+
+/// How long a look waits for others.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How long the end waits for others.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// # Errors
+/// If the thread cannot be started.
+pub(crate) fn start(jobs: Receiver<Job>, store: Store) -> io::Result<()> {
+    thread::Builder::new().name("distlock-sqlite".into()).spawn(move || work(&jobs, store)).map(drop)
+}
+
+/// Until nobody is left who could give it something to do.
+fn work(jobs: &Receiver<Job>, mut store: Store) {
+    let (mut watch, mut next_look) = (Watch::default(), Instant::now());
+    loop {
+        let job = if store.hall.waiters.is_empty() {
+            jobs.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            jobs.recv_timeout(next_look.saturating_duration_since(Instant::now()))
+        };
+        match job {
+            Ok(job) => {
+                // Whoever asked learns of it, having no answer.
+                if catch_unwind(AssertUnwindSafe(|| job(&mut store))).is_err() {
+                    store.world = None;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return store.close(Instant::now() + FAREWELL),
+        }
+        if Instant::now() >= next_look && !store.hall.waiters.is_empty() {
+            watch.look(&mut store);
+            next_look = Instant::now() + LOOK;
+        }
+    }
+}
+
+/// Who holds what somebody here waits for.
+#[derive(Debug, Default)]
+struct Watch {
+    looks: u32,
+    /// When the file was last asked: what SQLite counts of others, and what we count of our own.
+    asked_at: Option<(i64, u64)>,
+    names: BTreeSet<LockName>,
+    holders: Vec<Member>,
+}
+
+impl Watch {
+    /// A dead process tells nobody. And what it would have told, had it lived, may be lost.
+    fn look(&mut self, store: &mut Store) {
+        let give_up = Instant::now() + PATIENCE;
+        self.looks = self.looks.wrapping_add(1);
+        if let Err(error) = self.try_to_look(store, give_up) {
+            tracing::debug!(%error, "the holders could not be looked at");
+        }
+    }
+
+    fn try_to_look(&mut self, store: &mut Store, give_up: Instant) -> Result<(), lock_core::BackendError> {
+        let places = store.hall.waiters.places();
+        let names: BTreeSet<LockName> = places.iter().map(|(_, name, _)| name.clone()).collect();
+        let commits = store.commits;
+        let asked_at = store.read(give_up, |connection, _| {
+            let mut version = connection.prepare_cached("PRAGMA data_version")?;
+            Ok((version.query_row([], |row| row.get::<_, i64>(0))?, commits))
+        })?;
+        let changed = self.asked_at != Some(asked_at) || names != self.names;
+        if changed {
+            self.holders = store.read(give_up, |connection, home| {
+                let me = home.id();
+                let mut holders: Vec<Member> = Vec::new();
+                for name in &names {
+                    holders_of(connection, name, me, &mut holders)?;
+                }
+                Ok(holders)
+            })?;
+            (self.names, self.asked_at) = (names, Some(asked_at));
+        }
+        let folder = store.files.processes.clone();
+        let dead: Vec<i64> = self
+            .holders
+            .iter()
+            .filter(|member| presence::is_dead(&folder, member))
+            .map(|member| member.id)
+            .collect();
+        if !dead.is_empty() {
+            store.write(give_up, |verb| verb.bury_dead(dead.iter().copied()))?;
+            self.asked_at = None;
+        }
+        if self.looks.is_multiple_of(HINTS_EVERY) {
+            look_for_lost_hints(store, give_up)?;
+        }
+        Ok(())
+    }
+}
+
+fn holders_of(
+    connection: &rusqlite::Connection,
+    name: &LockName,
+    me: i64,
+    holders: &mut Vec<Member>,
+) -> Result<(), Fault> {
+    let mut select = connection.prepare_cached(
+        "SELECT members.id, device, inode, admitted FROM entries LEFT JOIN members ON members.id = member
+         WHERE name = ?1 ORDER BY token",
+    )?;
+    let mut rows = select.query([name.as_str()])?;
+    while let Some(row) = rows.next()? {
+        // Those who are admitted come first.
+        if !row.get::<_, bool>(3)? {
+            break;
+        }
+        if row.get::<_, Option<i64>>(0)?.is_none_or(|id| id == me) {
+            continue;
+        }
+        let holder = member(row)?;
+        if !holders.contains(&holder) {
+            holders.push(holder);
+        }
+    }
+    Ok(())
+}
+
+/// A datagram that found no room is not sent again.
+fn look_for_lost_hints(store: &mut Store, give_up: Instant) -> Result<(), lock_core::BackendError> {
+    let places = store.hall.waiters.places();
+    let hints = store.read(give_up, |connection, _| {
+        let mut find =
+            connection.prepare_cached("SELECT admitted FROM entries WHERE name = ?1 AND token = ?2")?;
+        let mut hints = Vec::new();
+        for (entry, name, token) in &places {
+            let mut rows = find.query((name.as_str(), token.get().cast_signed()))?;
+            match rows.next()?.map(|row| row.get::<_, bool>(0)).transpose()? {
+                Some(true) => hints.push((*entry, Hint::Admitted { token: *token })),
+                Some(false) => {}
+                None => hints.push((*entry, Hint::Changed)),
+            }
+        }
+        Ok(hints)
+    })?;
+    for (entry, hint) in hints {
+        store.hall.waiters.tell(entry, hint);
+    }
+    Ok(())
+}

@@ -1,0 +1,213 @@
+//! [`World`]: the database that stands in the file now, with a connection to it.
+
+use std::{
+    path::Path,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+
+use crate::{
+    domain,
+    error::{Fault, of_io, unsupported},
+    files::Files,
+    home::Home,
+    presence,
+    schema::{self, Found},
+    store::patiently,
+    verb::{News, Verb},
+};
+
+/// So many tokens are minted until the disk has to keep that they were (PR33).
+const BLOCK: i64 = 1 << 20;
+
+/// A database, as long as its file is not replaced and nobody declares its leases void.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) connection: Connection,
+    /// Device and inode.
+    pub(crate) identity: (u64, u64),
+    /// Changes when all leases were declared void.
+    epoch: i64,
+}
+
+/// What became of a transaction.
+#[derive(Debug)]
+pub(crate) enum Begun<T> {
+    /// It is in the file.
+    Done(T, News),
+    /// It is not our world any more. Nothing was done.
+    Elsewhere,
+    /// There were no tokens; there are now. Nothing was done.
+    Again,
+}
+
+impl World {
+    /// Opens the file, makes the tables if it is empty, and makes this process known in it.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or not be used.
+    pub(crate) fn open(files: &Files, home: &Home, give_up: Instant) -> Result<(Self, News), Fault> {
+        let path = &files.database;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let identity = files.identity().ok_or_else(|| {
+            Fault::Refused(of_io("opening", path, std::io::ErrorKind::NotFound.into()).unsent())
+        })?;
+        let connection = Connection::open_with_flags(path, flags)?;
+        // We wait in our own way.
+        connection.busy_timeout(std::time::Duration::ZERO)?;
+        if connection.is_readonly("main")? {
+            return Err(Fault::Refused(read_only(path)));
+        }
+        patiently(give_up, || schema::look(&connection, path))?;
+        patiently(give_up, || use_wal(&connection, path))?;
+        // What is written here is needed after a loss of power.
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        let domain = domain::here().map_err(|error| {
+            Fault::Refused(
+                of_io("reading what tells one boot from another, in", Path::new("/proc"), error).unsent(),
+            )
+        })?;
+        let mut world = Self { connection, identity, epoch: 0 };
+        world.begin(give_up)?;
+        let (epoch, news) = world.ended(world.register(files, home, &domain))?;
+        world.epoch = epoch;
+        world.connection.pragma_update(None, "synchronous", "NORMAL")?;
+        presence::sweep(&files.processes, |id| id == home.id() || world.knows(id));
+        Ok((world, news))
+    }
+
+    /// In a transaction: makes what is missing, voids what is of another boot, buries the dead, and enters this process.
+    fn register(&self, files: &Files, home: &Home, domain: &str) -> Result<(i64, News), Fault> {
+        let path = &files.database;
+        if schema::look(&self.connection, path)? == Found::Empty {
+            schema::make(&self.connection, domain, since_1970())?;
+        }
+        let (theirs, mut epoch) = self.connection.query_row("SELECT domain, epoch FROM meta", [], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
+        })?;
+        let mut verb = Verb::begin(&self.connection, home.id(), files)?;
+        if theirs != domain {
+            // PR32: its times mean nothing here.
+            if let Some(member) =
+                verb.members()?.iter().find(|member| presence::may_live(&files.processes, member.id))
+            {
+                return Err(Fault::Refused(another_clock(path, member.id)));
+            }
+            epoch = verb.void(domain)?;
+        }
+        for member in verb.members()? {
+            if member.id != home.id() && presence::is_dead(&files.processes, &member) {
+                verb.bury(member.id)?;
+            }
+        }
+        let member = home.member();
+        self.connection.execute(
+            "INSERT OR REPLACE INTO members VALUES (?1, ?2, ?3, ?4)",
+            (member.id, std::process::id(), member.device.cast_signed(), member.inode.cast_signed()),
+        )?;
+        Ok((epoch, verb.news))
+    }
+
+    /// Runs a verb as one transaction.
+    ///
+    /// # Errors
+    /// What went wrong. Nothing was done then.
+    pub(crate) fn write<T>(
+        &mut self,
+        home: &Home,
+        files: &Files,
+        give_up: Instant,
+        verb: &impl Fn(&mut Verb<'_>) -> Result<T, Fault>,
+    ) -> Result<Begun<T>, Fault> {
+        self.begin(give_up)?;
+        let done = Verb::begin(&self.connection, home.id(), files).and_then(|mut begun| {
+            if begun.epoch != self.epoch {
+                return Ok(Begun::Elsewhere);
+            }
+            if begun.lacks_tokens() {
+                return Ok(Begun::Again);
+            }
+            let value = verb(&mut begun)?;
+            Ok(Begun::Done(value, begun.news))
+        });
+        if matches!(done, Ok(Begun::Done(..))) {
+            return self.ended(done);
+        }
+        self.roll_back();
+        if matches!(done, Ok(Begun::Again)) {
+            self.raise_ceiling(give_up)?;
+        }
+        done
+    }
+
+    /// Lets the disk keep that more tokens were minted than ever will be until the next time.
+    fn raise_ceiling(&self, give_up: Instant) -> Result<(), Fault> {
+        self.connection.pragma_update(None, "synchronous", "FULL")?;
+        let raised = self.begin(give_up).and_then(|()| {
+            let raise = "UPDATE meta SET ceiling = CASE WHEN token < ?1 THEN token + ?2 ELSE ?3 END WHERE ceiling <= token";
+            let raised = self.connection.execute(raise, (i64::MAX - BLOCK, BLOCK, i64::MAX));
+            self.ended(raised.map_err(Fault::from))
+        });
+        self.connection.pragma_update(None, "synchronous", "NORMAL")?;
+        raised.map(|_| ())
+    }
+
+    fn begin(&self, give_up: Instant) -> Result<(), Fault> {
+        let mut begin = self.connection.prepare_cached("BEGIN IMMEDIATE")?;
+        patiently(give_up, || Ok(begin.execute([]).map(|_| ())?))
+    }
+
+    /// Commits what was done, or undoes it all.
+    fn ended<T>(&self, done: Result<T, Fault>) -> Result<T, Fault> {
+        let committed = done.and_then(|value| {
+            self.connection.prepare_cached("COMMIT")?.execute([])?;
+            Ok(value)
+        });
+        if committed.is_err() {
+            self.roll_back();
+        }
+        committed
+    }
+
+    fn roll_back(&self) {
+        // SQLite may have done it by itself; and if it cannot, the connection is not used again.
+        let _ = self.connection.execute_batch("ROLLBACK");
+    }
+
+    fn knows(&self, member: i64) -> bool {
+        // Rather keep a file too many.
+        let find = "SELECT 1 FROM members WHERE id = ?1";
+        let Ok(mut find) = self.connection.prepare_cached(find) else { return true };
+        find.query_row([member], |_| Ok(())).optional().map_or(true, |found| found.is_some())
+    }
+}
+
+fn use_wal(connection: &Connection, path: &Path) -> Result<(), Fault> {
+    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    let why = format!(
+        "it has the journal mode `{mode}` and cannot be changed to `wal`; use a path on another file system"
+    );
+    Err(Fault::Refused(unsupported(path, &why)))
+}
+
+fn read_only(path: &Path) -> lock_core::BackendError {
+    of_io("writing to", path, std::io::ErrorKind::ReadOnlyFilesystem.into()).unsent()
+}
+
+fn another_clock(path: &Path, member: i64) -> lock_core::BackendError {
+    let why = format!(
+        "it is in use by processes with another clock (a container with a time of its own, a virtual machine): {member:016x} \
+         lives; use a file for each, or end them"
+    );
+    unsupported(path, &why)
+}
+
+/// Where tokens begin, in a file that is new: above those of one that was there before, so that they grow over its loss too.
+fn since_1970() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or_default()
+}

@@ -1,0 +1,187 @@
+//! [`OwnFile`]: a file in a folder of its own, and what happens to files.
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use lock_conformance::{Control, Data, Footprint, ServerControl, Unsupported};
+use lock_core::{FencingToken, Keeper, LockName};
+use lock_sqlite::{Sqlite, SqliteConfig};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+const NO_SERVER: Control = Err(Unsupported("a file is no server"));
+const NO_LIMIT: Control = Err(Unsupported("nothing limits it but the disk"));
+
+/// A client of the locks in a file.
+pub(crate) fn client(path: &Path, keeper: &Keeper) -> Sqlite {
+    let mut config = SqliteConfig::default();
+    config.path = Some(path.to_owned());
+    Sqlite::new(config, keeper).expect("the configuration is good")
+}
+
+/// A file for one test. It goes with its folder.
+#[derive(Debug)]
+pub(crate) struct OwnFile {
+    folder: TempDir,
+    /// Somebody who writes and does not come to an end.
+    writer: Mutex<Option<Connection>>,
+}
+
+impl OwnFile {
+    /// A file that nobody has opened yet.
+    ///
+    /// # Panics
+    /// If there is no room for it.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("there is room for temporary files");
+        Self { folder, writer: Mutex::new(None) }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("locks.db")
+    }
+
+    /// The folder of the processes that have it open.
+    pub(crate) fn processes(&self) -> PathBuf {
+        self.beside("-processes")
+    }
+
+    /// A connection of somebody with `sqlite3`.
+    pub(crate) fn open(&self) -> Connection {
+        Connection::open(self.path()).expect("the file is there")
+    }
+
+    fn beside(&self, suffix: &str) -> PathBuf {
+        let mut path: OsString = self.path().into();
+        path.push(suffix);
+        path.into()
+    }
+
+    /// Takes the database away from those who have it open.
+    pub(crate) fn remove(&self) {
+        for suffix in ["", "-wal", "-shm"] {
+            // It may not be there yet.
+            let _ = fs::remove_file(self.beside(suffix));
+        }
+    }
+}
+
+#[async_trait]
+impl ServerControl for OwnFile {
+    async fn kill(&self) -> Control {
+        NO_SERVER
+    }
+
+    async fn stop(&self) -> Control {
+        NO_SERVER
+    }
+
+    async fn start(&self, _data: Data) -> Control {
+        NO_SERVER
+    }
+
+    /// Somebody writes, and nobody else can meanwhile.
+    async fn pause(&self) -> Control {
+        let connection = self.open();
+        connection.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes for more than five seconds");
+        *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+        Ok(())
+    }
+
+    async fn resume(&self) -> Control {
+        // What it wrote is undone.
+        drop(self.writer.lock().unwrap_or_else(PoisonError::into_inner).take());
+        Ok(())
+    }
+
+    async fn delete(&self, name: &LockName) -> Control {
+        self.open().execute("DELETE FROM entries WHERE name = ?1", [name.as_str()]).expect("it is no secret");
+        Ok(())
+    }
+
+    async fn flush(&self) -> Control {
+        self.remove();
+        Ok(())
+    }
+
+    /// The log, which is brought into the file.
+    async fn forget(&self) -> Control {
+        // It is not all brought in while somebody reads.
+        let _ = self.open().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        Ok(())
+    }
+
+    async fn fill(&self) -> Control {
+        NO_LIMIT
+    }
+
+    async fn make_room(&self) -> Control {
+        NO_LIMIT
+    }
+
+    /// As somebody does who clears a disk.
+    async fn evict(&self) -> Control {
+        self.remove();
+        Ok(())
+    }
+
+    async fn lock_out(&self) -> Control {
+        Err(Unsupported("who may open the file may use it"))
+    }
+
+    async fn let_in(&self) -> Control {
+        Err(Unsupported("who may open the file may use it"))
+    }
+
+    async fn put_foreign(&self, _name: &LockName) -> Control {
+        Err(Unsupported("there is no place for anything but locks"))
+    }
+
+    async fn has_foreign(&self, _name: &LockName) -> Result<bool, Unsupported> {
+        Err(Unsupported("there is no place for anything but locks"))
+    }
+
+    async fn raise_tokens(&self, _name: &LockName, last: FencingToken) -> Control {
+        let keeper = Keeper::start().expect("a keeper's thread can be started");
+        client(&self.path(), &keeper).raise_tokens(last).await.expect("the file can be written");
+        Ok(())
+    }
+
+    /// Its memory is what the database has in use.
+    async fn footprint(&self) -> Result<Footprint, Unsupported> {
+        if !self.path().exists() {
+            return Ok(Footprint::default());
+        }
+        let database = self.open();
+        let count = |query: &str| {
+            let count: i64 = database.query_row(query, [], |row| row.get(0)).unwrap_or(0);
+            count.unsigned_abs()
+        };
+        let pages = count("PRAGMA page_count") - count("PRAGMA freelist_count");
+        let sockets = fs::read_dir(self.processes()).map_or(0, |files| {
+            files.flatten().filter(|file| file.path().extension().is_some_and(|e| e == "sock")).count()
+        });
+        Ok(Footprint {
+            queues: count("SELECT count(DISTINCT name) FROM entries"),
+            kept: 0,
+            sessions: 0,
+            connections: count("SELECT count(*) FROM members"),
+            subscriptions: sockets as u64,
+            memory: Some(pages * count("PRAGMA page_size")),
+        })
+    }
+
+    async fn cut_notifications(&self) -> Control {
+        for file in fs::read_dir(self.processes()).into_iter().flatten().flatten() {
+            if file.path().extension().is_some_and(|extension| extension == "sock") {
+                let _ = fs::remove_file(file.path());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,239 @@
+//! [`Args`]: what the user asks for.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+use distlock::{EntryId, InputError, LockName, NameError};
+
+use crate::exit;
+
+/// Holds a distributed lock while a command runs, and shows who holds one.
+#[derive(Debug, Parser)]
+#[command(name = "distlock", version, disable_help_subcommand = true, after_help = exit::TABLE)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+
+    #[command(subcommand)]
+    pub(crate) task: Task,
+}
+
+/// Where the locks are.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StoreArgs {
+    /// The store; without it `DISTLOCK_URL`, then `url` of the settings file, then the default
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) url: Option<String>,
+
+    /// The settings file, in TOML: `url`, `ttl`, `wait`, `grace`; default `~/.config/distlock/config.toml`
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Say nothing but errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Task {
+    /// Hold a lock while a command runs
+    ///
+    /// The command gets `DISTLOCK_NAME` and `DISTLOCK_TOKEN`, the standard input, the terminal and the signals; its exit code is
+    /// passed on. If the lock is lost, the command is stopped before anybody else can be admitted: SIGTERM, the grace,
+    /// SIGKILL to its process group. It is also killed if distlock is.
+    Run(RunArgs),
+    /// Hold a lock until a signal comes or the standard input ends
+    Hold(HoldArgs),
+    /// Show who holds a lock, and who waits for it
+    Show(ShowArgs),
+    /// List the locks that are held or waited for
+    List(ListArgs),
+    /// Take a lock away by force from whoever holds it
+    ///
+    /// Whoever held it is told at once; it may still be working for a moment, and only what checks tokens is safe from that.
+    Break(BreakArgs),
+    /// Tell of everybody who comes to a lock, gets it, and goes
+    Watch(WatchArgs),
+    /// Look at the store: what it promises, and what is wrong with its settings
+    Doctor(DoctorArgs),
+    /// Print the completions of a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page, of all or of one command
+    Man(ManArgs),
+}
+
+/// Which lock, and how it is waited for.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LockArgs {
+    /// The name of what the lock protects
+    #[arg(value_parser = name)]
+    pub(crate) name: LockName,
+
+    /// Share it with others who share it: the reading side of a read-write lock
+    #[arg(long, conflicts_with_all = ["exclusive", "of"])]
+    pub(crate) shared: bool,
+
+    /// Have it alone, among others who share it: the writing side of a read-write lock
+    #[arg(long, conflicts_with = "of")]
+    pub(crate) exclusive: bool,
+
+    /// So many permits of a semaphore, all or none; default 1
+    #[arg(long, value_name = "K", requires = "of")]
+    pub(crate) permits: Option<u32>,
+
+    /// How many permits the semaphore has: the same number everywhere
+    #[arg(long, value_name = "N")]
+    pub(crate) of: Option<u32>,
+
+    /// Give up after this time; default: wait for ever
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) wait: Option<Duration>,
+
+    /// Give up at once if the lock is not free
+    #[arg(long = "try", conflicts_with = "wait")]
+    pub(crate) only_try: bool,
+
+    /// How long the lease lives without being renewed; default 30s
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) ttl: Option<Duration>,
+
+    /// Hold it for so long at the most: then it counts as lost
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) max_hold: Option<Duration>,
+
+    /// Who this is, for people who look at the queue; default: the name of the command
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+
+    /// The exit code when the lock is not granted
+    #[arg(short = 'E', long, value_name = "CODE", default_value = "75")]
+    pub(crate) conflict_exit_code: u8,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+
+    /// How long the command has between SIGTERM and SIGKILL; default: a quarter of the ttl, 10s at the most
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) grace: Option<Duration>,
+
+    /// The command is a line for `/bin/sh -c`
+    #[arg(long)]
+    pub(crate) shell: bool,
+
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct HoldArgs {
+    #[command(flatten)]
+    pub(crate) lock: LockArgs,
+
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShowArgs {
+    /// The name of the lock
+    #[arg(value_parser = name)]
+    pub(crate) name: LockName,
+
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    /// Only names that start with this
+    #[arg(default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
+
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct BreakArgs {
+    /// The name of the lock
+    #[arg(value_parser = name)]
+    pub(crate) name: LockName,
+
+    /// Only this entry, holding or waiting, as `show` names it; default: all who hold the lock
+    #[arg(long, value_name = "ID", value_parser = entry)]
+    pub(crate) entry: Option<EntryId>,
+
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct WatchArgs {
+    /// The name of the lock
+    #[arg(value_parser = name)]
+    pub(crate) name: LockName,
+
+    /// How often to look
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "500ms")]
+    pub(crate) interval: Duration,
+
+    /// Write JSON, one object for each line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DoctorArgs {
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: Shell,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManArgs {
+    /// The command whose page is wanted
+    pub(crate) command: Option<String>,
+}
+
+fn name(text: &str) -> Result<LockName, NameError> {
+    LockName::new(text)
+}
+
+fn entry(text: &str) -> Result<EntryId, InputError> {
+    text.parse()
+}
+
+fn duration(text: &str) -> Result<Duration, &'static str> {
+    distlock::settings::duration::parse(text).ok_or("write it with its unit, such as 500ms, 30s or 1m 30s")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,66 @@
+//! `distlock doctor`: what the store promises, and what is wrong with its settings.
+
+use distlock::Guarantees;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::{args::DoctorArgs, connect::connect, exit::Exit, failure::Failure, print, settings::Settings};
+
+/// All that is known about the store.
+#[derive(Serialize)]
+struct Report<'a> {
+    facts: Map<String, Value>,
+    promises: Map<String, Value>,
+    problems: &'a [String],
+}
+
+pub(crate) async fn doctor(args: &DoctorArgs, settings: &Settings) -> Result<Exit, Failure> {
+    let locks = connect(settings).await?;
+    let diagnosis = locks.operator().diagnose().await;
+    let diagnosis = diagnosis.map_err(|error| Failure::of_store("the store cannot be examined", &error))?;
+    let promises = promises(locks.guarantees());
+    if args.json {
+        let value = |(name, value): (&str, &str)| (name.to_owned(), Value::from(value));
+        let facts = diagnosis.facts.iter().map(|(name, fact)| value((name, fact))).collect();
+        let promises = promises.iter().copied().map(value).collect();
+        print::json(&Report { facts, promises, problems: &diagnosis.problems })?;
+    } else {
+        let mut report = String::from("The store\n");
+        let facts: Vec<_> = diagnosis.facts.iter().map(|(name, fact)| (*name, fact.as_str())).collect();
+        report += &section(&facts);
+        report += "\nWhat it promises\n";
+        report += &section(&promises);
+        match diagnosis.problems.as_slice() {
+            [] => report += "\nNo problems.\n",
+            problems => {
+                report += "\nProblems\n";
+                let lines = problems.iter().map(|problem| {
+                    format!(
+                        "  * {problem}
+"
+                    )
+                });
+                report.extend(lines);
+            }
+        }
+        print::text(&report)?;
+    }
+    Ok(if diagnosis.problems.is_empty() { Exit::DONE } else { Exit::NO })
+}
+
+fn promises(promised: &Guarantees) -> [(&'static str, &'static str); 7] {
+    [
+        ("store", promised.store),
+        ("exclusive while", promised.exclusive_while),
+        ("may overlap when", promised.overlap_when),
+        ("tokens", promised.tokens),
+        ("freed after death", promised.freed_after_death),
+        ("fairness", promised.fairness),
+        ("foreign clients", promised.foreign_clients),
+    ]
+}
+
+fn section(lines: &[(&str, &str)]) -> String {
+    let line = |(name, text): &(&str, &str)| vec![format!("  {name}"), print::harmless(text)];
+    print::table(&lines.iter().map(line).collect::<Vec<_>>())
+}

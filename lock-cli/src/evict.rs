@@ -1,0 +1,97 @@
+//! `distlock break`: an operator takes a lock away.
+
+use std::io::{IsTerminal, Write};
+
+use distlock::{Departure, Operator, QueueRow};
+use serde::Serialize;
+
+use crate::{
+    args::BreakArgs,
+    connect::connect,
+    exit::Exit,
+    failure::{Failure, quoted},
+    print,
+    rows::{rows, table},
+    settings::Settings,
+};
+
+/// What became of one entry.
+#[derive(Serialize)]
+struct Broken {
+    entry: String,
+    /// False if it had left by itself meanwhile.
+    taken_away: bool,
+}
+
+pub(crate) async fn evict(args: &BreakArgs, settings: &Settings) -> Result<Exit, Failure> {
+    let name = &args.name;
+    if !args.yes && !std::io::stdin().is_terminal() {
+        let failure = Failure::new(Exit::USAGE, "there is no terminal to ask on");
+        return Err(failure.hint(format!("distlock break {} --yes", quoted(name.as_str()))));
+    }
+    let locks = connect(settings).await?;
+    let operator = locks.operator();
+    let failed = |error| Failure::of_store(&format!("lock `{name}` cannot be taken away"), &error);
+    let queue = operator.queue(name).await.map_err(failed)?;
+    let chosen: Vec<QueueRow> = queue.into_iter().filter(|row| is_meant(args, row)).collect();
+    if chosen.is_empty() {
+        let what = args.entry.map_or_else(
+            || format!("`{name}` is held by nobody"),
+            |entry| format!("there is no entry {entry} in the queue of `{name}`"),
+        );
+        return Err(Failure::new(Exit::NO, what).hint(format!("distlock show {}", quoted(name.as_str()))));
+    }
+    if chosen.iter().all(|row| row.entry.is_none()) {
+        let message = format!("`{name}` is held by a client of another library, which cannot be told");
+        return Err(Failure::new(Exit::NO, message)
+            .hint("delete its key in the store, once it does not run any more"));
+    }
+    if !args.yes && !agreed(args, &chosen)? {
+        return Err(Failure::new(Exit::NO, "nothing was taken away"));
+    }
+    let mut broken = Vec::new();
+    for entry in chosen.iter().filter_map(|row| row.entry) {
+        let departure = operator.evict(name, entry).await.map_err(failed)?;
+        broken.push(Broken { entry: entry.to_string(), taken_away: departure == Departure::Left });
+    }
+    tell(args, operator, &broken).await?;
+    Ok(if broken.iter().any(|entry| entry.taken_away) { Exit::DONE } else { Exit::NO })
+}
+
+fn is_meant(args: &BreakArgs, row: &QueueRow) -> bool {
+    match args.entry {
+        Some(entry) => row.entry == Some(entry),
+        None => row.admitted,
+    }
+}
+
+/// Shows what would be done, and asks.
+fn agreed(args: &BreakArgs, chosen: &[QueueRow]) -> Result<bool, Failure> {
+    let name = &args.name;
+    eprint!("{}", table(&rows(chosen)));
+    eprintln!(
+        "Whoever holds `{name}` may still be working: what he writes to is safe only if it checks tokens."
+    );
+    eprint!("Take it away? [y/N] ");
+    let mut answer = String::new();
+    let read = std::io::stderr().flush().and_then(|()| std::io::stdin().read_line(&mut answer));
+    read.map_err(|error| Failure::new(Exit::NO, "nobody answers").because(&error))?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+async fn tell(args: &BreakArgs, operator: &dyn Operator, broken: &[Broken]) -> Result<(), Failure> {
+    if args.json {
+        return print::json(&broken);
+    }
+    for Broken { entry, taken_away } in broken {
+        let became = if *taken_away { "was taken away" } else { "had left by itself" };
+        print::text(&format!("{entry} {became}\n"))?;
+    }
+    // The next one is admitted in the same step; if nobody waits, there is none.
+    let now = operator.queue(&args.name).await.unwrap_or_default();
+    let now = rows(&now);
+    match now.iter().find(|row| row.state == crate::rows::State::Holding) {
+        Some(next) => print::text(&format!("`{}` is held by {} now\n", args.name, next.who())),
+        None => print::text(&format!("`{}` is free\n", args.name)),
+    }
+}

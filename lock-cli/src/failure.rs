@@ -1,0 +1,141 @@
+//! [`Failure`]: why the command did not do what it was asked, with what to do next.
+
+use std::{error::Error, fmt};
+
+use distlock::{BackendError, BackendErrorKind, ConnectError};
+
+use crate::exit::Exit;
+
+/// A message for people, and the exit code for scripts.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    message: String,
+    causes: Vec<String>,
+    hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), causes: Vec::new(), hint: None }
+    }
+
+    /// Ends with this code, and without a word: whoever reads has heard it, or is not there any more.
+    pub(crate) fn silent(exit: Exit) -> Self {
+        Self::new(exit, "")
+    }
+
+    /// The same failure, with the error that caused it.
+    pub(crate) fn because(mut self, error: &dyn Error) -> Self {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            self.causes.push(error.to_string());
+            cause = error.source();
+        }
+        self
+    }
+
+    /// The same failure, with what to do next.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    pub(crate) fn is_silent(&self) -> bool {
+        self.message.is_empty()
+    }
+
+    /// What a lock could not be taken for.
+    pub(crate) fn of_lock(error: &distlock::Error, not_granted: Exit) -> Self {
+        use distlock::Error as E;
+        let (exit, hint) = match error {
+            E::WaitTimeout { name, .. } => {
+                (not_granted, Some(format!("distlock show {}", quoted(name.as_str()))))
+            }
+            E::ClaimMismatch { .. } => (
+                Exit::KIND,
+                Some("--shared goes with --exclusive, and --of with the same number everywhere".to_owned()),
+            ),
+            E::Input(_) => (Exit::USAGE, None),
+            E::Lost { .. } => (Exit::LOST, None),
+            E::TooSlow { .. } => (Exit::STORE, Some("a longer --ttl".to_owned())),
+            _ => (Exit::STORE, Some("distlock doctor".to_owned())),
+        };
+        let mut failure = Self::new(exit, error.to_string());
+        if let Some(source) = error.source() {
+            failure = failure.because(source);
+        }
+        failure.hint = hint;
+        failure
+    }
+
+    /// What `operator` could not do.
+    pub(crate) fn of_store(what: &str, error: &BackendError) -> Self {
+        let exit = if *error.kind() == BackendErrorKind::ForeignData { Exit::KIND } else { Exit::STORE };
+        Self::new(exit, format!("{what}: {}", error.kind())).because(error)
+    }
+}
+
+/// What a URL gave no locks for.
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        let failure = match &error {
+            ConnectError::Backend { .. } => Self::new(Exit::STORE, error.to_string()),
+            ConnectError::MissingFeature { scheme, feature } => {
+                let message = format!("this `distlock` was built without the store of `{scheme}:` URLs");
+                return Self::new(Exit::USAGE, message)
+                    .hint(format!("cargo install lock-cli --features {feature}"));
+            }
+            _ => Self::new(Exit::USAGE, error.to_string()),
+        };
+        let failure = match error.source() {
+            Some(source) => failure.because(source),
+            None => failure,
+        };
+        failure.hint("another --url, or DISTLOCK_URL")
+    }
+}
+
+/// A name as a shell reads it back.
+pub(crate) fn quoted(text: &str) -> String {
+    let harmless = |c: char| c.is_alphanumeric() || "-_./:@%+,=".contains(c);
+    if !text.starts_with('-') && !text.is_empty() && text.chars().all(harmless) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "distlock: {}", self.message)?;
+        let mut told = self.message.as_str();
+        for cause in &self.causes {
+            // Some errors contain what caused them.
+            if !told.contains(cause.as_str()) {
+                write!(f, "\n  because: {cause}")?;
+            }
+            told = cause;
+        }
+        match &self.hint {
+            Some(hint) => write!(f, "\n  try: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_can_be_pasted_into_a_shell() {
+        assert_eq!(quoted("reports/2026-11-21"), "reports/2026-11-21");
+        assert_eq!(quoted("it's; rm -r /"), r"'it'\''s; rm -r /'");
+        assert_eq!(quoted("-rf"), "'-rf'");
+    }
+}

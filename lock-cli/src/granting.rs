@@ -1,0 +1,183 @@
+//! Taking a lock, and showing the user how he waits.
+
+use std::{ffi::OsStr, path::Path, sync::Arc, time::Duration};
+
+use distlock::{AcquireOptions, DistributedLock, Guard, Locks, QueueRow};
+
+use crate::{
+    args::LockArgs,
+    exit::Exit,
+    failure::{Failure, quoted},
+    identity::Identity,
+    print,
+    rows::{State, rows},
+    settings::File,
+    signals::Signals,
+    traces::OwnEntry,
+    voice::Voice,
+};
+
+/// A wait that is shorter is not worth a word.
+const UNNOTICED: Duration = Duration::from_millis(300);
+
+/// How often the queue is looked at for the user's eyes: more seldom the longer it takes.
+const LOOKS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
+
+/// What is asked for, and how.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) lock: Arc<dyn DistributedLock>,
+    pub(crate) options: AcquireOptions,
+    only_try: bool,
+    not_granted: Exit,
+}
+
+impl Request {
+    /// # Errors
+    /// What is wrong with the command line.
+    pub(crate) fn new(
+        locks: &Locks,
+        args: &LockArgs,
+        file: &File,
+        command: Option<&OsStr>,
+    ) -> Result<Self, Failure> {
+        let not_granted = Exit::of(args.conflict_exit_code);
+        let wrong = |error| Failure::of_lock(&error, not_granted);
+        let name = &args.name;
+        let lock: Arc<dyn DistributedLock> = match (args.of, args.shared, args.exclusive) {
+            (Some(of), ..) => {
+                let semaphore = locks.semaphore(name, of).map_err(wrong)?;
+                Arc::new(semaphore.permits(args.permits.unwrap_or(1)).map_err(wrong)?)
+            }
+            (None, true, _) => Arc::new(locks.rwlock(name).map_err(wrong)?.read()),
+            (None, _, true) => Arc::new(locks.rwlock(name).map_err(wrong)?.write()),
+            (None, false, false) => Arc::new(locks.mutex(name).map_err(wrong)?),
+        };
+        let label = args.label.clone().or_else(|| program(command?));
+        let mut options = AcquireOptions::new().label(Identity::own(label).written()?);
+        options.wait = args.wait.or(file.wait).filter(|_| !args.only_try);
+        options.max_hold = args.max_hold;
+        options.ttl = args.ttl.or(file.ttl).unwrap_or(options.ttl);
+        options.validate().map_err(|error| Failure::new(Exit::USAGE, error.to_string()))?;
+        Ok(Self { lock, options, only_try: args.only_try, not_granted })
+    }
+
+    /// Takes the lock. A signal gives up.
+    pub(crate) async fn granted(
+        &self,
+        own: &OwnEntry,
+        signals: &mut Signals,
+        voice: &Voice,
+    ) -> Result<Guard, Failure> {
+        let granted = tokio::select! {
+            biased;
+            signal = signals.next() => Err(Failure::silent(Exit::by(signal))),
+            granted = self.take() => granted,
+            never = self.show_place(own, voice) => never,
+        };
+        voice.status("");
+        granted
+    }
+
+    async fn take(&self) -> Result<Guard, Failure> {
+        let granted = if self.only_try {
+            self.lock.try_acquire_with(&self.options).await
+        } else {
+            self.lock.acquire_with(&self.options).await.map(Some)
+        };
+        match granted {
+            Ok(Some(guard)) => Ok(guard),
+            Ok(None) => {
+                let name = self.lock.name();
+                let failure = Failure::new(self.not_granted, format!("lock `{name}` is busy"));
+                Err(failure.hint(format!("--wait 30s, or distlock show {}", quoted(name.as_str()))))
+            }
+            Err(distlock::Error::WaitTimeout { name, waited, .. }) => {
+                let waited = print::duration(waited);
+                let mut message = format!("lock `{name}` was not granted within {waited}");
+                if let Some(holders) = self.holders().await {
+                    message = format!("{message}; it is held by {holders}");
+                }
+                let failure = Failure::new(self.not_granted, message);
+                Err(failure.hint(format!("a longer --wait, or distlock show {}", quoted(name.as_str()))))
+            }
+            Err(error) => Err(Failure::of_lock(&error, self.not_granted)),
+        }
+    }
+
+    /// Who is in the way, if the store can tell within a moment.
+    async fn holders(&self) -> Option<String> {
+        let queue = tokio::time::timeout(Duration::from_secs(1), self.lock.queue()).await.ok()?.ok()?;
+        holders(&queue)
+    }
+
+    /// On a terminal: the place in the queue, and who holds the lock, for as long as it takes.
+    async fn show_place(&self, own: &OwnEntry, voice: &Voice) -> Result<Guard, Failure> {
+        if !voice.shows_status() || self.only_try {
+            return std::future::pending().await;
+        }
+        tokio::time::sleep(UNNOTICED).await;
+        for look in 0_u32.. {
+            // A store that does not answer is told by what waits for the lock.
+            if let Ok(queue) = self.lock.queue().await {
+                let mine = own.known();
+                let before = queue.iter().take_while(|row| row.entry != mine);
+                let ahead = before.filter(|row| !row.admitted).count();
+                let waiting = queue.iter().filter(|row| !row.admitted).count();
+                let holders = holders(&queue).unwrap_or_else(|| "nobody any more".to_owned());
+                let place = if mine.is_some_and(|mine| queue.iter().any(|row| row.entry == Some(mine))) {
+                    format!("place {} of {waiting} in the queue", ahead + 1)
+                } else {
+                    "not in the queue yet".to_owned()
+                };
+                voice.status(format!(
+                    "distlock: waiting for `{}`: {place}; held by {holders}",
+                    self.lock.name()
+                ));
+            }
+            tokio::time::sleep(LOOKS[usize::from(look > 30)]).await;
+        }
+        std::future::pending().await
+    }
+}
+
+/// Those who hold the lock, in a sentence.
+fn holders(queue: &[QueueRow]) -> Option<String> {
+    let rows = rows(queue);
+    let mut holders = rows.iter().filter(|row| row.state == State::Holding);
+    let first = holders.next()?.who();
+    Some(match holders.count() {
+        0 => first,
+        others => format!("{first} and {others} more"),
+    })
+}
+
+/// Gives a lock back, and says whether it was held up to now.
+pub(crate) async fn give_back(locks: &Locks, guard: Guard, voice: &Voice) -> bool {
+    if !guard.is_held() {
+        // Nothing depends on when the store hears of it.
+        drop(guard);
+        close(locks).await;
+        return false;
+    }
+    let kept = match guard.release().await {
+        Ok(release) => release == distlock::Release::Released,
+        Err(error) => {
+            voice.say(error.to_string());
+            true
+        }
+    };
+    close(locks).await;
+    kept
+}
+
+/// Leaves nothing behind in the store, if it can be reached.
+pub(crate) async fn close(locks: &Locks) {
+    // What is not confirmed ends with its lease; there is nobody left to wait for it.
+    let _ = locks.close(Duration::from_secs(1)).await;
+}
+
+fn program(command: &OsStr) -> Option<String> {
+    let name = Path::new(command).file_name()?.to_string_lossy();
+    Some(name.chars().take(40).collect())
+}

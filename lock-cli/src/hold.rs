@@ -1,0 +1,91 @@
+//! `distlock hold`: the lock is held until somebody says that it is enough.
+
+use std::{
+    io::{IsTerminal, Read},
+    thread,
+};
+
+use distlock::Guard;
+use serde::Serialize;
+use tokio::sync::oneshot;
+
+use crate::{
+    args::HoldArgs,
+    connect::connect,
+    exit::Exit,
+    failure::Failure,
+    granting::{Request, close, give_back},
+    print,
+    run::Terminal,
+    settings::Settings,
+    signals::Signals,
+    traces::Traces,
+    voice::Voice,
+};
+
+#[derive(Serialize)]
+struct Held<'a> {
+    name: &'a str,
+    /// A text: JSON loses bits of numbers past 2^53.
+    token: String,
+    entry: String,
+    ttl_ms: u128,
+}
+
+pub(crate) async fn hold(args: HoldArgs, settings: &Settings, voice: &Voice) -> Result<Exit, Failure> {
+    let own = Traces::listen(voice);
+    let locks = connect(settings).await?;
+    let mut signals = Signals::ending()?;
+    let request = Request::new(&locks, &args.lock, &settings.file, None)?;
+    let guard = match request.granted(&own, &mut signals, voice).await {
+        Ok(guard) => guard,
+        Err(failure) => {
+            close(&locks).await;
+            return Err(failure);
+        }
+    };
+    if let Err(failure) = tell(&args, &guard) {
+        give_back(&locks, guard, voice).await;
+        return Err(failure);
+    }
+    let lost = guard.lost();
+    let reason = tokio::select! {
+        biased;
+        reason = lost => Some(reason),
+        _ = signals.next() => None,
+        () = end_of_input() => None,
+    };
+    let name = guard.name().clone();
+    let kept = give_back(&locks, guard, voice).await;
+    match reason {
+        Some(reason) => Err(Failure::new(Exit::LOST, format!("lock `{name}` was lost: {reason}"))),
+        None if !kept => Err(Failure::new(Exit::LOST, format!("lock `{name}` had been lost before its end"))),
+        None => Ok(Exit::DONE),
+    }
+}
+
+fn tell(args: &HoldArgs, guard: &Guard) -> Result<(), Failure> {
+    let (name, token) = (guard.name(), guard.token());
+    if args.json {
+        let entry = guard.entry_id().to_string();
+        let ttl_ms = guard.ttl().as_millis();
+        print::json(&Held { name: name.as_str(), token: token.to_string(), entry, ttl_ms })
+    } else {
+        print::text(&format!("holding `{name}`, token {token}\n"))
+    }
+}
+
+/// Ready when the standard input has ended. In the background of a terminal it is never read: that would stop us.
+async fn end_of_input() {
+    if std::io::stdin().is_terminal() && !Terminal::open().is_some_and(|terminal| terminal.is_ours()) {
+        return std::future::pending().await;
+    }
+    let (end, ended) = oneshot::channel::<()>();
+    thread::spawn(move || {
+        let mut buffer = [0; 1024];
+        // An error is an end, too.
+        while std::io::stdin().read(&mut buffer).is_ok_and(|read| read > 0) {}
+        drop(end);
+    });
+    let _ = ended.await;
+}

@@ -1,0 +1,47 @@
+//! `distlock list`: the locks that are held or waited for.
+
+use distlock::{Kind, LockName};
+use serde::Serialize;
+
+use crate::{args::ListArgs, connect::connect, exit::Exit, failure::Failure, print, settings::Settings};
+
+/// A lock, and how many are there.
+#[derive(Serialize)]
+struct Listed {
+    name: LockName,
+    kind: Kind,
+    holding: usize,
+    waiting: usize,
+}
+
+pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, Failure> {
+    let locks = connect(settings).await?;
+    let operator = locks.operator();
+    let failed = |error| Failure::of_store("the locks cannot be listed", &error);
+    let mut listed = Vec::new();
+    for name in operator.list(&args.prefix).await.map_err(failed)? {
+        let queue = operator.queue(&name).await.map_err(failed)?;
+        // Whoever was there has left meanwhile.
+        let Some(first) = queue.first() else { continue };
+        let holding = queue.iter().filter(|row| row.admitted).count();
+        listed.push(Listed { kind: first.claim.kind(), holding, waiting: queue.len() - holding, name });
+    }
+    if args.json {
+        print::json(&listed)?;
+    } else if listed.is_empty() {
+        // Scripts that read names get none.
+        eprintln!("distlock: no lock is held or waited for");
+    } else {
+        let mut lines = vec![["NAME", "KIND", "HOLD", "WAIT"].map(str::to_owned).to_vec()];
+        lines.extend(listed.iter().map(|lock| {
+            vec![
+                lock.name.to_string(),
+                lock.kind.to_string(),
+                lock.holding.to_string(),
+                lock.waiting.to_string(),
+            ]
+        }));
+        print::text(&print::table(&lines))?;
+    }
+    Ok(Exit::DONE)
+}

@@ -1,0 +1,89 @@
+//! The `distlock` command: runs a command under a distributed lock, and shows who holds one. See `docs/cli.md`.
+
+#[cfg(not(unix))]
+compile_error!("the `distlock` command needs process groups and signals, as Unix has them");
+
+mod args;
+mod connect;
+mod doctor;
+mod evict;
+mod exit;
+mod failure;
+mod granting;
+mod hold;
+mod identity;
+mod list;
+mod pages;
+mod print;
+mod rows;
+mod run;
+mod settings;
+mod show;
+mod signals;
+mod traces;
+mod voice;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tokio::runtime;
+
+use self::{
+    args::{Args, Task},
+    exit::Exit,
+    failure::Failure,
+    settings::Settings,
+    voice::Voice,
+};
+
+fn main() -> ExitCode {
+    if let Some(code) = run::inner(std::env::args_os().skip(1)) {
+        return code;
+    }
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // What cannot be written need not be told.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::USAGE.into() } else { Exit::DONE.into() };
+        }
+    };
+    let voice = Voice::start(args.store.quiet);
+    let done = carry_out(args, &voice);
+    voice.finish();
+    match done {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            if !failure.is_silent() {
+                eprintln!("{failure}");
+            }
+            failure.exit().into()
+        }
+    }
+}
+
+fn carry_out(args: Args, voice: &Voice) -> Result<Exit, Failure> {
+    match &args.task {
+        Task::Completions(asked) => return pages::completions(asked.shell),
+        Task::Man(asked) => return pages::man(asked.command.as_deref()),
+        _ => {}
+    }
+    let settings = Settings::of(&args.store)?;
+    // One thread: the parent-death signal of what `run` starts is tied to the thread that started it, which is this one.
+    let runtime = runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Failure::new(Exit::STORE, "no runtime can be started").because(&error))?;
+    runtime.block_on(async {
+        match args.task {
+            Task::Run(asked) => run::run(asked, &settings, voice).await,
+            Task::Hold(asked) => hold::hold(asked, &settings, voice).await,
+            Task::Show(asked) => show::show(&asked, &settings).await,
+            Task::List(asked) => list::list(&asked, &settings).await,
+            Task::Break(asked) => evict::evict(&asked, &settings).await,
+            Task::Watch(asked) => watch::watch(&asked, &settings).await,
+            Task::Doctor(asked) => doctor::doctor(&asked, &settings).await,
+            Task::Completions(_) | Task::Man(_) => Ok(Exit::DONE),
+        }
+    })
+}

@@ -1,0 +1,108 @@
+//! [`Row`]: a row of a queue, for people and as JSON.
+
+use distlock::{Claim, Kind, QueueRow};
+use serde::Serialize;
+
+use crate::{
+    identity::Identity,
+    print::{self, harmless},
+};
+
+/// One who holds a lock or waits for it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) state: State,
+    /// Its place among those who wait: 1 is next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<usize>,
+    label: Option<String>,
+    host: Option<String>,
+    pid: Option<u32>,
+    /// A text: JSON loses bits of numbers past 2^53.
+    pub(crate) token: Option<String>,
+    age_seconds: Option<u64>,
+    lease_left_ms: Option<u64>,
+    pub(crate) permits: u32,
+    pub(crate) entry: Option<String>,
+    #[serde(skip)]
+    identity: Identity,
+    #[serde(skip)]
+    claim: Claim,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum State {
+    Holding,
+    Waiting,
+}
+
+/// The rows of a queue, with their places.
+pub(crate) fn rows(queue: &[QueueRow]) -> Vec<Row> {
+    let mut waiting = 0;
+    let row = |row: &QueueRow| {
+        waiting += usize::from(!row.admitted);
+        let identity = row.label.as_deref().map(Identity::read).unwrap_or_default();
+        Row {
+            state: if row.admitted { State::Holding } else { State::Waiting },
+            place: (!row.admitted).then_some(waiting),
+            label: identity.label.clone(),
+            host: identity.host.clone(),
+            pid: identity.pid,
+            token: row.token.map(|token| token.to_string()),
+            age_seconds: identity.age().map(|age| age.as_secs()),
+            lease_left_ms: row.lease_left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
+            permits: row.claim.permits(),
+            entry: row.entry.map(|entry| entry.to_string()),
+            identity,
+            claim: row.claim,
+        }
+    };
+    queue.iter().map(row).collect()
+}
+
+impl Row {
+    /// Who it is, in a sentence.
+    pub(crate) fn who(&self) -> String {
+        if self.entry.is_none() {
+            return "a client of another library".to_owned();
+        }
+        harmless(&self.identity.sentence())
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let or_dash =
+            |cell: Option<String>| cell.filter(|cell| !cell.is_empty()).unwrap_or_else(|| "-".to_owned());
+        let ends_not = || if self.entry.is_none() { "for ever".to_owned() } else { "-".to_owned() };
+        let left = self.lease_left_ms.map(std::time::Duration::from_millis);
+        vec![
+            self.place.map_or_else(|| "holds".to_owned(), |place| format!("waits {place}")),
+            or_dash(self.label.as_deref().map(harmless)),
+            or_dash(self.host.as_deref().map(harmless)),
+            or_dash(self.pid.map(|pid| pid.to_string())),
+            side(self.claim),
+            or_dash(self.token.clone()),
+            or_dash(self.identity.age().map(print::duration)),
+            left.map_or_else(ends_not, print::duration),
+            or_dash(self.entry.clone()),
+        ]
+    }
+}
+
+/// The rows below each other, with a head.
+pub(crate) fn table(rows: &[Row]) -> String {
+    let head = ["", "LABEL", "HOST", "PID", "ASKS FOR", "TOKEN", "AGE", "LEASE LEFT", "ENTRY"];
+    let mut lines = vec![head.map(str::to_owned).to_vec()];
+    lines.extend(rows.iter().map(Row::cells));
+    print::table(&lines)
+}
+
+/// What somebody asks for, within a queue whose kind is known.
+fn side(claim: Claim) -> String {
+    match claim.kind() {
+        Kind::Mutex => "all".to_owned(),
+        Kind::RwLock if claim.permits() == claim.limit() => "exclusive".to_owned(),
+        Kind::RwLock => "shared".to_owned(),
+        Kind::Semaphore => format!("{} of {}", claim.permits(), claim.limit()),
+    }
+}

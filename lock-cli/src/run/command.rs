@@ -1,0 +1,103 @@
+//! [`Command`]: what runs under the lock.
+
+use std::{
+    ffi::OsString,
+    io::{self, ErrorKind},
+    os::unix::process::CommandExt,
+    process::{self, ExitCode},
+};
+
+use distlock::Guard;
+use nix::{
+    sys::{
+        signal::Signal,
+        wait::{WaitPidFlag, WaitStatus, waitpid},
+    },
+    unistd::{Pid, getppid},
+};
+
+use super::group::Group;
+use crate::exit::Exit;
+
+/// The first argument of this program when it is to become the command.
+pub(super) const INNER: &str = "__exec";
+
+/// A command that was started, and not waited for.
+#[derive(Debug)]
+pub(crate) struct Command {
+    pid: Pid,
+}
+
+/// What became of a command since the last look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Change {
+    Ended(Exit),
+    Stopped(Signal),
+}
+
+impl Command {
+    /// Starts it in a group of its own.
+    ///
+    /// ### To ensure correctness
+    /// Only from a thread that lives as long as the process: its end is what the parent-death signal is sent for.
+    pub(crate) fn start(words: &[OsString], guard: &Guard) -> io::Result<Self> {
+        let mut command = this_program();
+        command.arg(INNER).arg(process::id().to_string()).args(words);
+        command.env("DISTLOCK_NAME", guard.name().as_str()).env("DISTLOCK_TOKEN", guard.token().to_string());
+        let child = command.process_group(0).spawn()?;
+        // Linux has no process ids above 2^22.
+        Ok(Self { pid: Pid::from_raw(child.id().cast_signed()) })
+    }
+
+    pub(crate) fn group(&self) -> Group {
+        Group::new(self.pid)
+    }
+
+    /// What became of it, if it did since the last look. Nothing once it has ended and that was told.
+    pub(crate) fn look(&self) -> Option<Change> {
+        let status = waitpid(self.pid, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED));
+        match status.ok()? {
+            // The kernel gives only the lowest eight bits.
+            WaitStatus::Exited(_, code) => Some(Change::Ended(Exit::of(code.to_le_bytes()[0]))),
+            WaitStatus::Signaled(_, signal, _) => Some(Change::Ended(Exit::by(signal))),
+            WaitStatus::Stopped(_, signal) => Some(Change::Stopped(signal)),
+            _ => None,
+        }
+    }
+}
+
+/// This program, even if its file was replaced meanwhile.
+pub(super) fn this_program() -> process::Command {
+    let path = if cfg!(target_os = "linux") {
+        "/proc/self/exe".into()
+    } else {
+        // It fails where the program was started by a name that is gone; so does the start of it.
+        std::env::current_exe().unwrap_or_else(|_| "distlock".into())
+    };
+    let mut program = process::Command::new(path);
+    program.arg0("distlock");
+    program
+}
+
+/// Becomes the command. `args` are the id of the supervisor and the words of the command.
+pub(super) fn exec(mut args: impl Iterator<Item = OsString>) -> ExitCode {
+    let parent = args.next().and_then(|parent| parent.to_str()?.parse().ok());
+    let (Some(parent), Some(program)) = (parent, args.next()) else { return Exit::USAGE.into() };
+    #[cfg(target_os = "linux")]
+    if let Err(error) = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL) {
+        eprintln!("distlock: the command cannot be tied to this process: {error}");
+        return Exit::CANNOT_RUN.into();
+    }
+    // It may have ended before the signal was set.
+    if getppid() != Pid::from_raw(parent) {
+        return Exit::LOST.into();
+    }
+    let error = process::Command::new(&program).args(args).exec();
+    let program = program.to_string_lossy();
+    let (exit, next) = match error.kind() {
+        ErrorKind::NotFound => (Exit::NOT_FOUND, "check its name and PATH"),
+        _ => (Exit::CANNOT_RUN, "check that it is executable"),
+    };
+    eprintln!("distlock: `{program}` cannot be run: {error}; {next}, or use --shell for a line of shell");
+    exit.into()
+}

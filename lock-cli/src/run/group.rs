@@ -1,0 +1,32 @@
+//! [`Group`]: the process group of a command.
+
+use nix::{
+    errno::Errno,
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
+
+/// All processes of a command that have not left its group by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Group(Pid);
+
+impl Group {
+    pub(crate) fn new(leader: Pid) -> Self {
+        Self(leader)
+    }
+
+    /// The id of the group.
+    pub(crate) fn id(self) -> Pid {
+        self.0
+    }
+
+    /// Sends a signal to all of it. That nobody is there any more is no error.
+    pub(crate) fn signal(self, signal: Signal) {
+        let _ = killpg(self.0, signal);
+    }
+
+    /// Whether somebody is in it, or has ended and was not waited for.
+    pub(crate) fn is_there(self) -> bool {
+        killpg(self.0, None) != Err(Errno::ESRCH)
+    }
+}

@@ -1,0 +1,127 @@
+//! `distlock run`: a lock is held while a command runs.
+//!
+//! Three processes do it. The supervisor holds the lock. The command runs in a process group of its own, with SIGKILL as
+//! its parent-death signal. The watchdog knows the group and the time by which it has to be dead, and kills it when that
+//! time has come or the supervisor is gone: a supervisor that is stopped, starved or killed leaves no command behind
+//! that works without the lock.
+
+mod command;
+mod group;
+mod supervisor;
+mod terminal;
+mod timing;
+mod watchdog;
+
+use std::{
+    ffi::{OsStr, OsString},
+    process::ExitCode,
+};
+
+use distlock::Guard;
+use tokio::signal::unix::{SignalKind, signal};
+
+pub(crate) use self::terminal::Terminal;
+use self::{
+    command::Command,
+    supervisor::{Ended, Supervisor},
+    timing::Timing,
+    watchdog::Watchdog,
+};
+use crate::{
+    args::RunArgs,
+    connect::connect,
+    exit::Exit,
+    failure::Failure,
+    granting::{Request, close, give_back},
+    settings::Settings,
+    signals::Signals,
+    traces::Traces,
+    voice::Voice,
+};
+
+/// Does what this program is started for by itself, if that is so.
+pub(crate) fn inner(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    match args.next()?.to_str()? {
+        command::INNER => Some(command::exec(args)),
+        watchdog::INNER => Some(watchdog::watch()),
+        _ => None,
+    }
+}
+
+pub(crate) async fn run(args: RunArgs, settings: &Settings, voice: &Voice) -> Result<Exit, Failure> {
+    let own = Traces::listen(voice);
+    let locks = connect(settings).await?;
+    let mut signals = Signals::ending()?;
+    let request =
+        Request::new(&locks, &args.lock, &settings.file, args.command.first().map(OsString::as_os_str))?;
+    let timing = Timing::new(&request.options, args.grace.or(settings.file.grace))?;
+    let guard = match request.granted(&own, &mut signals, voice).await {
+        Ok(guard) => guard,
+        Err(failure) => {
+            close(&locks).await;
+            return Err(failure);
+        }
+    };
+    let name = guard.name().clone();
+    let ended = match hold_fast(&guard, timing).await {
+        Ok(()) => supervise(&args, &guard, timing, &mut signals, voice).await,
+        Err(failure) => Err(failure),
+    };
+    let was_lost = ended.as_ref().is_ok_and(|ended| ended.lost.is_some());
+    let kept = if was_lost {
+        drop(guard);
+        close(&locks).await;
+        false
+    } else {
+        give_back(&locks, guard, voice).await
+    };
+    let Ended { exit, lost } = ended?;
+    match lost {
+        Some(why) => {
+            Err(Failure::new(Exit::LOST, format!("lock `{name}` was lost: {why}; the command was stopped")))
+        }
+        None if !kept => {
+            let message = format!(
+                "lock `{name}` was lost before the command ended; what it did may not have been alone"
+            );
+            Err(Failure::new(Exit::LOST, message))
+        }
+        None => Ok(exit),
+    }
+}
+
+/// A lease that is granted may be an old one. A command is started only with one that can be renewed in time.
+async fn hold_fast(guard: &Guard, timing: Timing) -> Result<(), Failure> {
+    if guard.remaining() > timing.needed_at_start() {
+        return Ok(());
+    }
+    match guard.extend().await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::of_lock(&error, Exit::NOT_GRANTED)),
+    }
+}
+
+async fn supervise(
+    args: &RunArgs,
+    guard: &Guard,
+    timing: Timing,
+    signals: &mut Signals,
+    voice: &Voice,
+) -> Result<Ended, Failure> {
+    let failed = |what: &'static str| move |error| Failure::new(Exit::CANNOT_RUN, what).because(&error);
+    signals.add_passed_on()?;
+    let children = signal(SignalKind::child()).map_err(failed("the end of a command cannot be noticed"))?;
+    let mut watchdog = Watchdog::start().map_err(failed("the watchdog cannot be started"))?;
+    let words = words(args);
+    let command = Command::start(&words, guard).map_err(failed("this program cannot be started again"))?;
+    watchdog.guard(command.group());
+    Ok(Supervisor::new(guard.hold(), command, watchdog, timing, voice.clone()).watch(signals, children).await)
+}
+
+fn words(args: &RunArgs) -> Vec<OsString> {
+    if !args.shell {
+        return args.command.clone();
+    }
+    let line = args.command.join(OsStr::new(" "));
+    vec!["/bin/sh".into(), "-c".into(), line]
+}

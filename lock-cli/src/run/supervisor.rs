@@ -1,0 +1,250 @@
+//! [`Supervisor`]: watches over the command and the lock.
+
+use std::{pin::pin, time::Duration};
+
+use distlock::{BootTime, Hold, HoldState, Keeper, LostReason};
+use nix::{
+    sys::signal::{Signal, kill, raise},
+    unistd::Pid,
+};
+use tokio::signal::unix;
+
+use super::{
+    command::{Change, Command},
+    group::Group,
+    terminal::Terminal,
+    timing::Timing,
+    watchdog::{Duty, Watchdog},
+};
+use crate::{exit::Exit, print, signals::Signals, voice::Voice};
+
+/// How often those are looked at who should be dying.
+const LOOK_AT_DYING: Duration = Duration::from_millis(5);
+
+/// Watches over the command and the lock, until neither is there.
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    hold: Hold,
+    command: Command,
+    group: Group,
+    watchdog: Watchdog,
+    timing: Timing,
+    keeper: Keeper,
+    voice: Voice,
+    terminal: Option<Terminal>,
+    /// Whether the command's group had the terminal last.
+    lent: bool,
+    /// We are about to be sent a stop signal by ourselves, which is not for the command.
+    stops_itself: bool,
+    stage: Stage,
+    exit: Option<Exit>,
+    lost: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Running,
+    /// SIGTERM was sent.
+    Stopping {
+        kill_at: BootTime,
+    },
+    /// SIGKILL was sent.
+    Killed,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// That of the command.
+    pub(crate) exit: Exit,
+    /// Why the command was stopped, if it was.
+    pub(crate) lost: Option<String>,
+}
+
+impl Supervisor {
+    pub(crate) fn new(
+        hold: Hold,
+        command: Command,
+        watchdog: Watchdog,
+        timing: Timing,
+        voice: Voice,
+    ) -> Self {
+        let group = command.group();
+        let terminal = Terminal::open();
+        let mut supervisor = Self {
+            hold,
+            command,
+            group,
+            watchdog,
+            timing,
+            keeper: Keeper::shared(),
+            voice,
+            terminal,
+            lent: false,
+            stops_itself: false,
+            stage: Stage::Running,
+            exit: None,
+            lost: None,
+        };
+        if Terminal::is_all_there_is() {
+            supervisor.lend_terminal();
+        }
+        supervisor
+    }
+
+    /// Returns when the command has ended, and all of its group if it had to be stopped.
+    pub(crate) async fn watch(mut self, signals: &mut Signals, mut children: unix::Signal) -> Ended {
+        let mut lost = pin!(self.hold.lost());
+        loop {
+            let next_look = self.look_at_lock();
+            self.look_at_command();
+            if let Some(mut ended) = self.ended() {
+                self.leave_terminal();
+                if self.watchdog.dismiss() == Duty::HasKilled {
+                    let why = || "this process did not run in time to renew its lease".to_owned();
+                    ended.lost.get_or_insert_with(why);
+                }
+                return ended;
+            }
+            tokio::select! {
+                biased;
+                _ = children.recv() => {}
+                signal = signals.next() => self.pass_on(signal),
+                _ = &mut lost, if self.stage == Stage::Running => {}
+                () = self.keeper.sleep_until(next_look) => {}
+            }
+        }
+    }
+
+    /// Stops the command when that is due, and says when to look again.
+    fn look_at_lock(&mut self) -> BootTime {
+        let now = self.keeper.now();
+        let remaining = self.hold.remaining();
+        match self.stage {
+            Stage::Running => {
+                let needed = self.timing.needed_to_stop();
+                if remaining <= needed {
+                    return self.stop(now, remaining);
+                }
+                self.watchdog.dead_by(now + remaining - self.timing.reserve / 2);
+                now + remaining.saturating_sub(needed).min(self.timing.look_every())
+            }
+            Stage::Stopping { kill_at } if now >= kill_at => {
+                self.group.signal(Signal::SIGKILL);
+                self.stage = Stage::Killed;
+                now + LOOK_AT_DYING
+            }
+            // The first process has ended, others of its group have not.
+            Stage::Stopping { kill_at } if self.exit.is_some() => kill_at.min(now + LOOK_AT_DYING),
+            Stage::Stopping { kill_at } => kill_at,
+            Stage::Killed => {
+                // Whoever was just being born.
+                self.group.signal(Signal::SIGKILL);
+                now + LOOK_AT_DYING
+            }
+        }
+    }
+
+    fn stop(&mut self, now: BootTime, remaining: Duration) -> BootTime {
+        let left = remaining.saturating_sub(self.timing.reserve);
+        let (grace, why) = match self.hold.state() {
+            // Others may be working already; a grace that is longer than none is for the user to weigh.
+            HoldState::Lost(reason @ LostReason::Gone) => (self.timing.grace, reason.to_string()),
+            HoldState::Lost(reason) => (Duration::ZERO, reason.to_string()),
+            // What could be renewed ends only for this.
+            HoldState::Held if self.timing.has_max_hold => (left, LostReason::MaxHold.to_string()),
+            _ => (left, "its lease could not be renewed in time".to_owned()),
+        };
+        let kill_at = now + grace;
+        self.watchdog.dead_by(kill_at + self.timing.reserve / 2);
+        self.group.signal(Signal::SIGTERM);
+        // Who was stopped has to be woken, or he hears of nothing.
+        self.group.signal(Signal::SIGCONT);
+        self.voice.say(format!("lock `{}` is lost: {why}; stopping the command", self.hold.name()));
+        self.lost = Some(why);
+        self.stage = Stage::Stopping { kill_at };
+        kill_at
+    }
+
+    fn look_at_command(&mut self) {
+        while let Some(change) = self.command.look() {
+            match change {
+                Change::Ended(exit) => {
+                    self.exit = Some(exit);
+                    return;
+                }
+                Change::Stopped(signal) => self.stopped_by(signal),
+            }
+        }
+    }
+
+    fn ended(&mut self) -> Option<Ended> {
+        let exit = self.exit?;
+        if self.stage == Stage::Running {
+            return Some(Ended { exit, lost: None });
+        }
+        (!self.group.is_there()).then(|| Ended { exit, lost: self.lost.take() })
+    }
+
+    fn pass_on(&mut self, signal: Signal) {
+        match signal {
+            Signal::SIGCONT => {
+                self.stops_itself = false;
+                if self.lent {
+                    self.lend_terminal();
+                }
+            }
+            Signal::SIGTSTP if std::mem::take(&mut self.stops_itself) => return,
+            _ => {}
+        }
+        self.group.signal(signal);
+    }
+
+    /// The command was stopped: by Ctrl-Z, or because it wanted a terminal that it does not have.
+    fn stopped_by(&mut self, signal: Signal) {
+        if self.stage != Stage::Running {
+            self.group.signal(Signal::SIGCONT);
+            return;
+        }
+        let Some(terminal) = &self.terminal else { return };
+        let wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
+        // It may have asked in the moment before it was given.
+        if wants_terminal && (terminal.is_ours() || terminal.is_of(self.group)) {
+            self.lend_terminal();
+            self.group.signal(Signal::SIGCONT);
+            return;
+        }
+        let left = print::duration(self.hold.remaining());
+        let name = self.hold.name();
+        self.voice.say(format!(
+            "stopped: lock `{name}` is lost in {left} and the command killed, if it is not continued"
+        ));
+        self.voice.finish();
+        self.return_terminal();
+        // All of our job stops, as Ctrl-Z would have it, and so a shell that waits for it sees that. SIGCONT comes as a
+        // signal of its own.
+        self.stops_itself = true;
+        let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
+        let _ = raise(Signal::SIGSTOP);
+    }
+
+    fn lend_terminal(&mut self) {
+        if let Some(terminal) = self.terminal.as_ref().filter(|terminal| terminal.is_ours()) {
+            terminal.give_to(self.group);
+            self.lent = true;
+        }
+    }
+
+    fn return_terminal(&self) {
+        if let Some(terminal) = self.terminal.as_ref().filter(|_| self.lent) {
+            terminal.take_back();
+        }
+    }
+
+    fn leave_terminal(&self) {
+        self.return_terminal();
+        if let Some(terminal) = self.terminal.as_ref().filter(|_| self.stage != Stage::Running) {
+            terminal.mend();
+        }
+    }
+}

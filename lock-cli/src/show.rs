@@ -1,0 +1,59 @@
+//! `distlock show`: who holds a lock, and who waits for it.
+
+use distlock::{Kind, QueueRow};
+use serde::Serialize;
+
+use crate::{
+    args::ShowArgs,
+    connect::connect,
+    exit::Exit,
+    failure::Failure,
+    print,
+    rows::{Row, State, rows, table},
+    settings::Settings,
+};
+
+/// A lock and its queue.
+#[derive(Serialize)]
+struct Shown<'a> {
+    name: &'a str,
+    /// What it is in use as; a free lock is nothing yet.
+    kind: Option<Kind>,
+    limit: Option<u32>,
+    queue: Vec<Row>,
+}
+
+pub(crate) async fn show(args: &ShowArgs, settings: &Settings) -> Result<Exit, Failure> {
+    let name = &args.name;
+    let locks = connect(settings).await?;
+    let queue = locks.operator().queue(name).await;
+    let queue =
+        queue.map_err(|error| Failure::of_store(&format!("lock `{name}` cannot be looked at"), &error))?;
+    let claim = queue.first().map(|row| row.claim);
+    let rows = rows(&queue);
+    if args.json {
+        let (kind, limit) = (claim.map(|claim| claim.kind()), claim.map(|claim| claim.limit()));
+        print::json(&Shown { name: name.as_str(), kind, limit, queue: rows })?;
+    } else if let Some(claim) = claim {
+        print::text(&format!("{} `{name}`: {}\n{}", claim.kind(), counts(&queue), table(&rows)))?;
+    } else {
+        print::text(&format!("`{name}` is free\n"))?;
+    }
+    Ok(Exit::DONE)
+}
+
+/// How many there are, in a sentence.
+fn counts(queue: &[QueueRow]) -> String {
+    let holding = rows(queue).iter().filter(|row| row.state == State::Holding).count();
+    let waiting = queue.len() - holding;
+    let held = match holding {
+        0 => "held by nobody".to_owned(),
+        1 => "held".to_owned(),
+        holders => format!("held by {holders}"),
+    };
+    match waiting {
+        0 => held,
+        1 => format!("{held}, 1 waits"),
+        waiting => format!("{held}, {waiting} wait"),
+    }
+}

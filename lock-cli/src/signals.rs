@@ -1,0 +1,71 @@
+//! [`Signals`]: the signals that the command answers to.
+
+use std::{fs, future::poll_fn, task::Poll};
+
+use nix::sys::signal::Signal;
+use tokio::signal::unix::{self, SignalKind};
+
+use crate::{exit::Exit, failure::Failure};
+
+/// Some signals, which from now on have no effect but to be told here.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    streams: Vec<(Signal, unix::Signal)>,
+}
+
+impl Signals {
+    /// Those that end a process. One that was ignored when this process was started stays ignored: `nohup` does that, and
+    /// a shell for what it starts in the background.
+    ///
+    /// # Errors
+    /// If the operating system has no room for them.
+    pub(crate) fn ending() -> Result<Self, Failure> {
+        let mut signals = Self { streams: Vec::new() };
+        signals.add(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT])?;
+        Ok(signals)
+    }
+
+    /// Adds those that are for a command that runs.
+    ///
+    /// # Errors
+    /// As for [`ending`](Self::ending).
+    pub(crate) fn add_passed_on(&mut self) -> Result<(), Failure> {
+        use Signal as S;
+        self.add(&[S::SIGUSR1, S::SIGUSR2, S::SIGWINCH, S::SIGTSTP, S::SIGCONT])
+    }
+
+    fn add(&mut self, signals: &[Signal]) -> Result<(), Failure> {
+        let ignored = ignored();
+        for &signal in signals {
+            let number = signal as i32;
+            if ignored & (1 << (number - 1)) == 0 {
+                let stream = unix::signal(SignalKind::from_raw(number)).map_err(|error| {
+                    Failure::new(Exit::STORE, format!("{signal} cannot be listened to")).because(&error)
+                })?;
+                self.streams.push((signal, stream));
+            }
+        }
+        Ok(())
+    }
+
+    /// The next one. Cancel safe: none is lost.
+    pub(crate) async fn next(&mut self) -> Signal {
+        poll_fn(|cx| {
+            for (signal, stream) in &mut self.streams {
+                if stream.poll_recv(cx).is_ready() {
+                    return Poll::Ready(*signal);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// The signals that are ignored now, one bit for each: the lowest one is that of signal 1.
+fn ignored() -> u64 {
+    // Where there is no such file, none is known to be ignored.
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

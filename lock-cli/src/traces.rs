@@ -1,0 +1,143 @@
+//! [`Traces`]: listens to what the library traces, and tells the user what matters.
+
+use std::{
+    fmt::Debug,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use distlock::EntryId;
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+
+use crate::{print, voice::Voice};
+
+/// An outage is told again after this time, and not at each try.
+const TOLD_AGAIN: Duration = Duration::from_secs(10);
+
+/// The names of its events and fields are those of `distlock::telemetry`, which are a contract.
+#[derive(Debug)]
+pub(crate) struct Traces {
+    voice: Voice,
+    own: OwnEntry,
+    spans: AtomicU64,
+    away_told: Mutex<Option<Instant>>,
+}
+
+/// Which entry of the queue is ours, once that is known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnEntry(Arc<Mutex<Option<EntryId>>>);
+
+impl OwnEntry {
+    pub(crate) fn known(&self) -> Option<EntryId> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, entry: EntryId) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry);
+    }
+}
+
+impl Traces {
+    /// Listens from now on, for as long as the process lives. A process takes one lock.
+    pub(crate) fn listen(voice: &Voice) -> OwnEntry {
+        let own = OwnEntry::default();
+        let traces = Self {
+            voice: voice.clone(),
+            own: own.clone(),
+            spans: AtomicU64::new(1),
+            away_told: Mutex::default(),
+        };
+        // Nobody else is there who could have set one.
+        let _ = tracing::subscriber::set_global_default(traces);
+        own
+    }
+
+    fn tell(&self, fields: &Fields) {
+        let name = &fields.name;
+        match fields.message.as_str() {
+            "lock suspect" => {
+                let left = print::duration(Duration::from_millis(fields.remaining_ms));
+                self.voice.say(format!(
+                    "a renewal of `{name}` failed; it is held for {left} more, and tried again"
+                ));
+            }
+            "lock recovered" => self.voice.say(format!("`{name}` is renewed again")),
+            "place lost" => {
+                self.voice.say(format!("the place in the queue of `{name}` was lost; waiting at its end"));
+            }
+            "store away" => {
+                let mut told = self.away_told.lock().unwrap_or_else(PoisonError::into_inner);
+                if told.is_none_or(|told| told.elapsed() >= TOLD_AGAIN) {
+                    *told = Some(Instant::now());
+                    self.voice.say(format!("the store does not answer, trying again ({})", fields.error));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Subscriber for Traces {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "distlock" && *metadata.level() <= Level::INFO
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(self.spans.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn record(&self, _: &span::Id, values: &span::Record<'_>) {
+        let mut fields = Fields::default();
+        values.record(&mut fields);
+        if let Ok(entry) = fields.entry.parse() {
+            self.own.set(entry);
+        }
+    }
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        self.tell(&fields);
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[derive(Default)]
+struct Fields {
+    message: String,
+    name: String,
+    entry: String,
+    error: String,
+    remaining_ms: u64,
+}
+
+impl Visit for Fields {
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        if field.name() == "remaining_ms" {
+            self.remaining_ms = value;
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let text = match field.name() {
+            "message" => &mut self.message,
+            "name" => &mut self.name,
+            "entry" => &mut self.entry,
+            "error" => &mut self.error,
+            _ => return,
+        };
+        *text = format!("{value:?}");
+    }
+}

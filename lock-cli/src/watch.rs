@@ -1,0 +1,137 @@
+//! `distlock watch`: who comes to a lock, gets it, and goes.
+
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use crate::{
+    args::WatchArgs,
+    connect::connect,
+    exit::Exit,
+    failure::Failure,
+    print,
+    rows::{Row, State, rows},
+    settings::Settings,
+};
+
+const LEAST: Duration = Duration::from_millis(50);
+
+/// Something that happened between two looks.
+#[derive(Serialize)]
+struct Happening<'a> {
+    /// When it was seen.
+    at: String,
+    event: Event,
+    #[serde(flatten)]
+    row: &'a Row,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Event {
+    /// Somebody has joined the queue.
+    Waits,
+    /// Somebody has the lock.
+    Holds,
+    /// Somebody has left, or his lease has ended.
+    Gone,
+}
+
+pub(crate) async fn watch(args: &WatchArgs, settings: &Settings) -> Result<Exit, Failure> {
+    let name = &args.name;
+    let locks = connect(settings).await?;
+    let mut before = Vec::new();
+    let mut away = false;
+    if !args.json {
+        let queue = locks.operator().queue(name).await;
+        let queue =
+            queue.map_err(|error| Failure::of_store(&format!("lock `{name}` cannot be watched"), &error))?;
+        if queue.is_empty() {
+            print::text(&format!("{} `{name}` is free\n", now()))?;
+        }
+    }
+    loop {
+        match locks.operator().queue(name).await {
+            Ok(queue) => {
+                away = false;
+                let after = rows(&queue);
+                for (event, row) in happenings(&before, &after) {
+                    tell(args, event, row)?;
+                }
+                before = after;
+            }
+            Err(error) if error.is_transient() => {
+                // Once for each outage.
+                if !std::mem::replace(&mut away, true) {
+                    eprintln!("distlock: the store does not answer, trying again ({error})");
+                }
+            }
+            Err(error) => return Err(Failure::of_store(&format!("lock `{name}` cannot be watched"), &error)),
+        }
+        tokio::time::sleep(args.interval.max(LEAST)).await;
+    }
+}
+
+/// What happened: first who has gone, then who has come or got the lock, in the order of the queue.
+fn happenings<'a>(before: &'a [Row], after: &'a [Row]) -> Vec<(Event, &'a Row)> {
+    let state =
+        |rows: &[Row], row: &Row| rows.iter().find(|other| other.entry == row.entry).map(|row| row.state);
+    let gone = before.iter().filter(|row| state(after, row).is_none());
+    let changed = after.iter().filter(|row| state(before, row) != Some(row.state));
+    let event = |row: &Row| if row.state == State::Holding { Event::Holds } else { Event::Waits };
+    let gone = gone.map(|row| (Event::Gone, row));
+    gone.chain(changed.map(|row| (event(row), row))).collect()
+}
+
+fn tell(args: &WatchArgs, event: Event, row: &Row) -> Result<(), Failure> {
+    if args.json {
+        return print::json(&Happening { at: now(), event, row });
+    }
+    let token = row.token.as_deref().map(|token| format!(", token {token}")).unwrap_or_default();
+    let happens = match event {
+        Event::Waits => "waits",
+        Event::Holds => "holds it",
+        Event::Gone => "has gone",
+    };
+    print::text(&format!("{} {} {happens}{token}\n", now(), row.who()))
+}
+
+fn now() -> String {
+    humantime::format_rfc3339_millis(SystemTime::now()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use distlock::{Claim, EntryId, FencingToken, QueueRow};
+
+    use super::*;
+
+    fn queue(entries: &[(u128, bool)]) -> Vec<Row> {
+        let row = |&(id, admitted): &(u128, bool)| QueueRow {
+            entry: Some(EntryId::new(id)),
+            claim: Claim::mutex(),
+            admitted,
+            token: Some(FencingToken::new(1)),
+            lease_left: None,
+            label: None,
+        };
+        rows(&entries.iter().map(row).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_hand_off_is_told_as_one_who_goes_and_one_who_holds() {
+        let (before, after) =
+            (queue(&[(9, true), (1, false), (5, false)]), queue(&[(1, true), (5, false), (3, false)]));
+        let told: Vec<_> = happenings(&before, &after)
+            .into_iter()
+            .map(|(event, row)| (event, row.entry.clone().unwrap().trim_start_matches('0').to_owned()))
+            .collect();
+        let expected = [(Event::Gone, "9"), (Event::Holds, "1"), (Event::Waits, "3")];
+        assert_eq!(told, expected.map(|(event, entry)| (event, entry.to_owned())));
+    }
+
+    #[test]
+    fn who_moves_up_and_still_waits_is_not_told() {
+        assert!(happenings(&queue(&[(9, true), (5, false)]), &queue(&[(9, true), (5, false)])).is_empty());
+    }
+}

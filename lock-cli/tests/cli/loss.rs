@@ -1,0 +1,190 @@
+//! A lock that is lost, and a supervisor that cannot do its work: the command never works on without the lock.
+
+use std::{
+    fs,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use lock_conformance::{Links, Proxy};
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use crate::{
+    process::{Outcome, Process, distlock, outcome, queue, until, until_queued, until_written},
+    store::Store,
+};
+
+/// Works, and says so all the time, in a process that is not the first of its group. No word is heard.
+const DEAF: &str =
+    "trap '' TERM INT HUP; (while :; do date +%s%N > beat.new; mv beat.new beat; sleep 0.01; done) & wait";
+
+/// What the next one does: he looks whether somebody still works.
+const LOOK: &str = "a=$(cat beat); sleep 0.2; [ \"$a\" = \"$(cat beat)\" ] && echo dead || echo alive";
+
+/// One who holds a lock and works, and one who waits for it, and will look.
+struct Scene {
+    store: Store,
+    folder: TempDir,
+    holder: Process,
+    next: Process,
+}
+
+impl Scene {
+    /// The holder may be on another way to the store.
+    fn new(store: Store, holders_url: &str, args: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let run = |url: &str, args: &[&str], line: &str| {
+            let mut command = distlock(url, &[&["run", "a"], args, &["--shell", "--", line]].concat());
+            Process::start(command.current_dir(&folder))
+        };
+        let holder = run(holders_url, args, DEAF);
+        until_written(&folder.path().join("beat"));
+        let next = run(&store.url, &["--ttl", "60s"], LOOK);
+        until_queued(&store.url, "a", 2);
+        Self { store, folder, holder, next }
+    }
+
+    fn works(&self) -> bool {
+        works(self.folder.path())
+    }
+}
+
+fn works(folder: &Path) -> bool {
+    let beat = || fs::read_to_string(folder.join("beat")).unwrap();
+    let before = beat();
+    thread::sleep(Duration::from_millis(300));
+    beat() != before
+}
+
+/// What the next one has seen.
+fn looked(next: Process) {
+    let looked = next.end();
+    assert_eq!((looked.code, looked.said.as_str()), (Some(0), "dead\n"), "{looked:?}");
+}
+
+fn lost(holder: Process) -> Outcome {
+    let lost = holder.end();
+    assert_eq!(lost.code, Some(79), "{lost:?}");
+    assert!(lost.complained.contains("lock `a` was lost"), "{lost:?}");
+    lost
+}
+
+#[test]
+fn when_the_server_goes_away_the_command_is_dead_before_anybody_else_is_admitted() {
+    let store = Store::redis();
+    let way = Proxy::start(store.address(), |_| false);
+    let url = format!("redis://{}", way.address());
+    let scene = Scene::new(store, &url, &["--ttl", "3s"]);
+    way.silence(Links::All);
+    looked(scene.next);
+    lost(scene.holder);
+}
+
+#[test]
+fn when_the_supervisor_is_killed_all_that_it_started_is_dead_at_once() {
+    let store = Store::any();
+    let url = store.url.clone();
+    let mut scene = Scene::new(store, &url, &["--ttl", "3s"]);
+    scene.holder.signal(Signal::SIGKILL);
+    until("the end of the supervisor", || !scene.holder.is_there());
+    // As many milliseconds as it takes the watchdog; the lease would last for seconds.
+    thread::sleep(Duration::from_millis(500));
+    assert!(!scene.works());
+    assert_eq!(queue(&scene.store.url, "a").len(), 2, "too slow: the lease has ended");
+    looked(scene.next);
+}
+
+#[test]
+fn when_the_supervisor_is_stopped_the_command_is_dead_before_anybody_else_is_admitted() {
+    let store = Store::any();
+    let url = store.url.clone();
+    let scene = Scene::new(store, &url, &["--ttl", "3s"]);
+    scene.holder.signal(Signal::SIGSTOP);
+    looked(scene.next);
+    scene.holder.signal(Signal::SIGCONT);
+    lost(scene.holder);
+}
+
+#[test]
+fn a_command_that_hears_nothing_is_killed_when_the_grace_is_over() {
+    let store = Store::any();
+    let url = store.url.clone();
+    let scene = Scene::new(store, &url, &["--grace", "1s"]);
+    let started = Instant::now();
+    let broken = outcome(&url, &["break", "a", "--yes"]);
+    assert_eq!(broken.code, Some(0), "{broken:?}");
+    let lost = lost(scene.holder);
+    assert!(started.elapsed() >= Duration::from_secs(1), "it was killed too early: {:?}", started.elapsed());
+    assert!(lost.complained.contains("the store says that it is gone"), "{lost:?}");
+    assert!(!works(scene.folder.path()));
+}
+
+#[test]
+fn a_command_that_hears_has_the_grace_for_its_last_words() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let line = "trap 'echo bye > word; exit 0' TERM; echo > ready; while :; do sleep 0.01; done";
+    let mut command = distlock(&store.url, &["run", "a", "--grace", "15s", "--shell", "--", line]);
+    let holder = Process::start(command.current_dir(&folder));
+    until_written(&folder.path().join("ready"));
+    let started = Instant::now();
+    assert_eq!(outcome(&store.url, &["break", "a", "--yes"]).code, Some(0));
+    lost(holder);
+    assert!(started.elapsed() < Duration::from_secs(10), "the grace was waited for: {:?}", started.elapsed());
+    assert_eq!(until_written(&folder.path().join("word")), "bye");
+}
+
+#[test]
+fn a_stopped_command_is_woken_to_hear_that_the_lock_is_lost() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let line =
+        "trap 'echo bye > word; exit 0' TERM; echo > ready; kill -STOP $$; while :; do sleep 0.01; done";
+    let mut command = distlock(&store.url, &["run", "a", "--grace", "15s", "--shell", "--", line]);
+    let holder = Process::start(command.current_dir(&folder));
+    until_written(&folder.path().join("ready"));
+    assert_eq!(outcome(&store.url, &["break", "a", "--yes"]).code, Some(0));
+    lost(holder);
+    assert_eq!(until_written(&folder.path().join("word")), "bye");
+}
+
+#[test]
+fn max_hold_is_the_end_even_if_every_renewal_succeeds() {
+    let store = Store::any();
+    let url = store.url.clone();
+    let scene = Scene::new(store, &url, &["--max-hold", "2s"]);
+    let lost = lost(scene.holder);
+    assert!(lost.complained.contains("it was held for max_hold"), "{lost:?}");
+    looked(scene.next);
+}
+
+#[test]
+fn a_command_that_ended_before_the_loss_was_noticed_is_not_told_as_a_success() {
+    let store = Store::any();
+    // It takes its own lock away, and ends in the same moment.
+    let line = format!("{} --url {} break a --yes", env!("CARGO_BIN_EXE_distlock"), store.url);
+    let ended = outcome(&store.url, &["run", "a", "--grace", "0s", "--shell", "--", &format!("exec {line}")]);
+    assert_eq!(ended.code, Some(79), "{ended:?}");
+    assert!(ended.complained.contains("was lost"), "{ended:?}");
+}
+
+#[test]
+fn hold_ends_when_its_lock_is_lost() {
+    let store = Store::any();
+    let holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
+    until_queued(&store.url, "a", 1);
+    assert_eq!(outcome(&store.url, &["break", "a", "--yes"]).code, Some(0));
+    lost(holder);
+}
+
+#[test]
+fn a_store_that_is_away_is_told_with_what_to_do() {
+    let store = Store::redis();
+    let url = format!("{}?connect_timeout=500ms", store.url);
+    drop(store);
+    let away = outcome(&url, &["run", "a", "--", "echo", "ran"]);
+    assert_eq!((away.code, away.said.as_str()), (Some(69), ""), "{away:?}");
+    assert!(away.complained.contains("check its address"), "{away:?}");
+}

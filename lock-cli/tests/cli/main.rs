@@ -1,0 +1,9 @@
+//! The real binary, used as a user would.
+
+mod loss;
+mod operating;
+mod process;
+mod run;
+mod store;
+mod terminal;
+mod usage;

@@ -1,0 +1,142 @@
+//! Starting the command, and telling what became of it.
+
+use std::{
+    io::{Read, Write},
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+/// Nothing that is waited for takes so long, even on a busy machine.
+pub(crate) const SLACK: Duration = Duration::from_secs(30);
+
+/// The command on a store, with no settings but those that are given here.
+pub(crate) fn distlock(url: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
+    // A folder without a settings file.
+    command.env("XDG_CONFIG_HOME", "/nonexistent").env_remove("DISTLOCK_URL");
+    command.args(["--url", url]).args(args).stdin(Stdio::null());
+    command
+}
+
+/// What a command has said, and what it ended with.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) code: Option<i32>,
+    pub(crate) said: String,
+    pub(crate) complained: String,
+}
+
+/// Runs the command to its end.
+pub(crate) fn outcome(url: &str, args: &[&str]) -> Outcome {
+    Process::start(&mut distlock(url, args)).end()
+}
+
+/// A process that runs. Dropping it kills it.
+pub(crate) struct Process {
+    child: Child,
+    input: Vec<u8>,
+}
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        Self { child: child.expect("the command can be started"), input: Vec::new() }
+    }
+
+    /// With something to read on its standard input, which ends with it.
+    pub(crate) fn fed(command: &mut Command, input: &[u8]) -> Self {
+        let mut process = Self::start(command.stdin(Stdio::piped()));
+        process.input = input.to_vec();
+        process
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal).expect("a process of our own can be sent a signal");
+    }
+
+    /// Closes its standard input.
+    pub(crate) fn close_input(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    pub(crate) fn is_there(&mut self) -> bool {
+        self.child.try_wait().expect("a process of our own can be looked at").is_none()
+    }
+
+    /// Waits for its end. A standard input without anything to read stays open until then.
+    pub(crate) fn end(mut self) -> Outcome {
+        let mut stdin = self.child.stdin.take();
+        let input = std::mem::take(&mut self.input);
+        let ends = !input.is_empty();
+        let feeder = thread::spawn(move || {
+            // The command may have ended without reading all of it.
+            let _ = stdin.as_mut().map(|stdin| stdin.write_all(&input));
+            stdin.filter(|_| !ends)
+        });
+        let (out, err) = (self.child.stdout.take(), self.child.stderr.take());
+        let said = thread::spawn(move || all_of(out));
+        let complained = thread::spawn(move || all_of(err));
+        until("the end of the command", || !self.is_there());
+        let status = self.child.wait().expect("a process of our own can be waited for");
+        drop(feeder.join());
+        let text = |reader: thread::JoinHandle<String>| reader.join().expect("a reader does not panic");
+        Outcome { code: status.code(), said: text(said), complained: text(complained) }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn all_of(pipe: Option<impl Read>) -> String {
+    let mut bytes = Vec::new();
+    pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Looks until it is so.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < SLACK, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The queue of a lock, as `show --json` gives it.
+pub(crate) fn queue(url: &str, name: &str) -> Vec<serde_json::Value> {
+    let shown = outcome(url, &["show", name, "--json"]);
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let shown: serde_json::Value = serde_json::from_str(&shown.said).expect("it is JSON");
+    shown["queue"].as_array().expect("it is a list").clone()
+}
+
+/// Waits until so many stand in the queue of a lock.
+pub(crate) fn until_queued(url: &str, name: &str, count: usize) {
+    until("a queue of the right length", || queue(url, name).len() == count);
+}
+
+/// Waits until a file is there that has something in it, and gives that.
+pub(crate) fn until_written(path: &Path) -> String {
+    let mut text = String::new();
+    until(&format!("{}", path.display()), || {
+        text = std::fs::read_to_string(path).unwrap_or_default();
+        text.ends_with('\n')
+    });
+    text.trim().to_owned()
+}

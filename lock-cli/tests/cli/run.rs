@@ -1,0 +1,215 @@
+//! `run` and `hold`, as long as all goes well.
+
+use std::fs;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::{
+    process::{Process, distlock, outcome, queue, until, until_queued, until_written},
+    store::Store,
+};
+
+#[test]
+fn the_command_gets_the_name_and_the_token_and_its_exit_code_is_passed_on() {
+    let store = Store::any();
+    let show = ["run", "a b", "--", "sh", "-c", "echo \"$DISTLOCK_NAME $DISTLOCK_TOKEN\"; exit 7"];
+    let [first, second] = [(); 2].map(|()| outcome(&store.url, &show));
+    assert_eq!((first.code, second.code), (Some(7), Some(7)), "{first:?}");
+    let token = |said: &str| said.trim().strip_prefix("a b ").expect("the name").parse::<u64>().unwrap();
+    assert!(token(&first.said) < token(&second.said), "{first:?} {second:?}");
+    assert_eq!(first.complained, "");
+}
+
+#[test]
+fn a_command_that_a_signal_ended_is_told_as_a_shell_tells_it() {
+    let store = Store::any();
+    let killed = outcome(&store.url, &["run", "a", "--", "sh", "-c", "kill -KILL $$"]);
+    assert_eq!(killed.code, Some(128 + 9), "{killed:?}");
+}
+
+#[test]
+fn a_command_that_is_not_there_or_not_for_running_leaves_the_lock_free() {
+    let store = Store::any();
+    for (command, code) in [("/nonexistent/command", 127), ("/", 126)] {
+        let failed = outcome(&store.url, &["run", "a", "--", command]);
+        assert_eq!(failed.code, Some(code), "{failed:?}");
+        assert!(failed.complained.contains(command) && failed.complained.contains("check"), "{failed:?}");
+        assert!(queue(&store.url, "a").is_empty());
+    }
+}
+
+#[test]
+fn a_pipe_goes_through_the_command_whole() {
+    let store = Store::any();
+    let input: Vec<u8> = (0..1_000_000_u32).map(|i| b'a' + (i % 23) as u8).collect();
+    let through = Process::fed(&mut distlock(&store.url, &["run", "a", "--", "cat"]), &input).end();
+    assert_eq!(through.code, Some(0), "{}", through.complained);
+    assert!(through.said.as_bytes() == input, "{} bytes came out", through.said.len());
+}
+
+#[test]
+fn a_line_of_shell_is_one() {
+    let store = Store::any();
+    let line = outcome(&store.url, &["run", "a", "--shell", "--", "echo a | tr a b;", "echo c"]);
+    assert_eq!((line.code, line.said.as_str()), (Some(0), "b\nc\n"), "{line:?}");
+}
+
+#[test]
+fn processes_that_count_under_the_lock_lose_no_count() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("counter"), "0\n").unwrap();
+    let add = "n=$(cat counter); sleep 0.01; echo $((n + 1)) > counter";
+    let start = || {
+        let mut command = distlock(&store.url, &["run", "counter", "--shell", "--", add]);
+        Process::start(command.current_dir(&folder))
+    };
+    let processes: Vec<_> = (0..12).map(|_| start()).collect();
+    for process in processes {
+        let done = process.end();
+        assert_eq!(done.code, Some(0), "{done:?}");
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("counter")).unwrap(), "12\n");
+    assert!(queue(&store.url, "counter").is_empty());
+}
+
+#[test]
+fn a_busy_lock_has_an_exit_code_that_can_be_chosen() {
+    let store = Store::any();
+    let mut holder = held(&store, &["hold", "a", "--label", "the holder"]);
+    for (args, code) in [
+        (&["--try"][..], 75),
+        (&["--try", "-E", "9"], 9),
+        (&["--wait", "200ms"], 75),
+        (&["--wait", "200ms", "--conflict-exit-code", "0"], 0),
+    ] {
+        let busy = outcome(&store.url, &[&["run", "a"], args, &["--", "echo", "ran"]].concat());
+        assert_eq!((busy.code, busy.said.as_str()), (Some(code), ""), "{args:?}: {busy:?}");
+        assert!(busy.complained.contains("distlock show a"), "{busy:?}");
+    }
+    assert_eq!(queue(&store.url, "a").len(), 1, "nobody who gave up stays in the queue");
+    let waited = outcome(&store.url, &["run", "a", "--wait", "100ms", "--", "true"]);
+    assert!(waited.complained.contains("it is held by the holder ("), "{waited:?}");
+    holder.close_input();
+    assert_eq!(holder.end().code, Some(0));
+    assert_eq!(outcome(&store.url, &["run", "a", "--try", "--", "true"]).code, Some(0));
+}
+
+#[test]
+fn those_who_share_are_together_and_the_exclusive_one_is_alone() {
+    let store = Store::any();
+    let _reader = held(&store, &["hold", "a", "--shared"]);
+    let attempt = |args: &[&str]| outcome(&store.url, &[&["run", "a"], args, &["--", "true"]].concat()).code;
+    assert_eq!(attempt(&["--shared", "--try"]), Some(0));
+    assert_eq!(attempt(&["--exclusive", "--try"]), Some(75));
+    assert_eq!(attempt(&["--try"]), Some(65), "a mutex is another kind of lock");
+}
+
+#[test]
+fn a_semaphore_admits_as_many_as_it_has_permits() {
+    let store = Store::any();
+    let _two = held(&store, &["hold", "a", "--permits", "2", "--of", "3"]);
+    let attempt =
+        |args: &[&str]| outcome(&store.url, &[&["run", "a", "--try"], args, &["--", "true"]].concat()).code;
+    assert_eq!(attempt(&["--of", "3"]), Some(0));
+    assert_eq!(attempt(&["--permits", "2", "--of", "3"]), Some(75));
+    assert_eq!(attempt(&["--of", "4"]), Some(65), "the limit is part of what the name is in use as");
+}
+
+#[test]
+fn a_signal_goes_to_the_command() {
+    let store = Store::any();
+    for signal in
+        [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let name = signal.as_str().strip_prefix("SIG").unwrap();
+        let line = format!("trap 'exit 5' {name}; echo > ready; while :; do sleep 0.01; done");
+        let mut command = distlock(&store.url, &["run", "a", "--shell", "--", &line]);
+        let process = Process::start(command.current_dir(&folder));
+        until_written(&folder.path().join("ready"));
+        process.signal(signal);
+        let ended = process.end();
+        assert_eq!(ended.code, Some(5), "{signal}: {ended:?}");
+        assert!(queue(&store.url, "a").is_empty(), "{signal}");
+    }
+}
+
+#[test]
+fn an_interrupt_while_holding_ends_a_command_that_does_not_catch_it() {
+    let store = Store::any();
+    let process = Process::start(&mut distlock(&store.url, &["run", "a", "--", "sleep", "60"]));
+    until_queued(&store.url, "a", 1);
+    // It is in the queue before the command runs; the signal is for both.
+    process.signal(Signal::SIGINT);
+    assert_eq!(process.end().code, Some(128 + 2));
+    assert!(queue(&store.url, "a").is_empty());
+}
+
+#[test]
+fn an_interrupt_while_waiting_leaves_the_queue_at_once() {
+    let store = Store::any();
+    let _holder = held(&store, &["hold", "a"]);
+    for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
+        let waiter = Process::start(&mut distlock(&store.url, &["run", "a", "--", "echo", "ran"]));
+        until_queued(&store.url, "a", 2);
+        waiter.signal(signal);
+        let ended = waiter.end();
+        assert_eq!((ended.code, ended.said.as_str()), (Some(code), ""), "{ended:?}");
+        assert_eq!(queue(&store.url, "a").len(), 1);
+    }
+}
+
+#[test]
+fn a_signal_that_was_ignored_from_the_start_stays_ignored() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let line = "trap 'exit 5' USR1; echo > ready; while :; do sleep 0.01; done";
+    let inner = distlock(&store.url, &["run", "a", "--shell", "--", line]);
+    // What `nohup` does.
+    let mut outer = std::process::Command::new("sh");
+    outer.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(inner.get_program()).args(inner.get_args());
+    let process = Process::start(outer.env("XDG_CONFIG_HOME", "/nonexistent").current_dir(&folder));
+    until_written(&folder.path().join("ready"));
+    process.signal(Signal::SIGHUP);
+    process.signal(Signal::SIGUSR1);
+    let ended = process.end();
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+}
+
+#[test]
+fn what_the_command_leaves_running_by_itself_goes_on() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let line = "(sleep 0.3; echo done > left) > /dev/null 2>&1 &";
+    let mut command = distlock(&store.url, &["run", "a", "--shell", "--", line]);
+    let ended = Process::start(command.current_dir(&folder)).end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(until_written(&folder.path().join("left")), "done");
+}
+
+#[test]
+fn hold_says_its_token_and_ends_with_its_input_or_a_signal() {
+    let store = Store::any();
+    let mut by_input = held(&store, &["hold", "a", "--json"]);
+    let token = queue(&store.url, "a")[0]["token"].clone();
+    by_input.close_input();
+    let ended = by_input.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let told: Value = serde_json::from_str(&ended.said).unwrap();
+    assert_eq!((&told["name"], &told["token"]), (&Value::from("a"), &token));
+    assert!(queue(&store.url, "a").is_empty());
+
+    let by_signal = held(&store, &["hold", "a"]);
+    by_signal.signal(Signal::SIGTERM);
+    assert_eq!(by_signal.end().code, Some(0));
+    assert!(queue(&store.url, "a").is_empty());
+}
+
+/// A process that holds a lock, and has it already.
+fn held(store: &Store, args: &[&str]) -> Process {
+    let holder = Process::fed(&mut distlock(&store.url, args), b"");
+    until("the holder", || queue(&store.url, args[1]).iter().any(|row| row["state"] == "holding"));
+    holder
+}

@@ -1,0 +1,216 @@
+//! A session on a terminal.
+
+use std::{fs, process::Command};
+
+use rexpect::session::{PtySession, spawn_command};
+
+use crate::{
+    process::{Process, SLACK, distlock, outcome, queue, until_queued, until_written},
+    store::Store,
+};
+
+/// A shell with job control, on a terminal of its own.
+struct Session(PtySession);
+
+impl Session {
+    fn new(store: &Store) -> Self {
+        let mut shell = Command::new("bash");
+        shell.args(["--norc", "--noprofile", "-i"]);
+        shell.env("PS1", "ready$ ").env("TERM", "xterm").env("DISTLOCK_URL", &store.url);
+        shell.env("XDG_CONFIG_HOME", "/nonexistent").env("D", env!("CARGO_BIN_EXE_distlock"));
+        // A prompt only where it is ready, and nothing of the line editor in between.
+        shell.env("INPUTRC", "/dev/null").args(["+o", "history"]);
+        let session = spawn_command(shell, Some(SLACK.as_millis() as u64));
+        let mut session = Self(session.expect("bash can be started on a terminal"));
+        session.expect("ready$ ");
+        session
+    }
+
+    fn line(&mut self, line: &str) {
+        self.0.send_line(line).expect("a line can be typed");
+    }
+
+    fn control(&mut self, key: char) {
+        self.0.send_control(key).expect("a key can be typed");
+    }
+
+    /// What was shown before it.
+    fn expect(&mut self, text: &str) -> String {
+        self.0.exp_string(text).unwrap_or_else(|error| panic!("`{text}` was not shown: {error}"))
+    }
+
+    /// The exit code of what was typed last.
+    fn expect_code(&mut self, code: i32) {
+        self.line("echo \"code=$?=\"");
+        // The line editor shows what is typed, too.
+        self.expect(&format!("code={code}="));
+        self.expect("ready$ ");
+    }
+}
+
+#[test]
+fn a_command_on_a_terminal_reads_from_it() {
+    let store = Store::any();
+    let mut session = Session::new(&store);
+    session.line("$D run a -- sh -c 'read line; echo \"<$line>\"'");
+    until_queued(&store.url, "a", 1);
+    session.line("hello");
+    session.expect("<hello>");
+    session.expect("ready$ ");
+    session.expect_code(0);
+    // The shell has its terminal back.
+    session.line("cat");
+    session.line("again");
+    session.expect("again");
+    session.control('c');
+    session.expect("ready$ ");
+}
+
+#[test]
+fn ctrl_c_goes_to_the_command_and_the_lock_is_free() {
+    let store = Store::any();
+    let mut session = Session::new(&store);
+    session.line(
+        "$D run a -- sh -c 'trap \"echo caught; exit 5\" INT; echo started; while :; do sleep 0.01; done'",
+    );
+    session.expect("started");
+    session.control('c');
+    session.expect("caught");
+    session.expect("ready$ ");
+    session.expect_code(5);
+    session.line("$D run a -- sh -c 'echo started again; sleep 60'");
+    session.expect("started again\r");
+    session.control('c');
+    session.expect("ready$ ");
+    session.expect_code(130);
+    assert!(queue(&store.url, "a").is_empty());
+}
+
+#[test]
+fn a_command_in_a_pipeline_gets_the_terminal_when_it_wants_it() {
+    let store = Store::any();
+    let mut session = Session::new(&store);
+    session.line("$D run a -- sh -c 'read line; echo \"<$line>\"' | tr a b");
+    until_queued(&store.url, "a", 1);
+    session.line("banana");
+    session.expect("<bbnbnb>");
+    session.expect("ready$ ");
+    // Ctrl-C reaches it all the same.
+    session.line("$D run a -- sh -c 'echo started >&2; sleep 60' | cat");
+    session.expect("started\r");
+    session.control('c');
+    session.expect("ready$ ");
+    assert!(queue(&store.url, "a").is_empty());
+}
+
+#[test]
+fn a_job_can_be_stopped_and_continued() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = Session::new(&store);
+    session.line(&format!("cd {}", folder.path().display()));
+    session.line("$D run a -- sh -c 'echo started; read line; echo \"<$line>\"'");
+    session.expect("started\r");
+    session.control('z');
+    session.expect("the command killed, if it is not continued");
+    session.expect("Stopped");
+    session.expect("ready$ ");
+    session.line("fg");
+    session.expect("$D run");
+    session.line("hello");
+    session.expect("<hello>");
+    session.expect("ready$ ");
+    session.expect_code(0);
+}
+
+#[test]
+fn a_job_that_stays_stopped_is_killed_before_anybody_else_is_admitted() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = Session::new(&store);
+    session.line(&format!("cd {}", folder.path().display()));
+    session.line("$D run a --ttl 2s -- sh -c 'echo started; sleep 60; echo ran on > after'");
+    session.expect("started\r");
+    session.control('z');
+    session.expect("Stopped");
+    session.expect("ready$ ");
+    let next = outcome(&store.url, &["run", "a", "--", "true"]);
+    assert_eq!(next.code, Some(0), "{next:?}");
+    session.line("fg");
+    session.expect("was lost");
+    session.expect("ready$ ");
+    session.expect_code(79);
+    assert!(!folder.path().join("after").exists());
+}
+
+#[test]
+fn a_waiter_sees_his_place_and_who_holds_the_lock() {
+    let store = Store::any();
+    let mut holder = Process::fed(&mut distlock(&store.url, &["hold", "a", "--label", "anna"]), b"");
+    until_queued(&store.url, "a", 1);
+    let mut first = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
+    until_queued(&store.url, "a", 2);
+    let mut session = Session::new(&store);
+    session.line("$D run a -- echo has it");
+    session.expect("waiting for `a`: place 2 of 2 in the queue; held by anna (");
+    holder.close_input();
+    assert_eq!(holder.end().code, Some(0));
+    session.expect("place 1 of 1 in the queue; held by ");
+    first.close_input();
+    assert_eq!(first.end().code, Some(0));
+    session.expect("has it\r");
+    session.expect("ready$ ");
+    // An interrupt while waiting.
+    let _holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
+    until_queued(&store.url, "a", 1);
+    session.line("$D run a -- echo never");
+    session.expect("place 1 of 1");
+    session.control('c');
+    session.expect("ready$ ");
+    session.expect_code(130);
+    assert_eq!(queue(&store.url, "a").len(), 1);
+}
+
+#[test]
+fn a_lock_is_broken_on_a_terminal_only_after_a_yes() {
+    let store = Store::any();
+    let mut holder = Process::fed(&mut distlock(&store.url, &["hold", "a", "--label", "anna"]), b"");
+    until_queued(&store.url, "a", 1);
+    let mut session = Session::new(&store);
+    for no in ["n", "", "yesterday"] {
+        session.line("$D break a");
+        session.expect("anna");
+        session.expect("Take it away? [y/N]");
+        session.line(no);
+        session.expect("nothing was taken away");
+        session.expect("ready$ ");
+        session.expect_code(1);
+    }
+    assert!(holder.is_there());
+    session.line("$D break a");
+    session.expect("Take it away? [y/N]");
+    session.line("y");
+    session.expect("was taken away");
+    session.expect("ready$ ");
+    session.expect_code(0);
+    assert_eq!(holder.end().code, Some(79));
+}
+
+#[test]
+fn a_terminal_that_was_halted_does_not_hold_up_the_renewals() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let mut session = Session::new(&store);
+    session.line(&format!("cd {}", folder.path().display()));
+    // The command talks into a terminal that takes nothing any more; another process sees that the lock stays held.
+    session
+        .line("$D run a --ttl 1s -- sh -c 'echo started; read line; yes & sleep 4; kill $!; echo $? > done'");
+    session.expect("started\r");
+    session.line("go");
+    session.control('s');
+    let other = outcome(&store.url, &["run", "a", "--wait", "2500ms", "--", "true"]);
+    assert_eq!(other.code, Some(75), "{other:?}");
+    session.control('q');
+    assert_eq!(until_written(&folder.path().join("done")), "0");
+    assert!(fs::exists(folder.path().join("done")).unwrap());
+}

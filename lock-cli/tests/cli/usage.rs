@@ -1,0 +1,174 @@
+//! The command line, the settings, and what is said about mistakes in them.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use crate::{
+    process::{Outcome, Process, distlock, outcome},
+    store::Store,
+};
+
+/// A URL that leads nowhere, and that a test must not get to.
+const NOWHERE: &str = "redis://127.0.0.1:1?connect_timeout=500ms";
+
+#[test]
+fn mistakes_are_told_with_what_there_is() {
+    for (args, expected) in [
+        (&[][..], "Usage: distlock"),
+        (&["steal"], "unrecognized subcommand 'steal'"),
+        (&["run", "a"], "<COMMAND>"),
+        (&["run", "", "--", "true"], "a lock name is empty"),
+        (&["run", "a", "--ttl", "5", "--", "true"], "write it with its unit, such as 500ms"),
+        (&["run", "a", "--ttl", "0s", "--", "true"], "`ttl` cannot be 0ns; use 100ms to"),
+        (&["run", "a", "--ttl", "500ms", "--", "true"], "use 1s or more"),
+        (&["run", "a", "--grace", "20s", "--", "true"], "half of the ttl"),
+        (&["run", "a", "--try", "--wait", "1s", "--", "true"], "cannot be used with"),
+        (&["run", "a", "--shared", "--of", "3", "--", "true"], "cannot be used with"),
+        (&["run", "a", "--permits", "3", "--", "true"], "--of <N>"),
+        (&["run", "a", "--permits", "4", "--of", "3", "--", "true"], "use 1 to 3"),
+        (&["break", "a", "--entry", "1", "--yes"], "32 lower-case hexadecimal digits"),
+        (&["man", "steal"], "there is no command `steal`"),
+        (&["--url", "paper:", "list"], "`paper:` is not the scheme of a store"),
+        (&["--url", "memory:", "list"], "is in the memory of one process"),
+    ] {
+        // The store is there as far as the command line can tell: a `memory:` of its own would be refused first.
+        let store = Store::any();
+        let mut command = distlock(&store.url, &[]);
+        if args.first() == Some(&"--url") {
+            command = Command::new(env!("CARGO_BIN_EXE_distlock"));
+        }
+        let told = Process::start(command.args(args).stdin(Stdio::null())).end();
+        assert_eq!(told.code, Some(64), "{args:?}: {told:?}");
+        assert!(told.complained.contains(expected), "{args:?}: {told:?}");
+    }
+}
+
+#[test]
+fn help_has_the_exit_codes_and_completions_and_pages_are_printed() {
+    let print = |args: &[&str]| {
+        let printed = outcome(NOWHERE, args);
+        assert_eq!((printed.code, printed.complained.as_str()), (Some(0), ""), "{args:?}: {printed:?}");
+        printed.said
+    };
+    assert!(print(&["--help"]).contains("79   the lock was lost"));
+    for shell in ["bash", "zsh", "fish"] {
+        let script = print(&["completions", shell]);
+        assert!(script.contains("distlock") && script.contains("max-hold"), "{shell}: {script}");
+        assert!(
+            !script.contains("__exec") && !script.contains("__watchdog"),
+            "what is started by itself is not for users: {script}"
+        );
+    }
+    assert!(print(&["man"]).contains(".TH distlock"));
+    let page = print(&["man", "run"]);
+    assert!(page.contains("distlock\\-run") && page.contains("max\\-hold"), "{page}");
+}
+
+#[test]
+fn a_flag_is_stronger_than_a_variable_and_a_variable_than_a_file() {
+    let store = Store::any();
+    let home = Home::new(&format!("url = {NOWHERE:?}\n"));
+    assert_eq!(home.list(None, None).code, Some(69));
+    assert_eq!(home.list(None, Some(&store.url)).code, Some(0));
+    assert_eq!(home.list(Some(&store.url), Some(NOWHERE)).code, Some(0));
+    home.write(&format!("url = {:?}\n", store.url));
+    assert_eq!(home.list(None, None).code, Some(0));
+    assert_eq!(home.list(None, Some("")).code, Some(0), "an empty variable is none");
+    assert_eq!(home.list(None, Some(NOWHERE)).code, Some(69));
+}
+
+#[test]
+fn a_file_has_defaults_for_how_a_lock_is_taken() {
+    let store = Store::any();
+    let home = Home::new("wait = \"100ms\"\nttl = \"7s\"\n");
+    let run = |args: &[&str]| home.run(Some(&store.url), None, args);
+    let inner = format!("{} --url {} show a --json", env!("CARGO_BIN_EXE_distlock"), store.url);
+    let shown = run(&["run", "a", "--shell", "--", &inner]);
+    let shown: serde_json::Value = serde_json::from_str(&shown.said).expect("JSON");
+    let left = shown["queue"][0]["lease_left_ms"].as_u64().unwrap();
+    assert!((1..=7_000).contains(&left), "{left}");
+    let inner = format!("{} --url {} run a -- true; echo $?", env!("CARGO_BIN_EXE_distlock"), store.url);
+    assert_eq!(run(&["run", "a", "--shell", "--", &inner]).said, "75\n");
+}
+
+#[test]
+fn a_wrong_file_is_told_by_its_line_and_without_what_is_in_it() {
+    for (text, expected) in [
+        ("url = \"redis://u:hunter2@h\"\nttll = \"5s\"\n", "line 2: unknown field `ttll`"),
+        ("ttl = \"5\"\n", "line 1: "),
+        ("url = \"redis://u:hunter2@h\n", "line 1: "),
+        ("url = 5\n", "line 1: "),
+    ] {
+        let told = Home::new(text).list(None, None);
+        assert_eq!(told.code, Some(64), "{text}: {told:?}");
+        assert!(
+            told.complained.contains("config.toml: ") && told.complained.contains(expected),
+            "{text}: {told:?}"
+        );
+        assert!(!told.complained.contains("hunter2"), "{told:?}");
+    }
+    let missing = outcome(NOWHERE, &["--config", "/nonexistent/settings", "list"]);
+    assert_eq!(missing.code, Some(64), "{missing:?}");
+    assert!(missing.complained.contains("there is no settings file /nonexistent/settings"), "{missing:?}");
+}
+
+#[test]
+fn a_password_is_never_told() {
+    for url in [
+        "redis://user:hunter2@127.0.0.1:1?connect_timeout=500ms",
+        "redis://user:hunter2@:x",
+        "user:hunter2@host",
+    ] {
+        for args in [&["list"][..], &["doctor"], &["run", "a", "--", "true"]] {
+            let told = outcome(url, args);
+            assert!(matches!(told.code, Some(64 | 69)), "{told:?}");
+            assert!(!format!("{told:?}").contains("hunter2"), "{told:?}");
+        }
+    }
+}
+
+#[test]
+fn what_nobody_reads_any_more_ends_without_a_word() {
+    let store = Store::any();
+    let line = "\"$0\" --url \"$1\" completions zsh | true; \"$0\" --url \"$1\" watch a | head -n 1";
+    let mut command = Command::new("sh");
+    command.args(["-c", line, env!("CARGO_BIN_EXE_distlock"), &store.url]);
+    let holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
+    let told = Process::start(&mut command);
+    // Whatever happens to the lock is one line more to be written.
+    drop(holder);
+    let next = outcome(&store.url, &["run", "a", "--wait", "60s", "--", "true"]);
+    assert_eq!(next.code, Some(0), "{next:?}");
+    assert_eq!(told.end().complained, "");
+}
+
+/// A folder for settings.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new(text: &str) -> Self {
+        let home = Self(tempfile::tempdir().unwrap());
+        fs::create_dir(home.0.path().join("distlock")).unwrap();
+        home.write(text);
+        home
+    }
+
+    fn write(&self, text: &str) {
+        fs::write(self.0.path().join(Path::new("distlock/config.toml")), text).unwrap();
+    }
+
+    fn list(&self, flag: Option<&str>, variable: Option<&str>) -> Outcome {
+        self.run(flag, variable, &["list"])
+    }
+
+    fn run(&self, flag: Option<&str>, variable: Option<&str>, args: &[&str]) -> Outcome {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
+        command.env_remove("DISTLOCK_URL").env("XDG_CONFIG_HOME", self.0.path()).stdin(Stdio::null());
+        variable.map(|url| command.env("DISTLOCK_URL", url));
+        flag.map(|url| command.args(["--url", url]));
+        Process::start(command.args(args)).end()
+    }
+}

@@ -7,6 +7,8 @@ use lock_core::{
     Semaphore, SystemEntropy,
 };
 
+use crate::register::Page;
+
 /// A client with a keeper thread and a backend of its own.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -17,13 +19,20 @@ pub struct Client {
     /// What renews and cleans up for it.
     pub keeper: Keeper,
     options: AcquireOptions,
+    page: Arc<Page>,
 }
 
 impl Client {
-    pub(crate) fn new(backend: Arc<dyn Backend>, keeper: Keeper, options: AcquireOptions) -> Self {
+    /// A client of a backend whose layer nearest to the store is that page.
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        keeper: Keeper,
+        options: AcquireOptions,
+        page: Arc<Page>,
+    ) -> Self {
         let locks = Locks::with(Arc::clone(&backend), keeper.clone(), Arc::new(SystemEntropy));
         let locks = locks.with_options(options.clone());
-        Self { locks, backend, keeper, options }
+        Self { locks, backend, keeper, options, page }
     }
 
     /// The options that its locks have: those of [`World::options`](crate::World::options).
@@ -66,7 +75,9 @@ impl Client {
     #[must_use]
     pub fn entry(&self, name: &str, claim: Claim, ttl: Duration) -> Entry {
         let name = LockName::new(name).expect("cases use good names");
-        Entry::new(name, EntryId::new(SystemEntropy.bits()), claim, ttl)
+        let id = EntryId::new(SystemEntropy.bits());
+        self.page.by_hand(id);
+        Entry::new(name, id, claim, ttl)
     }
 
     /// Ends the client as a crash would: nothing is renewed any more, and nothing is cleaned up. What is left of its
@@ -75,19 +86,21 @@ impl Client {
     /// # Cancel safety
     /// The client ends even if this is dropped after its first poll.
     pub async fn crash(self) {
-        crash(&self.keeper).await;
+        let (alive, ended) = tokio::sync::oneshot::channel::<()>();
+        self.keeper.spawn(async move {
+            // Dropped with the keeper's runtime, which is how its end is seen.
+            let _alive = alive;
+            std::future::pending::<()>().await;
+        });
+        self.stop();
+        // The answer is that there is nobody left to answer.
+        let _ = ended.await;
     }
-}
 
-/// Stops a keeper, and returns when nothing runs on it any more.
-pub(crate) async fn crash(keeper: &Keeper) {
-    let (alive, ended) = tokio::sync::oneshot::channel::<()>();
-    keeper.spawn(async move {
-        // Dropped with the keeper's runtime, which is how its end is seen.
-        let _alive = alive;
-        std::future::pending::<()>().await;
-    });
-    keeper.stop();
-    // The answer is that there is nobody left to answer.
-    let _ = ended.await;
+    /// Ends the client as [`crash`](Self::crash) does, without waiting for what its keeper is in the middle of. Its verbs can
+    /// still be called.
+    pub fn stop(&self) {
+        self.page.crash();
+        self.keeper.stop();
+    }
 }

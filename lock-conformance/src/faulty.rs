@@ -1,4 +1,4 @@
-//! [`Faulty`]: a backend between a client and its store that goes wrong as it is told to.
+//! [`Faulty`]: a layer that goes wrong as it is told to.
 
 use std::{
     collections::VecDeque,
@@ -8,16 +8,15 @@ use std::{
 
 use async_trait::async_trait;
 use lock_core::{
-    Alarms, Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, Guarantees, Keeper, Lease,
-    Operator, Renewal, Standing, Step, WaitMode,
+    Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, Keeper, Lease, Renewal, Standing,
+    Step, WaitMode,
 };
 
-use crate::Gate;
+use crate::{Gate, Layer};
 
-/// A wrapper around a backend that loses, delays and refuses requests. Without orders it changes nothing.
-#[derive(Clone, Debug)]
+/// A layer that loses, delays and refuses requests. Without orders it changes nothing. Its clones take the same orders.
+#[derive(Clone, Debug, Default)]
 pub struct Faulty {
-    inner: Arc<dyn Backend>,
     script: Arc<Mutex<Script>>,
 }
 
@@ -71,12 +70,6 @@ struct Plan {
 }
 
 impl Faulty {
-    /// A wrapper without any orders yet.
-    #[must_use]
-    pub fn new(inner: Arc<dyn Backend>) -> Self {
-        Self { inner, script: Arc::default() }
-    }
-
     /// Does this to the next call of a verb that has no order yet.
     pub fn next(&self, verb: Verb, fault: Fault) {
         self.plan(verb, |plan| plan.next.push_back(Some(fault)));
@@ -191,15 +184,21 @@ async fn pause(time: Duration) {
 }
 
 #[async_trait]
-impl Backend for Faulty {
-    async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
-        let (inner, entry) = (Arc::clone(&self.inner), entry.clone());
-        self.ask(Verb::Enter, async move { inner.enter(&entry, step, wait).await }).await?
+impl Layer for Faulty {
+    async fn enter(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
+        let (store, entry) = (Arc::clone(store), entry.clone());
+        self.ask(Verb::Enter, async move { store.enter(&entry, step, wait).await }).await?
     }
 
-    async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
-        let (inner, sent) = (Arc::clone(&self.inner), leases.to_vec());
-        let answer = self.ask(Verb::Renew, async move { inner.renew(&sent).await }).await;
+    async fn renew(&self, store: &Arc<dyn Backend>, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        let (store, sent) = (Arc::clone(store), leases.to_vec());
+        let answer = self.ask(Verb::Renew, async move { store.renew(&sent).await }).await;
         answer.unwrap_or_else(|error| {
             let copy = || {
                 let copy = BackendError::new("faulty", error.kind().clone(), error.to_string());
@@ -209,20 +208,13 @@ impl Backend for Faulty {
         })
     }
 
-    async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
-        let (inner, entry) = (Arc::clone(&self.inner), entry.clone());
-        self.ask(Verb::Leave, async move { inner.leave(&entry, creates).await }).await?
-    }
-
-    fn alarms(&self) -> Alarms {
-        self.inner.alarms()
-    }
-
-    fn guarantees(&self) -> &Guarantees {
-        self.inner.guarantees()
-    }
-
-    fn operator(&self) -> &dyn Operator {
-        self.inner.operator()
+    async fn leave(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        creates: Creates,
+    ) -> Result<Departure, BackendError> {
+        let (store, entry) = (Arc::clone(store), entry.clone());
+        self.ask(Verb::Leave, async move { store.leave(&entry, creates).await }).await?
     }
 }

@@ -4,101 +4,64 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::stream;
-use lock_core::{
-    Alarms, Backend, BackendError, BootTime, Creates, Departure, Entry, Guarantees, Keeper, Lease, Operator,
-    Renewal, Standing, Step, WaitMode,
-};
+use lock_core::{Backend, BackendError, BootTime, Entry, Keeper, Standing, Step, WaitMode};
 
-/// A backend whose hints never come: the stream ends at once, and waiters look again on a timer.
-#[derive(Clone, Debug)]
+use crate::Layer;
+
+/// No hint ever comes: the stream ends at once, and waiters look again on a timer.
+#[derive(Clone, Debug, Default)]
 pub struct Silent {
-    inner: Arc<dyn Backend>,
     /// What tells the time, and how often to look: see [`Silent::looking_every`].
     often: Option<(Keeper, Duration)>,
 }
 
-/// A backend that never says when to look again: waiters depend on hints, but for the look that keeps their own lease
-/// alive at a third of the ttl.
-#[derive(Clone, Debug)]
-pub struct HintsOnly {
-    inner: Arc<dyn Backend>,
-}
+/// Nobody is told when to look again: waiters depend on hints, but for the look that keeps their own lease alive at a
+/// third of the ttl.
+#[derive(Clone, Copy, Debug)]
+pub struct HintsOnly;
 
 impl Silent {
-    /// The same backend without its hints. It says when to look again as it did before.
+    /// Without hints, and with looking again after this time at the latest. [`default`](Self::default) leaves the times to
+    /// look again as they are.
     #[must_use]
-    pub fn new(inner: Arc<dyn Backend>) -> Self {
-        Self { inner, often: None }
+    pub fn looking_every(pause: Duration, keeper: Keeper) -> Self {
+        Self { often: Some((keeper, pause)) }
     }
+}
 
-    /// The same backend without its hints, which says to look again after this time at the latest.
-    #[must_use]
-    pub fn looking_every(pause: Duration, keeper: Keeper, inner: Arc<dyn Backend>) -> Self {
-        Self { inner, often: Some((keeper, pause)) }
-    }
-
-    fn change(this: &Self, mut standing: Standing) -> Standing {
+#[async_trait]
+impl Layer for Silent {
+    async fn enter(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
+        let mut standing = store.enter(entry, step, wait).await?;
         if let Standing::Waiting { hints, look_again, .. } = &mut standing {
             *hints = Box::pin(stream::empty());
-            if let Some((keeper, pause)) = &this.often {
+            if let Some((keeper, pause)) = &self.often {
                 *look_again = (keeper.now() + *pause).min(*look_again);
             }
         }
-        standing
+        Ok(standing)
     }
 }
 
-impl HintsOnly {
-    /// The same backend without its times to look again.
-    #[must_use]
-    pub fn new(inner: Arc<dyn Backend>) -> Self {
-        Self { inner }
-    }
-
-    fn change(_: &Self, mut standing: Standing) -> Standing {
+#[async_trait]
+impl Layer for HintsOnly {
+    async fn enter(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
+        let mut standing = store.enter(entry, step, wait).await?;
         if let Standing::Waiting { look_again, .. } = &mut standing {
             *look_again = BootTime::FAR_FUTURE;
         }
-        standing
+        Ok(standing)
     }
 }
-
-/// Everything but `change` is passed on as it is, for both.
-macro_rules! pass_on {
-    ($wrapper:ty) => {
-        #[async_trait]
-        impl Backend for $wrapper {
-            async fn enter(
-                &self,
-                entry: &Entry,
-                step: Step,
-                wait: WaitMode,
-            ) -> Result<Standing, BackendError> {
-                self.inner.enter(entry, step, wait).await.map(|standing| Self::change(self, standing))
-            }
-
-            async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
-                self.inner.renew(leases).await
-            }
-
-            async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
-                self.inner.leave(entry, creates).await
-            }
-
-            fn alarms(&self) -> Alarms {
-                self.inner.alarms()
-            }
-
-            fn guarantees(&self) -> &Guarantees {
-                self.inner.guarantees()
-            }
-
-            fn operator(&self) -> &dyn Operator {
-                self.inner.operator()
-            }
-        }
-    };
-}
-
-pass_on!(Silent);
-pass_on!(HintsOnly);

@@ -26,12 +26,11 @@
 //! | running the suite on a backend | [`Harness`], [`Wire`], [`ServerControl`], [`suite!`] |
 //! | the cases and the promises they carry | [`cases`], [`Case`], [`REQUIRED`] |
 //! | checking what clients of any lock saw, and simulations | [`history`], [`simulation`] |
-//! | seeing that a case finds a bug | [`Bug`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
+//! | seeing that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
 //! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`ServerProcess`], [`Faulty`], [`Proxy`], [`polls`], [`audit`] |
 
 mod alone;
 pub mod audit;
-mod bug;
 mod case;
 pub mod cases;
 mod client;
@@ -43,9 +42,12 @@ mod gate;
 mod harness;
 mod hints;
 pub mod history;
+mod layer;
 pub mod polls;
 mod process;
 mod proxy;
+mod register;
+mod residue;
 mod run;
 mod server;
 mod server_process;
@@ -57,7 +59,6 @@ mod world;
 pub use self::{
     alone::alone,
     audit::SLACK,
-    bug::{Bug, MakeBug, Sound},
     case::{Case, Mode, REQUIRED},
     client::Client,
     command::{Command, Reply, Side},
@@ -67,6 +68,7 @@ pub use self::{
     gate::Gate,
     harness::{Declared, Harness},
     hints::{HintsOnly, Silent},
+    layer::{Layer, Layered, MakeBug, Sound},
     process::Process,
     proxy::{Flow, Links, Newcomers, Proxy, Way},
     run::{check_declarations, contend, finds, run},

@@ -6,10 +6,10 @@ use std::{
     thread,
 };
 
-use lock_core::{FencingToken, Keeper};
+use lock_core::FencingToken;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::{Client, Command, Reply, Side, audit, client, command::Interpreter};
+use crate::{Client, Command, Reply, Side, audit, command::Interpreter};
 
 /// The variable that makes the test `contender` a process that is told what to do.
 pub(crate) const VARIABLE: &str = "DISTLOCK_CONTENDER";
@@ -28,7 +28,7 @@ pub struct Process {
 #[derive(Debug)]
 enum Body {
     Real { child: Child, commands: ChildStdin },
-    StandIn { keeper: Keeper, commands: UnboundedSender<Command> },
+    StandIn { client: Box<Client>, commands: UnboundedSender<Command> },
 }
 
 impl Process {
@@ -78,7 +78,7 @@ impl Process {
                 let _ = sender.send(reply);
             }
         });
-        let mut process = Self { body: Body::StandIn { keeper: client.keeper, commands }, replies };
+        let mut process = Self { body: Body::StandIn { client: Box::new(client), commands }, replies };
         assert_eq!(process.reply().await, Reply::Ready, "a contender could not be started");
         process
     }
@@ -192,11 +192,11 @@ impl Process {
     /// A process of the operating system ends even if this is dropped after its first poll.
     pub async fn kill(mut self) {
         match &mut self.body {
+            Body::StandIn { client, .. } => (**client).clone().crash().await,
             Body::Real { child, .. } => {
                 child.kill().expect("a process of our own can be killed");
                 child.wait().expect("a process of our own can be waited for");
             }
-            Body::StandIn { keeper, .. } => client::crash(keeper).await,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     any::Any,
     io::{BufRead, Write},
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::catch_unwind,
     sync::Arc,
     time::Duration,
 };
@@ -11,10 +11,12 @@ use std::{
 use lock_core::{Keeper, Locks, SystemEntropy};
 
 use crate::{
-    Case, Command, Declared, Harness, MakeBug, Mode, REQUIRED, Reply, World, alone,
+    Case, Command, Declared, Harness, MakeBug, Mode, REQUIRED, Reply, SLACK, World, alone,
     cases::{self, resources},
     command::Interpreter,
     process::{MARK, VARIABLE},
+    register::Register,
+    residue,
 };
 
 /// When a case that neither succeeds nor fails is given up.
@@ -58,11 +60,10 @@ pub fn run<H: Harness>(group: &str, name: &str, mode: Mode) {
             H::store()
         ));
     }
-    let world = |harness| World::new(harness, case, mode);
     if group == resources::GROUP {
-        return alone(&format!("{group}::{name}"), || carry_out::<H>(case, world));
+        return alone(&format!("{group}::{name}"), || carry_out::<H>(case, mode, None));
     }
-    carry_out::<H>(case, world);
+    carry_out::<H>(case, mode, None);
 }
 
 /// Runs one case on a store of its own, whose clients have a bug, and gives what the case says of it. `None` if it has
@@ -73,8 +74,7 @@ pub fn run<H: Harness>(group: &str, name: &str, mode: Mode) {
 #[must_use]
 pub fn finds<H: Harness>(group: &str, name: &str, bug: MakeBug) -> Option<String> {
     let case = cases::find(group, name);
-    let world = |harness| World::new(harness, case, Mode::Both).with_bug(bug);
-    let panic = catch_unwind(AssertUnwindSafe(|| carry_out::<H>(case, world))).err()?;
+    let panic = catch_unwind(|| carry_out::<H>(case, Mode::Both, Some(bug))).err()?;
     Some(said(&*panic))
 }
 
@@ -83,16 +83,19 @@ fn said(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "something went wrong".into())
 }
 
-fn carry_out<H: Harness>(case: &'static Case, world: impl FnOnce(Arc<dyn Harness>) -> World) {
+fn carry_out<H: Harness>(case: &'static Case, mode: Mode, bug: Option<MakeBug>) {
     let limit = if case.group == resources::GROUP { CASE_LIMIT + resources::more_time() } else { CASE_LIMIT };
-    runtime().block_on(async {
-        let over = tokio::time::timeout(limit, async {
-            let harness: Arc<dyn Harness> = Arc::new(H::start(case).await);
-            (case.run)(world(harness)).await;
-        });
-        let (group, name) = (case.group, case.name);
-        over.await.unwrap_or_else(|_| panic!("{group}::{name} is not over after {limit:?}"));
+    let (servers, clients) = (runtime(), runtime());
+    let register = Arc::new(Register::default());
+    let harness: Arc<dyn Harness> = Arc::new(servers.block_on(H::start(case)));
+    let world = World::new(Arc::clone(&harness), case, mode, bug, Arc::clone(&register));
+    clients.block_on(async {
+        let over = tokio::time::timeout(limit, (case.run)(world)).await;
+        over.unwrap_or_else(|_| panic!("{}::{} is not over after {limit:?}", case.group, case.name));
     });
+    // With it goes what still waits or holds in a task: what is left then, nobody wants.
+    clients.shutdown_timeout(SLACK);
+    servers.block_on(residue::assert_nothing_left(&*harness, &register, case));
 }
 
 /// Checks that what a backend declares is allowed, gives a reason, and hides nothing else; prints and counts it.

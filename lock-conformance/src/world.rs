@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 use lock_core::{AcquireOptions, Backend, Keeper};
 
 use crate::{
-    Case, Client, Harness, HintsOnly, MakeBug, Mode, Process, Proxy, ServerControl, Silent, Wire, bug::Buggy,
+    Case, Client, Harness, HintsOnly, Layer, Layered, MakeBug, Mode, Process, Proxy, ServerControl, Silent,
+    Wire, register::Register,
 };
 
 /// How often a waiter looks while no hint comes. Only in a mode that depends on it: short, for the sake of time.
@@ -18,17 +19,19 @@ pub struct World {
     case: &'static Case,
     mode: Mode,
     bug: Option<MakeBug>,
+    register: Arc<Register>,
 }
 
 impl World {
-    pub(crate) fn new(harness: Arc<dyn Harness>, case: &'static Case, mode: Mode) -> Self {
-        Self { harness, case, mode, bug: None }
-    }
-
-    /// The same with a bug in every client.
-    pub(crate) fn with_bug(mut self, bug: MakeBug) -> Self {
-        self.bug = Some(bug);
-        self
+    /// The store of a case, with a bug in every client if there is one, and a register of all who use it.
+    pub(crate) fn new(
+        harness: Arc<dyn Harness>,
+        case: &'static Case,
+        mode: Mode,
+        bug: Option<MakeBug>,
+        register: Arc<Register>,
+    ) -> Self {
+        Self { harness, case, mode, bug, register }
     }
 
     /// The options that clients have if the case says nothing else: a ttl of 10 s, so that no busy machine costs a lease
@@ -51,39 +54,39 @@ impl World {
     /// # Panics
     /// If it cannot be made.
     pub async fn client(&self) -> Client {
-        self.client_through(|backend| backend).await
+        self.client_through(&[]).await
     }
 
-    /// A new client whose backend is wrapped, as with [`Faulty`](crate::Faulty).
+    /// A new client that sees the store through layers, as [`Faulty`](crate::Faulty). The first is the nearest to the store.
     ///
     /// # Panics
     /// If it cannot be made.
-    pub async fn client_through(
-        &self,
-        wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend> + Send,
-    ) -> Client {
-        self.client_on(Keeper::start().expect("a keeper's thread can be started"), wrap).await
+    pub async fn client_through(&self, layers: &[Arc<dyn Layer>]) -> Client {
+        self.client_on(Keeper::start().expect("a keeper's thread can be started"), layers).await
     }
 
     /// A new client with a keeper of the caller's, as one with a clock of its own.
     ///
     /// # Panics
     /// If it cannot be made.
-    pub async fn client_on(
-        &self,
-        keeper: Keeper,
-        wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend> + Send,
-    ) -> Client {
-        let mut backend = self.harness.connect(&keeper).await;
-        if let Some(bug) = self.bug {
-            backend = Arc::new(Buggy::new(backend, bug(&*self.harness)));
+    pub async fn client_on(&self, keeper: Keeper, layers: &[Arc<dyn Layer>]) -> Client {
+        let store = self.harness.connect(&keeper).await;
+        let mut between: Vec<Arc<dyn Layer>> = Vec::new();
+        between.extend(self.bug.map(|bug| bug(&*self.harness)));
+        match self.mode {
+            Mode::Both => {}
+            Mode::WithoutHints => between.push(Arc::new(Silent::looking_every(LOOKS, keeper.clone()))),
+            Mode::WithoutPolling => between.push(Arc::new(HintsOnly)),
         }
-        let backend: Arc<dyn Backend> = match self.mode {
-            Mode::Both => backend,
-            Mode::WithoutHints => Arc::new(Silent::looking_every(LOOKS, keeper.clone(), backend)),
-            Mode::WithoutPolling => Arc::new(HintsOnly::new(backend)),
-        };
-        Client::new(wrap(backend), keeper, self.options())
+        between.extend_from_slice(layers);
+        self.registered(store, keeper, between)
+    }
+
+    fn registered(&self, store: Arc<dyn Backend>, keeper: Keeper, layers: Vec<Arc<dyn Layer>>) -> Client {
+        let page = self.register.page();
+        let store: Arc<dyn Backend> = Arc::new(Layered::new(store, Arc::clone(&page) as Arc<dyn Layer>));
+        let through = |store, layer| Arc::new(Layered::new(store, layer)) as Arc<dyn Backend>;
+        Client::new(layers.into_iter().fold(store, through), keeper, self.options(), page)
     }
 
     /// The connection to the server.
@@ -104,18 +107,14 @@ impl World {
         Proxy::start(self.wire().server(), self.wire().carries_hints())
     }
 
-    /// A new client that reaches the server by a proxy, wrapped.
+    /// A new client that reaches the server by a proxy, and sees it through a layer.
     ///
     /// # Panics
     /// If it cannot be made, and as [`wire`](Self::wire) does.
-    pub async fn client_by(
-        &self,
-        proxy: &Proxy,
-        wrap: impl FnOnce(Arc<dyn Backend>) -> Arc<dyn Backend> + Send,
-    ) -> Client {
+    pub async fn client_by(&self, proxy: &Proxy, layer: Arc<dyn Layer>) -> Client {
         let keeper = Keeper::start().expect("a keeper's thread can be started");
         let backend = self.wire().connect_by(&keeper, proxy.address()).await;
-        Client::new(wrap(backend), keeper, self.options())
+        self.registered(backend, keeper, vec![layer])
     }
 
     /// A client in a process of its own, which can be killed.
@@ -124,7 +123,10 @@ impl World {
     /// If it cannot be started.
     pub async fn process(&self) -> Process {
         match self.harness.address() {
-            Some(address) => Process::start(&address).await,
+            Some(address) => {
+                self.register.process();
+                Process::start(&address).await
+            }
             None => Process::stand_in(self.client().await).await,
         }
     }
@@ -133,6 +135,11 @@ impl World {
     #[must_use]
     pub fn name(&self, tag: &str) -> String {
         format!("{}/{tag}", self.case.name)
+    }
+
+    /// Gives up all clients until now, in the middle of whatever they do: what they have stays until its lease ends.
+    pub(crate) fn give_up(&self) {
+        self.register.crash_all();
     }
 
     /// The server side of the store.

@@ -1,14 +1,11 @@
-//! [`Altered`]: a backend whose answers are changed on their way.
+//! [`Altered`]: answers are changed on their way.
 
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
-use lock_core::{
-    Alarms, Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, Guarantees, Lease, Operator,
-    Renewal, Standing, Step, WaitMode,
-};
+use lock_core::{Backend, BackendError, BackendErrorKind, Entry, Lease, Renewal, Standing, Step, WaitMode};
 
-use crate::{Client, World};
+use crate::{Client, Layer, World};
 
 /// What is changed; everything else is passed on.
 pub(super) trait Alter: fmt::Debug + Send + Sync + 'static {
@@ -30,27 +27,30 @@ pub(super) trait Alter: fmt::Debug + Send + Sync + 'static {
 
 /// A client whose backend answers are changed by `alter`.
 pub(super) async fn altered(world: &World, alter: Arc<impl Alter>) -> Client {
-    world.client_through(|inner| Arc::new(Altered { inner, alter })).await
+    world.client_through(&[Arc::new(Altered(alter))]).await
 }
 
 #[derive(Debug)]
-struct Altered {
-    inner: Arc<dyn Backend>,
-    alter: Arc<dyn Alter>,
-}
+struct Altered(Arc<dyn Alter>);
 
 #[async_trait]
-impl Backend for Altered {
-    async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
-        let standing = self.inner.enter(entry, step, wait).await?;
-        Ok(self.alter.standing(entry, standing))
+impl Layer for Altered {
+    async fn enter(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
+        let standing = store.enter(entry, step, wait).await?;
+        Ok(self.0.standing(entry, standing))
     }
 
-    async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
-        let sent: Vec<Lease> = leases.iter().filter(|lease| !self.alter.refuses(lease)).cloned().collect();
-        let mut answers = self.inner.renew(&sent).await.into_iter();
+    async fn renew(&self, store: &Arc<dyn Backend>, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        let sent: Vec<Lease> = leases.iter().filter(|lease| !self.0.refuses(lease)).cloned().collect();
+        let mut answers = store.renew(&sent).await.into_iter();
         let answer = |lease: &Lease| {
-            if self.alter.refuses(lease) {
+            if self.0.refuses(lease) {
                 return Err(BackendError::new(
                     "altered",
                     BackendErrorKind::Unavailable,
@@ -58,24 +58,8 @@ impl Backend for Altered {
                 ));
             }
             let renewal = answers.next().expect("renew gives one answer for each lease")?;
-            Ok(self.alter.renewal(lease, renewal))
+            Ok(self.0.renewal(lease, renewal))
         };
         leases.iter().map(answer).collect()
-    }
-
-    async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
-        self.inner.leave(entry, creates).await
-    }
-
-    fn alarms(&self) -> Alarms {
-        self.inner.alarms()
-    }
-
-    fn guarantees(&self) -> &Guarantees {
-        self.inner.guarantees()
-    }
-
-    fn operator(&self) -> &dyn Operator {
-        self.inner.operator()
     }
 }

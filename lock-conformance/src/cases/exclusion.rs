@@ -235,4 +235,5 @@ pub(super) async fn data_of_others_gives_a_typed_error_and_stays_untouched(world
         }
     }
     assert!(world.server().has_foreign(&locked).await.unwrap(), "the data of others was touched");
+    world.server().delete(&locked).await.unwrap();
 }

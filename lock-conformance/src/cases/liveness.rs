@@ -257,7 +257,7 @@ pub(super) async fn a_release_between_the_look_and_the_wait_is_not_missed(world:
 
 pub(super) async fn a_release_is_noticed_without_hints(world: World) {
     let holder = world.client().await;
-    let deaf = world.client_through(|backend| Arc::new(Silent::new(backend))).await;
+    let deaf = world.client_through(&[Arc::new(Silent::default())]).await;
     let name = world.name("deaf");
     let guard =
         holder.mutex(&name).acquire_with(&world.options().ttl(Duration::from_secs(60))).await.unwrap();
@@ -271,7 +271,7 @@ pub(super) async fn a_release_is_noticed_without_hints(world: World) {
 }
 
 pub(super) async fn a_dead_holder_is_noticed_without_hints_long_before_the_ttl_of_the_waiter(world: World) {
-    let deaf = world.client_through(|backend| Arc::new(Silent::new(backend))).await;
+    let deaf = world.client_through(&[Arc::new(Silent::default())]).await;
     let name = world.name("deaf");
     let mut holder = world.process().await;
     holder.acquire(&name, Side::Mutex, &world.options().ttl(TTL)).await;

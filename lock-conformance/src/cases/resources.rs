@@ -24,6 +24,7 @@ use crate::{Case, Client, Footprint, SLACK, Usage, World, audit::eventually};
 macro_rules! resources_cases {
     ($($to:tt)*) => {
         $crate::__cases! { [$($to)*] resources {
+            nothing_is_left_in_the_store_but_the_entries_of_the_dead ["G01"]
             ten_thousand_acquisitions_leave_nothing_behind ["G02"]
             ten_thousand_names_leave_nothing_behind_but_their_counters ["G03"]
             waiting_leaves_no_subscription_behind ["G04"]
@@ -59,6 +60,39 @@ fn acquisitions() -> u64 {
 /// How long a case of this group may take beyond what others may: 4 ms for each lock.
 pub(crate) fn more_time() -> Duration {
     4 * ms(acquisitions())
+}
+
+/// Every way to stop wanting a lock. Whether something is left in the store is looked for after it, as after every case.
+pub(super) async fn nothing_is_left_in_the_store_but_the_entries_of_the_dead(world: World) {
+    let (client, dying) = (world.client().await, world.client().await);
+    let lock = |tag: &str| mutex(&client, &world.name(tag));
+    for (held, tag) in
+        [(take_free(&lock("released")).await, "released"), (take_free(&lock("dropped")).await, "dropped")]
+    {
+        let hurried = long().wait(ms(20));
+        assert!(lock(tag).try_acquire().await.unwrap().is_none());
+        let late = refused(lock(tag).acquire_with(&hurried).await);
+        assert!(matches!(late, Error::WaitTimeout { .. }));
+        assert!(tokio::time::timeout(ms(20), lock(tag).acquire()).await.is_err());
+        if tag == "released" {
+            held.release().await.unwrap();
+        }
+    }
+    let (left_to_tasks, evicted) = (lock("left to tasks"), take_free(&lock("evicted")).await);
+    let held = take_free(&left_to_tasks).await;
+    for _ in 0..2 {
+        let lock = left_to_tasks.clone();
+        tokio::spawn(async move { drop(lock.acquire().await) });
+    }
+    queue_of(3, &left_to_tasks).await;
+    client.backend.operator().evict(evicted.name(), evicted.entry_id()).await.unwrap();
+    evicted.lost().await;
+    let dead = [take_free(&mutex(&dying, &world.name("dead"))).await];
+    dying.crash().await;
+    tokio::spawn(async move {
+        let _kept = (held, dead);
+        std::future::pending::<()>().await;
+    });
 }
 
 /// Four tasks, each of which takes one lock after the other: one for each way of holding a name.

@@ -108,12 +108,6 @@ pub(super) async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Se
 
 /// A client whose backend goes wrong as it is told to.
 pub(super) async fn faulty(world: &World) -> (Client, Faulty) {
-    let mut wrapped = None;
-    let client = world.client_through(|backend| {
-        let faulty = Faulty::new(backend);
-        wrapped = Some(faulty.clone());
-        Arc::new(faulty)
-    });
-    let client = client.await;
-    (client, wrapped.expect("every client has a backend"))
+    let faults = Faulty::default();
+    (world.client_through(&[Arc::new(faults.clone())]).await, faults)
 }

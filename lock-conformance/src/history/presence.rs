@@ -30,5 +30,15 @@ fn end(history: &History, acquisition: &Acquisition) -> BootTime {
         return ended + history.swift;
     }
     // What was sent last can be late, and give one more lease.
-    ended + history.late + acquisition.ttl + history.swift
+    let more = history.late + acquisition.ttl + history.swift;
+    let mut end = ended + more;
+    if history.sessions {
+        // Nobody leaves for a client that stands still, and its session may go on.
+        for &(from, until) in &acquisition.stops {
+            if from <= end && until != BootTime::FAR_FUTURE {
+                end = end.max(until + more);
+            }
+        }
+    }
+    end
 }

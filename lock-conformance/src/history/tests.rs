@@ -19,6 +19,7 @@ fn at(ms: u64) -> BootTime {
 struct Script {
     events: Vec<Event>,
     ops: usize,
+    sessions: bool,
 }
 
 impl Script {
@@ -70,7 +71,7 @@ impl Script {
     fn history(mut self) -> History {
         self.events.sort_by_key(|event| event.at);
         let (late, swift) = (Duration::from_secs(5), Duration::from_millis(20));
-        History { events: self.events, faultless: true, late, swift }
+        History { events: self.events, faultless: true, sessions: self.sessions, late, swift }
     }
 
     /// The ids of the checkers that found something, each once.
@@ -149,6 +150,23 @@ fn a_refusal_without_anybody_in_the_way_is_found() {
     let refused = script.ask(50, Claim::mutex(), Mode::Try);
     script.put(52, What::Refused { op: refused });
     assert_eq!(script.found(), ["M1b"]);
+}
+
+/// Seed 1971783: its keeper could not leave, and the store had no ttl that ended the entry.
+#[test]
+fn what_a_client_that_stood_still_could_not_leave_is_in_the_way_only_where_sessions_keep_it() {
+    for sessions in [true, false] {
+        let mut script = Script { sessions, ..Script::default() };
+        let one = script.wait(0);
+        script.grant(5, one, 1);
+        script.put(10, What::Returned { op: one, way: Way::Drop, deadline: at(900) });
+        script.put(11, What::Blocked { client: one.0 });
+        script.put(20_000, What::Unblocked { client: one.0 });
+        let refused = script.ask(20_000, Claim::mutex(), Mode::Try);
+        script.put(20_005, What::Refused { op: refused });
+        let found = if sessions { vec![] } else { vec!["M1b"] };
+        assert_eq!(script.found(), found, "sessions: {sessions}");
+    }
 }
 
 #[test]

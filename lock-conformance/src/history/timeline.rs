@@ -13,6 +13,8 @@ pub struct History {
     pub events: Vec<Event>,
     /// Whether the wires were good from the beginning.
     pub faultless: bool,
+    /// Whether entries live for as long as their client has a session, and not only for their own ttl.
+    pub sessions: bool,
     /// How late something that goes wrong can be.
     pub late: Duration,
     /// How long it can take, when nothing goes wrong, until a lock that is given back is somebody else's: the ways on the

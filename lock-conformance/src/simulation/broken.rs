@@ -11,9 +11,11 @@ use std::{
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use lock_core::{
-    Alarms, Backend, BackendError, BootTime, Claim, Clock, Creates, Departure, Entry, EntryId, FencingToken,
-    Guarantees, Hint, Kind, Lease, Operator, Renewal, Standing, Step, WaitMode, valid_until,
+    Backend, BackendError, BootTime, Claim, Clock, Creates, Departure, Entry, EntryId, FencingToken, Hint,
+    Kind, Lease, Renewal, Standing, Step, WaitMode, valid_until,
 };
+
+use crate::Layer;
 
 /// A bug of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,10 +64,9 @@ impl Broken {
     }
 }
 
-/// A wrapper that makes a good backend a bad one.
+/// Makes a good store a bad one.
 #[derive(Debug)]
-pub(super) struct BrokenBackend {
-    inner: Arc<dyn Backend>,
+pub(super) struct Breaks {
     how: Broken,
     clock: Arc<dyn Clock>,
     tries: AtomicU64,
@@ -73,9 +74,9 @@ pub(super) struct BrokenBackend {
     leases: Mutex<BTreeMap<EntryId, (Entry, BootTime)>>,
 }
 
-impl BrokenBackend {
-    pub(super) fn new(inner: Arc<dyn Backend>, how: Broken, clock: Arc<dyn Clock>) -> Self {
-        Self { inner, how, clock, tries: AtomicU64::new(0), leases: Mutex::default() }
+impl Breaks {
+    pub(super) fn new(how: Broken, clock: Arc<dyn Clock>) -> Self {
+        Self { how, clock, tries: AtomicU64::new(0), leases: Mutex::default() }
     }
 
     fn is(&self, how: Broken) -> bool {
@@ -83,14 +84,14 @@ impl BrokenBackend {
     }
 
     /// Removes the entries whose leases have ended since they were created or renewed.
-    async fn expire(&self) {
+    async fn expire(&self, store: &Arc<dyn Backend>) {
         let now = self.clock.now();
         let ended: Vec<Entry> =
             self.leases().values().filter(|(_, end)| *end <= now).map(|(entry, _)| entry.clone()).collect();
         for entry in ended {
             self.leases().remove(&entry.id);
             // That of memory does not fail.
-            let _ = self.inner.leave(&entry, Creates::Answered).await;
+            let _ = store.leave(&entry, Creates::Answered).await;
         }
     }
 
@@ -144,9 +145,15 @@ fn small(claim: Claim) -> Claim {
 }
 
 #[async_trait]
-impl Backend for BrokenBackend {
-    async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
-        self.expire().await;
+impl Layer for Breaks {
+    async fn enter(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
+        self.expire(store).await;
         let mut entry = entry.clone();
         if self.is(Broken::EveryoneIsSmall) {
             entry.claim = small(entry.claim);
@@ -159,7 +166,7 @@ impl Backend for BrokenBackend {
             Step::Create => Step::Create,
             Step::Again(token) => Step::Again(self.token(token)),
         };
-        let standing = self.inner.enter(&entry, step, wait).await?;
+        let standing = store.enter(&entry, step, wait).await?;
         let stands = matches!(standing, Standing::Admitted { .. } | Standing::Waiting { .. });
         if stands && self.is(Broken::EnterRefreshesNothing) {
             let end = self.clock.now() + entry.ttl;
@@ -168,11 +175,11 @@ impl Backend for BrokenBackend {
         Ok(self.spoil(&entry, standing))
     }
 
-    async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
-        self.expire().await;
+    async fn renew(&self, store: &Arc<dyn Backend>, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        self.expire(store).await;
         let life = |lease: &Lease| Lease { entry: Arc::clone(&lease.entry), token: self.token(lease.token) };
         let leases: Vec<_> = leases.iter().map(life).collect();
-        let mut answers = self.inner.renew(&leases).await;
+        let mut answers = store.renew(&leases).await;
         for (answer, lease) in answers.iter_mut().zip(&leases) {
             let end = valid_until(self.clock.now(), lease.entry.ttl, lease.entry.ttl);
             match answer {
@@ -192,24 +199,17 @@ impl Backend for BrokenBackend {
         answers
     }
 
-    async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
-        self.expire().await;
+    async fn leave(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        creates: Creates,
+    ) -> Result<Departure, BackendError> {
+        self.expire(store).await;
         if self.is(Broken::NobodyLeaves) {
             return Ok(Departure::Left);
         }
         self.leases().remove(&entry.id);
-        self.inner.leave(entry, creates).await
-    }
-
-    fn alarms(&self) -> Alarms {
-        self.inner.alarms()
-    }
-
-    fn guarantees(&self) -> &Guarantees {
-        self.inner.guarantees()
-    }
-
-    fn operator(&self) -> &dyn Operator {
-        self.inner.operator()
+        store.leave(entry, creates).await
     }
 }

@@ -11,7 +11,7 @@ use lock_core::{
     Standing, Step, WaitMode, testing::VirtualClock,
 };
 
-use crate::{Bug, bug::Buggy};
+use crate::{Layer, Layered};
 
 /// The recipe by which every client writes its own time into a sorted set, and removes what is older than a ttl.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl ClientClocks {
         // There is one store, and so one call.
         let _ = self.own.set(clock);
         let memory = Memory::with_clock(Arc::clone(self) as Arc<dyn Clock>);
-        Arc::new(Buggy::new(Arc::new(memory), Arc::new(Judge(Arc::clone(self)))))
+        Arc::new(Layered::new(Arc::new(memory), Arc::new(Judge(Arc::clone(self)))))
     }
 
     /// A client of it, whose requests carry its time.
@@ -44,7 +44,7 @@ impl ClientClocks {
         clock: &VirtualClock,
     ) -> Arc<dyn Backend> {
         let bug = Tells { clocks: Arc::clone(self), clock: clock.clone() };
-        Arc::new(Buggy::new(backend, Arc::new(bug)))
+        Arc::new(Layered::new(backend, Arc::new(bug)))
     }
 
     fn serve(&self, entry: &Entry) {
@@ -76,10 +76,10 @@ impl Clock for ClientClocks {
 struct Judge(Arc<ClientClocks>);
 
 #[async_trait]
-impl Bug for Judge {
+impl Layer for Judge {
     async fn enter(
         &self,
-        store: &dyn Backend,
+        store: &Arc<dyn Backend>,
         entry: &Entry,
         step: Step,
         wait: WaitMode,
@@ -90,7 +90,7 @@ impl Bug for Judge {
         standing
     }
 
-    async fn renew(&self, store: &dyn Backend, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+    async fn renew(&self, store: &Arc<dyn Backend>, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
         let mut answers = Vec::with_capacity(leases.len());
         for lease in leases {
             self.0.serve(&lease.entry);
@@ -102,7 +102,7 @@ impl Bug for Judge {
 
     async fn leave(
         &self,
-        store: &dyn Backend,
+        store: &Arc<dyn Backend>,
         entry: &Entry,
         creates: Creates,
     ) -> Result<Departure, BackendError> {
@@ -121,10 +121,10 @@ struct Tells {
 }
 
 #[async_trait]
-impl Bug for Tells {
+impl Layer for Tells {
     async fn enter(
         &self,
-        store: &dyn Backend,
+        store: &Arc<dyn Backend>,
         entry: &Entry,
         step: Step,
         wait: WaitMode,

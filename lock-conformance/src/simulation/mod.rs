@@ -26,9 +26,8 @@ use lock_core::{
 };
 use tokio::task::JoinHandle;
 
-pub use self::{broken::Broken, report::Report};
 use self::{
-    broken::BrokenBackend,
+    broken::Breaks,
     client_clocks::ClientClocks,
     observer::Observer,
     plan::{Disturbance, Plan},
@@ -36,7 +35,11 @@ use self::{
     sessions::Sessions,
     worker::Worker,
 };
-use crate::history::{What, check};
+pub use self::{broken::Broken, report::Report};
+use crate::{
+    Layered,
+    history::{What, check},
+};
 
 /// From when on nothing goes wrong any more.
 const CALM: Duration = Duration::from_secs(12);
@@ -73,7 +76,7 @@ fn simulate(seed: u64, broken: Option<Broken>) -> Report {
         Some(broken) if broken.is_in_the_store() => {
             simulation = simulation.over(move |clock| {
                 let store = Arc::new(lock_core::Memory::with_clock(Arc::clone(&clock)));
-                Arc::new(BrokenBackend::new(store, broken, clock))
+                Arc::new(Layered::new(store, Arc::new(Breaks::new(broken, clock))))
             });
         }
         _ if plan.sessions => simulation = simulation.over(|clock| Arc::new(Sessions::new(clock))),
@@ -81,7 +84,7 @@ fn simulate(seed: u64, broken: Option<Broken>) -> Report {
     }
     if let Some(broken) = broken.filter(|broken| !broken.is_in_the_store()) {
         in_client = Box::new(move |backend, clock| {
-            Arc::new(BrokenBackend::new(backend, broken, Arc::new(clock.clone())))
+            Arc::new(Layered::new(backend, Arc::new(Breaks::new(broken, Arc::new(clock.clone())))))
         });
     }
     let (recorder, mut violations) = simulation.run(async |sim| {
@@ -136,7 +139,8 @@ async fn act(
 
 fn connect(sim: &Sim, fast_by: i32, recorder: &Arc<Recorder>, in_client: &InClient) -> SimClient {
     sim.client_through(fast_by, |backend, clock| {
-        Arc::new(Observer::new(in_client(backend, clock), Arc::clone(recorder)))
+        let observer = Observer::new(Arc::clone(recorder));
+        Arc::new(Layered::new(in_client(backend, clock), Arc::new(observer)))
     })
 }
 

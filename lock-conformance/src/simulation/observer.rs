@@ -6,35 +6,37 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lock_core::{
-    Alarms, Backend, BackendError, BootTime, Creates, Departure, Entry, EntryId, Guarantees, Lease, Operator,
-    Renewal, Standing, Step, WaitMode,
-};
+use lock_core::{Backend, BackendError, BootTime, Entry, EntryId, Standing, Step, WaitMode};
 
 use super::recorder::Recorder;
-use crate::history::What;
+use crate::{Layer, history::What};
 
-/// A wrapper that changes nothing.
+/// A layer that changes nothing.
 #[derive(Debug)]
 pub(super) struct Observer {
-    inner: Arc<dyn Backend>,
     recorder: Arc<Recorder>,
     /// When each entry was first asked for; `None` once its place is written down.
     asked: Mutex<BTreeMap<EntryId, Option<BootTime>>>,
 }
 
 impl Observer {
-    pub(super) fn new(inner: Arc<dyn Backend>, recorder: Arc<Recorder>) -> Self {
-        Self { inner, recorder, asked: Mutex::default() }
+    pub(super) fn new(recorder: Arc<Recorder>) -> Self {
+        Self { recorder, asked: Mutex::default() }
     }
 }
 
 #[async_trait]
-impl Backend for Observer {
-    async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
+impl Layer for Observer {
+    async fn enter(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
         let now = self.recorder.sim().now();
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).entry(entry.id).or_insert(Some(now));
-        let standing = self.inner.enter(entry, step, wait).await?;
+        let standing = store.enter(entry, step, wait).await?;
         if let Standing::Admitted { .. } | Standing::Waiting { .. } = standing {
             let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
             let sent = asked.insert(entry.id, None).flatten();
@@ -44,25 +46,5 @@ impl Backend for Observer {
             }
         }
         Ok(standing)
-    }
-
-    async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
-        self.inner.renew(leases).await
-    }
-
-    async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
-        self.inner.leave(entry, creates).await
-    }
-
-    fn alarms(&self) -> Alarms {
-        self.inner.alarms()
-    }
-
-    fn guarantees(&self) -> &Guarantees {
-        self.inner.guarantees()
-    }
-
-    fn operator(&self) -> &dyn Operator {
-        self.inner.operator()
     }
 }

@@ -109,6 +109,7 @@ impl Plan {
         History {
             events,
             faultless: self.faults.per_mille == 0,
+            sessions: self.sessions,
             late: self.faults.late + self.faults.limit,
             swift,
         }

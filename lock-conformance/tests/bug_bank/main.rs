@@ -8,6 +8,7 @@ mod engine;
 #[path = "../memory_harness/mod.rs"]
 mod memory_harness;
 mod store;
+mod strays;
 mod table;
 
 use lock_conformance::simulation::{self, Broken};

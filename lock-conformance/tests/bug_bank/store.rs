@@ -9,7 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures_util::{FutureExt, StreamExt, stream};
-use lock_conformance::{Bug, MakeBug, Sound, finds};
+use lock_conformance::{Layer, MakeBug, Sound, finds};
 use lock_core::{
     Backend, BackendError, Creates, Departure, Entropy, Entry, EntryId, FencingToken, Hint, Hints, Keeper,
     Lease, LockName, QueueRow, Renewal, Standing, Step, Switchboard, SystemEntropy, WaitMode,
@@ -40,8 +40,8 @@ pub(crate) const BUGS: &[InStore] = &[
     },
     InStore {
         id: "b09",
-        case: ("fairness", "a_lock_that_is_waited_for_is_not_taken_by_who_comes_later"),
-        says: "the grant: not within",
+        case: ("liveness", "a_release_between_the_look_and_the_wait_is_not_missed"),
+        says: "whoever was about to wait: not within",
         make: |_| Arc::new(SubscribesAfterwards),
     },
     InStore {
@@ -91,10 +91,10 @@ impl KeyPerSession {
 }
 
 #[async_trait]
-impl Bug for KeyPerSession {
+impl Layer for KeyPerSession {
     async fn enter(
         &self,
-        store: &dyn Backend,
+        store: &Arc<dyn Backend>,
         entry: &Entry,
         step: Step,
         wait: WaitMode,
@@ -102,7 +102,7 @@ impl Bug for KeyPerSession {
         store.enter(&self.same(entry), step, wait).await
     }
 
-    async fn renew(&self, store: &dyn Backend, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+    async fn renew(&self, store: &Arc<dyn Backend>, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
         let same = |lease: &Lease| Lease { entry: Arc::new(self.same(&lease.entry)), token: lease.token };
         let leases: Vec<_> = leases.iter().map(same).collect();
         store.renew(&leases).await
@@ -110,7 +110,7 @@ impl Bug for KeyPerSession {
 
     async fn leave(
         &self,
-        store: &dyn Backend,
+        store: &Arc<dyn Backend>,
         entry: &Entry,
         creates: Creates,
     ) -> Result<Departure, BackendError> {
@@ -128,10 +128,10 @@ fn b07_a_key_for_each_session_is_found() {
 struct PrefixWithoutEnd;
 
 #[async_trait]
-impl Bug for PrefixWithoutEnd {
+impl Layer for PrefixWithoutEnd {
     async fn enter(
         &self,
-        store: &dyn Backend,
+        store: &Arc<dyn Backend>,
         entry: &Entry,
         step: Step,
         wait: WaitMode,
@@ -154,7 +154,7 @@ impl Bug for PrefixWithoutEnd {
         }
     }
 
-    async fn queue(&self, store: &dyn Backend, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
+    async fn queue(&self, store: &Arc<dyn Backend>, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
         let mut rows = Vec::new();
         for name in store.operator().list(name.as_str()).await? {
             rows.extend(store.operator().queue(&name).await?);
@@ -174,10 +174,10 @@ fn b08_a_prefix_without_an_end_is_found() {
 struct SubscribesAfterwards;
 
 #[async_trait]
-impl Bug for SubscribesAfterwards {
+impl Layer for SubscribesAfterwards {
     async fn enter(
         &self,
-        store: &dyn Backend,
+        store: &Arc<dyn Backend>,
         entry: &Entry,
         step: Step,
         wait: WaitMode,
@@ -208,10 +208,10 @@ fn b09_a_subscription_after_the_try_is_found() {
 struct WakesTheHerd(Switchboard);
 
 #[async_trait]
-impl Bug for WakesTheHerd {
+impl Layer for WakesTheHerd {
     async fn enter(
         &self,
-        store: &dyn Backend,
+        store: &Arc<dyn Backend>,
         entry: &Entry,
         step: Step,
         wait: WaitMode,
@@ -227,7 +227,7 @@ impl Bug for WakesTheHerd {
 
     async fn leave(
         &self,
-        store: &dyn Backend,
+        store: &Arc<dyn Backend>,
         entry: &Entry,
         creates: Creates,
     ) -> Result<Departure, BackendError> {
@@ -247,10 +247,10 @@ fn b14_a_herd_that_is_woken_for_one_is_found() {
 struct TokenReadAfterwards(Tokens);
 
 #[async_trait]
-impl Bug for TokenReadAfterwards {
+impl Layer for TokenReadAfterwards {
     async fn enter(
         &self,
-        store: &dyn Backend,
+        store: &Arc<dyn Backend>,
         entry: &Entry,
         step: Step,
         wait: WaitMode,
@@ -273,7 +273,7 @@ impl Bug for TokenReadAfterwards {
         Ok(standing)
     }
 
-    async fn renew(&self, store: &dyn Backend, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+    async fn renew(&self, store: &Arc<dyn Backend>, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
         let real = |lease: &Lease| Lease {
             entry: Arc::clone(&lease.entry),
             token: self.0.real(lease.entry.id, lease.token),
@@ -307,10 +307,10 @@ impl FloatingTokens {
 }
 
 #[async_trait]
-impl Bug for FloatingTokens {
+impl Layer for FloatingTokens {
     async fn enter(
         &self,
-        store: &dyn Backend,
+        store: &Arc<dyn Backend>,
         entry: &Entry,
         step: Step,
         wait: WaitMode,
@@ -334,7 +334,7 @@ impl Bug for FloatingTokens {
         Ok(standing)
     }
 
-    async fn renew(&self, store: &dyn Backend, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+    async fn renew(&self, store: &Arc<dyn Backend>, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
         let stored = |lease: &Lease| Lease {
             entry: Arc::clone(&lease.entry),
             token: self.stored(lease.entry.id, lease.token),
@@ -343,7 +343,7 @@ impl Bug for FloatingTokens {
         store.renew(&leases).await
     }
 
-    async fn queue(&self, store: &dyn Backend, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
+    async fn queue(&self, store: &Arc<dyn Backend>, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
         let mut rows = store.operator().queue(name).await?;
         for row in &mut rows {
             row.token = row.token.map(floating);

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
-use lock_conformance::{Bug, Harness, MakeBug, Sound, finds};
+use lock_conformance::{Harness, Layer, MakeBug, Sound, finds};
 use lock_core::{
     Backend, BackendError, Clock, Creates, Departure, Entry, Hint, Lease, LockName, Renewal, Standing, Step,
     SystemClock, WaitMode, valid_until,
@@ -92,8 +92,8 @@ fn renewed(lease: &Lease) -> Renewal {
 struct RenewsBySet(Commands);
 
 #[async_trait]
-impl Bug for RenewsBySet {
-    async fn renew(&self, _: &dyn Backend, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+impl Layer for RenewsBySet {
+    async fn renew(&self, _: &Arc<dyn Backend>, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
         let renew = |lease: &Lease| {
             let answer = renewed(lease);
             let value = format!("{}:{}", lease.token, lease.entry.id);
@@ -115,8 +115,8 @@ fn b03_a_renewal_by_set_is_found() {
 struct RenewsWhoeverHolds(Commands);
 
 #[async_trait]
-impl Bug for RenewsWhoeverHolds {
-    async fn renew(&self, _: &dyn Backend, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+impl Layer for RenewsWhoeverHolds {
+    async fn renew(&self, _: &Arc<dyn Backend>, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
         let renew = |lease: &Lease| {
             let (answer, ttl) = (renewed(lease), lease.entry.ttl.as_millis().to_string());
             let there = self.0.send("PEXPIRE", &lease.entry.name, &[ttl]) == Value::Int(1);
@@ -136,8 +136,13 @@ fn b04_a_renewal_of_whoever_holds_is_found() {
 struct ReleasesWhoeverHolds(Commands);
 
 #[async_trait]
-impl Bug for ReleasesWhoeverHolds {
-    async fn leave(&self, _: &dyn Backend, entry: &Entry, _: Creates) -> Result<Departure, BackendError> {
+impl Layer for ReleasesWhoeverHolds {
+    async fn leave(
+        &self,
+        _: &Arc<dyn Backend>,
+        entry: &Entry,
+        _: Creates,
+    ) -> Result<Departure, BackendError> {
         let there = self.0.send("DEL", &entry.name, &[]) == Value::Int(1);
         Ok(if there { Departure::Left } else { Departure::Absent })
     }
@@ -153,10 +158,10 @@ fn b05_a_release_of_whoever_holds_is_found() {
 struct GoesOnWithoutALook;
 
 #[async_trait]
-impl Bug for GoesOnWithoutALook {
+impl Layer for GoesOnWithoutALook {
     async fn enter(
         &self,
-        store: &dyn Backend,
+        store: &Arc<dyn Backend>,
         entry: &Entry,
         step: Step,
         wait: WaitMode,

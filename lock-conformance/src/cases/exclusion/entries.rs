@@ -14,18 +14,18 @@ use lock_core::{
 };
 
 use crate::{
-    Fault, Faulty, Verb, World,
+    Fault, Verb, World,
     audit::{assert_free, assert_queue_empties, await_queue, soon},
     cases::{
         altered::{Alter, altered},
-        steps::{self, mutex, queue, refused},
+        steps::{faulty, freed, mutex, queue, refused},
     },
 };
 
 /// It was carried out: whoever looks finds that it is ours. Where the answer is given up, it is an error, and what was
 /// granted is given back.
 pub(in crate::cases) async fn a_try_whose_answer_was_lost_is_not_called_busy(world: World) {
-    let (client, faults) = steps::faulty(&world).await;
+    let (client, faults) = faulty(&world).await;
     let other = world.client().await;
     let name = world.name("lost");
     let (lock, seen) = (mutex(&client, &name), mutex(&other, &name));
@@ -41,7 +41,7 @@ pub(in crate::cases) async fn a_try_whose_answer_was_lost_is_not_called_busy(wor
     faults.next(Verb::Enter, Fault::LoseReply);
     let error = refused(soon("an answer to a try", lock.try_acquire()).await);
     assert!(matches!(error, Error::Backend { .. }), "{error:?}");
-    steps::freed(&seen).await;
+    freed(&seen).await;
 }
 
 pub(in crate::cases) async fn whoever_does_not_hold_the_lock_cannot_release_it(world: World) {
@@ -122,9 +122,7 @@ pub(in crate::cases) async fn a_release_that_comes_after_the_lease_leaves_the_ne
 
 pub(in crate::cases) async fn a_grant_that_comes_after_its_own_lease_is_not_taken(world: World) {
     let honest = world.client().await;
-    let mut faulty = None;
-    let slow = world.client_through(|backend| Arc::new(faulty.insert(Faulty::new(backend)).clone())).await;
-    let faulty = faulty.expect("it was just put there");
+    let (slow, faulty) = faulty(&world).await;
     let name = world.name("late");
     let options = world.options().ttl(Duration::from_millis(150));
     let late = Fault::DelayReply(Duration::from_millis(200));

@@ -48,7 +48,7 @@ pub(crate) async fn a_renewal_creates_nothing(world: World) {
     let dead = world.client().await;
     let expired = dead.entry(&name, Claim::mutex(), ms(200));
     let (token, _) = admitted(&dead, &expired, Step::Create).await;
-    dead.keeper.stop();
+    dead.stop();
     until(lease_end(&client, &expired.name, expired.id).await).await;
     assert_queue_empties(&client, &name).await;
     assert_eq!(renew(&dead, &expired, token).await, Renewal::Lost);

@@ -10,8 +10,8 @@ use std::{
 
 use futures_util::FutureExt;
 use lock_core::{
-    Backend, BackendErrorKind, BootTime, Claim, Clock, Creates, DistributedLock, Entry, Keeper, Lease,
-    LostReason, Renewal, Standing, Step, SystemClock, WaitMode,
+    BackendErrorKind, BootTime, Claim, Clock, Creates, DistributedLock, Entry, Keeper, Lease, LostReason,
+    Renewal, Standing, Step, SystemClock, WaitMode,
 };
 
 use crate::{
@@ -30,7 +30,7 @@ pub(crate) async fn a_promise_is_counted_from_the_last_proof_and_kept_when_proof
     let name = world.name("job");
     let entry = client.entry(&name, Claim::mutex(), ms(1000));
     let (token, first) = admitted(&client, &entry, Step::Create).await;
-    client.keeper.stop();
+    client.stop();
     until(first - ms(500)).await;
     let look = client.backend.enter(&entry, Step::Again(token), WaitMode::Queue);
     let promised = match soon("the answer to a second look", look).await {
@@ -92,7 +92,7 @@ pub(crate) async fn a_shorter_renewal_cuts_nothing(world: World) {
     assert!(after + GRAIN >= end, "a shorter look cut {:?}", end.since(after));
 
     // Whatever the store says of it: the name is not free before.
-    client.keeper.stop();
+    client.stop();
     let next = other.entry(&name, Claim::mutex(), LONG);
     admitted_after(&other, &next, valid_until.since(now())).await;
     assert!(now() >= valid_until, "granted {:?} before the deadline", valid_until.since(now()));
@@ -107,7 +107,7 @@ pub(crate) async fn a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_
     admitted(&holder, &held, Step::Create).await;
     let waits = heir.entry(&name, Claim::mutex(), ms(900));
     let (token, promised) = waiting(&heir, &waits, Step::Create).await;
-    heir.keeper.stop();
+    heir.stop();
     until(promised - ms(600)).await;
     holder.backend.leave(&held, Creates::Answered).await.unwrap();
     let next = other.entry(&name, Claim::mutex(), LONG);
@@ -136,14 +136,9 @@ pub(crate) async fn a_machine_that_slept_past_a_deadline_learns_of_the_loss_with
     for renew in [false, true] {
         let clock = Arc::new(Sleeper::default());
         let keeper = Keeper::on_current_runtime(Arc::clone(&clock) as Arc<dyn Clock>);
-        let mut faults = None;
-        let wrap = |backend| -> Arc<dyn Backend> {
-            let wrapper = Faulty::new(backend);
-            faults = Some(wrapper.clone());
-            Arc::new(wrapper)
-        };
-        let client = world.client_on(keeper, wrap).await;
-        faults.unwrap().always(Verb::Renew, Fault::Fail(BackendErrorKind::Unreachable));
+        let faults = Faulty::default();
+        let client = world.client_on(keeper, &[Arc::new(faults.clone())]).await;
+        faults.always(Verb::Renew, Fault::Fail(BackendErrorKind::Unreachable));
         let options = client.options().ttl(LONG).renew(renew);
         let guard = client.mutex(&watched).acquire_with(&options).await.unwrap();
         let hold = client.mutex(&asked).acquire_with(&options).await.unwrap();

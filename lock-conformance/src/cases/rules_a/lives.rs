@@ -108,7 +108,7 @@ async fn the_dead_are_out_when(world: &World, first: First, claim: Claim) {
     let (token, _) = admitted(&dying, &dead, Step::Create).await;
     let waits = next.entry(&name, claim, LONG);
     let (place, _) = waiting(&next, &waits, Step::Create).await;
-    dying.keeper.stop();
+    dying.stop();
     until(lease_end(&next, &dead.name, dead.id).await).await;
 
     let look = || dying.backend.enter(&dead, Step::Again(token), WaitMode::Queue);
@@ -153,7 +153,7 @@ pub(crate) async fn the_dead_do_not_count_against_those_behind_them(world: World
     let (token, _) = waiting(&dying, &dead, Step::Create).await;
     let behind = reading.entry(&name, Claim::reader(), LONG);
     let (place, _) = waiting(&reading, &behind, Step::Create).await;
-    dying.keeper.stop();
+    dying.stop();
     until(lease_end(&reading, &dead.name, dead.id).await).await;
 
     let tried = reading.entry(&name, Claim::reader(), LONG);

@@ -15,7 +15,7 @@ use crate::{
 };
 
 async fn only_by_hints(world: &World) -> Client {
-    world.client_through(|backend| Arc::new(HintsOnly::new(backend))).await
+    world.client_through(&[Arc::new(HintsOnly)]).await
 }
 
 /// Waits for a lock in a task, which stands in the queue at this place when this returns.

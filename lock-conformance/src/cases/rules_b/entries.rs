@@ -118,15 +118,8 @@ pub(in crate::cases) async fn a_create_that_arrives_after_its_leave_finds_the_do
 pub(in crate::cases) async fn a_dropped_acquisition_leaves_nothing_although_its_request_comes_late(
     world: World,
 ) {
-    let mut wrapped = None;
-    let client = world.client_through(|backend| {
-        let arriving = Faulty::new(backend);
-        let sending = Faulty::new(Arc::new(arriving.clone()));
-        wrapped = Some((arriving, sending.clone()));
-        Arc::new(sending)
-    });
-    let client = client.await;
-    let (arriving, sending) = wrapped.expect("every client has a backend");
+    let (arriving, sending) = (Faulty::default(), Faulty::default());
+    let client = world.client_through(&[Arc::new(arriving.clone()), Arc::new(sending.clone())]).await;
     let other = world.client().await;
     let name = world.name("late");
     let gate = Gate::new();

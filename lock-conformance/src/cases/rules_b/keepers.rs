@@ -42,6 +42,8 @@ pub(in crate::cases) async fn a_lease_of_its_own_ends_although_its_session_lives
             next.unwrap().release().await.unwrap();
         }
     }
+    // What is forgotten keeps its client.
+    client.crash().await;
 }
 
 /// No renewal works, so that the lock is lost at its deadline, while the store goes on keeping it.
@@ -111,6 +113,10 @@ pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(world:
         drop(theirs);
         stay_busy_with(&paused, &world.name("paused"), assert_stay_held(&ours, Duration::from_secs(2))).await;
         world.server().resume().await.unwrap();
+    }
+    // Requests that are never answered keep their clients for as long as the lease.
+    for client in [client, slow_store] {
+        client.crash().await;
     }
 }
 

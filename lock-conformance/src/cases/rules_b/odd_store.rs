@@ -1,16 +1,16 @@
-//! [`OddStore`]: a backend with habits that a store may have.
+//! [`Habit`]: a store has habits that some have.
 
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use lock_core::{
-    Alarms, Backend, BackendError, Clock, Creates, Departure, Entry, Guarantees, Lease, Operator, Renewal,
-    Standing, Step, SystemClock, WaitMode, valid_until,
+    Backend, BackendError, BackendErrorKind, Clock, Entry, Lease, Renewal, Standing, Step, SystemClock,
+    WaitMode, valid_until,
 };
 
-use crate::{Client, Faulty, World, cases::steps::LONG};
+use crate::{Client, Faulty, Layer, World, cases::steps::LONG};
 
-/// What is odd about it.
+/// What is odd about a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Habit {
     /// An entry lives as long as its session, a minute, and not only for its ttl.
@@ -21,33 +21,23 @@ pub(super) enum Habit {
     Stuck(Duration),
 }
 
-#[derive(Debug)]
-pub(super) struct OddStore {
-    inner: Arc<dyn Backend>,
-    habit: Habit,
-}
-
 /// A client of the store as seen through its habit.
 pub(super) async fn odd(world: &World, habit: Habit) -> Client {
-    world.client_through(|inner| Arc::new(OddStore { inner, habit })).await
+    world.client_through(&[Arc::new(habit)]).await
 }
 
 /// The same, with a count of what it was asked and what it answered.
 pub(super) async fn odd_and_counted(world: &World, habit: Habit) -> (Client, Faulty) {
-    let mut counted = None;
-    let client = world.client_through(|inner| {
-        let odd = Arc::new(OddStore { inner, habit });
-        Arc::new(counted.insert(Faulty::new(odd)).clone())
-    });
-    let client = client.await;
-    (client, counted.expect("every client has a backend"))
+    let counted = Faulty::default();
+    let client = world.client_through(&[Arc::new(habit), Arc::new(counted.clone())]).await;
+    (client, counted)
 }
 
-impl OddStore {
+impl Habit {
     /// The entry as the store gets it.
-    fn stored(&self, entry: &Entry) -> Entry {
+    fn stored(self, entry: &Entry) -> Entry {
         let mut entry = entry.clone();
-        if !matches!(self.habit, Habit::Stuck(_)) {
+        if !matches!(self, Self::Stuck(_)) {
             entry.ttl = LONG;
         }
         entry
@@ -55,10 +45,16 @@ impl OddStore {
 }
 
 #[async_trait]
-impl Backend for OddStore {
-    async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
+impl Layer for Habit {
+    async fn enter(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
         let until = valid_until(SystemClock.now(), entry.ttl, entry.ttl);
-        let mut standing = self.inner.enter(&self.stored(entry), step, wait).await?;
+        let mut standing = store.enter(&self.stored(entry), step, wait).await?;
         if let Standing::Admitted { ttl, valid_until, .. } | Standing::Waiting { ttl, valid_until, .. } =
             &mut standing
         {
@@ -68,21 +64,21 @@ impl Backend for OddStore {
         Ok(standing)
     }
 
-    async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
-        match self.habit {
-            Habit::Stuck(ttl) if leases.iter().any(|lease| lease.entry.ttl == ttl) => {
+    async fn renew(&self, store: &Arc<dyn Backend>, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        match *self {
+            Self::Stuck(ttl) if leases.iter().any(|lease| lease.entry.ttl == ttl) => {
                 return std::future::pending().await;
             }
-            Habit::DeafSession => {
-                let error = lock_core::BackendErrorKind::Unavailable;
-                return leases.iter().map(|_| Err(BackendError::new("odd", error.clone(), "deaf"))).collect();
+            Self::DeafSession => {
+                let deaf = || BackendError::new("odd", BackendErrorKind::Unavailable, "deaf");
+                return leases.iter().map(|_| Err(deaf())).collect();
             }
             _ => {}
         }
         let sent = SystemClock.now();
         let stored = |lease: &Lease| Lease { entry: Arc::new(self.stored(&lease.entry)), token: lease.token };
         let stored: Vec<Lease> = leases.iter().map(stored).collect();
-        let answers = self.inner.renew(&stored).await;
+        let answers = store.renew(&stored).await;
         let shorter = |(answer, lease): (Result<Renewal, BackendError>, &Lease)| match answer {
             Ok(Renewal::Renewed { valid_until: theirs }) => {
                 let ours = valid_until(sent, lease.entry.ttl, lease.entry.ttl);
@@ -91,21 +87,5 @@ impl Backend for OddStore {
             answer => answer,
         };
         answers.into_iter().zip(leases).map(shorter).collect()
-    }
-
-    async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
-        self.inner.leave(entry, creates).await
-    }
-
-    fn alarms(&self) -> Alarms {
-        self.inner.alarms()
-    }
-
-    fn guarantees(&self) -> &Guarantees {
-        self.inner.guarantees()
-    }
-
-    fn operator(&self) -> &dyn Operator {
-        self.inner.operator()
     }
 }

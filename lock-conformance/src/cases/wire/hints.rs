@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use super::{Far, warm};
 use crate::{
-    Client, Flow, Gate, Links, Silent, Way, World,
+    Client, Flow, Gate, Layered, Links, Silent, Way, World,
     audit::soon,
     cases::{
         lease::{ms, now},
@@ -34,7 +34,7 @@ async fn lost_hint(world: World, ttl: Duration) {
     let name = world.name(&format!("job {ttl:?}"));
     let held = take_free(&mutex(&other, &name)).await;
     // What cannot be lost without the commands is lost on the way to the waiter.
-    let deaf = Silent::new(Arc::clone(&far.client.backend));
+    let deaf = Layered::new(Arc::clone(&far.client.backend), Arc::new(Silent::default()));
     let deaf = Locks::with(Arc::new(deaf), far.client.keeper.clone(), Arc::new(SystemEntropy));
     let locks = if far.proxy.is_shared() { &deaf } else { &far.client.locks };
     let waiting = behind(locks, &other, &name, ttl).await;

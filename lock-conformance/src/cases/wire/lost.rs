@@ -55,6 +55,7 @@ async fn lost_looks(world: World, ttl: Duration) {
     assert_eq!(held.release().await.unwrap(), Release::Released);
     let guard = within("the grant", ttl / 3 + SLACK, waiting).await.unwrap();
     assert_eq!((Some(guard.entry_id()), Some(guard.token())), (place.entry, place.token));
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
 }
 
 /// Not "busy", which would say that somebody else holds it.

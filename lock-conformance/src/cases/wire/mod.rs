@@ -101,14 +101,9 @@ impl Far {
     }
 
     async fn by(proxy: Proxy, world: &World) -> Self {
-        let mut counted = None;
-        let client = world.client_by(&proxy, |backend| {
-            let faulty = Faulty::new(backend);
-            counted = Some(faulty.clone());
-            Arc::new(faulty)
-        });
-        let client = client.await;
-        Self { client, proxy, asked: counted.expect("every client has a backend") }
+        let asked = Faulty::default();
+        let client = world.client_by(&proxy, Arc::new(asked.clone())).await;
+        Self { client, proxy, asked }
     }
 }
 

@@ -3,7 +3,7 @@
 mod switches;
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     process::{Command, Output},
     sync::OnceLock,
@@ -53,25 +53,35 @@ fn build() -> PathBuf {
     suite.expect("cargo says where the test is")
 }
 
-/// Copies what cargo needs. A file that is as it should be is not touched, so that nothing is built twice.
+/// Copies what cargo needs. A file that is as it should be is not touched, so that nothing is built twice. What goes while
+/// this looks is no source: a server that another test started here writes files of its own.
 fn copy_tree(root: &Path, at: &Path, to: &Path) {
+    let Some(files) = unless_gone(fs::read_dir(root.join(at))) else { return };
     fs::create_dir_all(to.join(at)).expect("a folder below target can be made");
-    for file in fs::read_dir(root.join(at)).expect("the source can be read") {
+    for file in files {
         let file = file.expect("the source can be read");
         let name = at.join(file.file_name());
         let hidden = file.file_name().to_string_lossy().starts_with('.');
         if hidden || name == Path::new("target") {
             continue;
         }
-        if file.file_type().expect("a file has a type").is_dir() {
+        if unless_gone(file.file_type()).is_some_and(|kind| kind.is_dir()) {
             copy_tree(root, &name, to);
             continue;
         }
-        let text = fs::read(file.path()).expect("the source can be read");
+        let Some(text) = unless_gone(fs::read(file.path())) else { continue };
         let text = switched(&name, text);
         if fs::read(to.join(&name)).ok().as_ref() != Some(&text) {
             fs::write(to.join(&name), text).expect("a file below target can be written");
         }
+    }
+}
+
+fn unless_gone<T>(read: io::Result<T>) -> Option<T> {
+    match read {
+        Ok(read) => Some(read),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => panic!("the source cannot be read: {error}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! [`Bug`]: what is wrong with a backend, to see that a case finds it.
+//! [`Layer`]: what stands between a client and its store, and changes what goes through.
 
 use std::{fmt, sync::Arc};
 
@@ -10,14 +10,14 @@ use lock_core::{
 
 use crate::Harness;
 
-/// A bug of a backend: each verb as it goes wrong, given the store without the bug. What a bug does not touch is passed
-/// on as it is.
+/// Each verb as it goes through, given the store behind. What a layer says nothing of is passed on as it is: a bug is a
+/// layer that says the wrong thing.
 #[async_trait]
-pub trait Bug: fmt::Debug + Send + Sync + 'static {
+pub trait Layer: fmt::Debug + Send + Sync + 'static {
     /// [`Backend::enter`].
     async fn enter(
         &self,
-        store: &dyn Backend,
+        store: &Arc<dyn Backend>,
         entry: &Entry,
         step: Step,
         wait: WaitMode,
@@ -26,14 +26,14 @@ pub trait Bug: fmt::Debug + Send + Sync + 'static {
     }
 
     /// [`Backend::renew`].
-    async fn renew(&self, store: &dyn Backend, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+    async fn renew(&self, store: &Arc<dyn Backend>, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
         store.renew(leases).await
     }
 
     /// [`Backend::leave`].
     async fn leave(
         &self,
-        store: &dyn Backend,
+        store: &Arc<dyn Backend>,
         entry: &Entry,
         creates: Creates,
     ) -> Result<Departure, BackendError> {
@@ -41,45 +41,47 @@ pub trait Bug: fmt::Debug + Send + Sync + 'static {
     }
 
     /// [`Operator::queue`].
-    async fn queue(&self, store: &dyn Backend, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
+    async fn queue(&self, store: &Arc<dyn Backend>, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
         store.operator().queue(name).await
     }
 }
 
-/// No bug at all, to see that a case passes without one.
+/// A layer that changes nothing, to see that a case passes without a bug.
 #[derive(Clone, Copy, Debug)]
 pub struct Sound;
 
-impl Bug for Sound {}
+impl Layer for Sound {}
 
 /// Gives each new client of a store a bug. The harness is that of the store, which some bugs have to reach on their own.
-pub type MakeBug = fn(&dyn Harness) -> Arc<dyn Bug>;
+pub type MakeBug = fn(&dyn Harness) -> Arc<dyn Layer>;
 
-/// A backend with a bug.
-#[derive(Debug)]
-pub(crate) struct Buggy {
+/// A store as it is seen through a layer.
+#[derive(Clone, Debug)]
+pub struct Layered {
     store: Arc<dyn Backend>,
-    bug: Arc<dyn Bug>,
+    layer: Arc<dyn Layer>,
 }
 
-impl Buggy {
-    pub(crate) fn new(store: Arc<dyn Backend>, bug: Arc<dyn Bug>) -> Self {
-        Self { store, bug }
+impl Layered {
+    /// That store, through that layer.
+    #[must_use]
+    pub fn new(store: Arc<dyn Backend>, layer: Arc<dyn Layer>) -> Self {
+        Self { store, layer }
     }
 }
 
 #[async_trait]
-impl Backend for Buggy {
+impl Backend for Layered {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
-        self.bug.enter(&*self.store, entry, step, wait).await
+        self.layer.enter(&self.store, entry, step, wait).await
     }
 
     async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
-        self.bug.renew(&*self.store, leases).await
+        self.layer.renew(&self.store, leases).await
     }
 
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
-        self.bug.leave(&*self.store, entry, creates).await
+        self.layer.leave(&self.store, entry, creates).await
     }
 
     fn alarms(&self) -> Alarms {
@@ -96,9 +98,9 @@ impl Backend for Buggy {
 }
 
 #[async_trait]
-impl Operator for Buggy {
+impl Operator for Layered {
     async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
-        self.bug.queue(&*self.store, name).await
+        self.layer.queue(&self.store, name).await
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {

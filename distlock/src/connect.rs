@@ -5,7 +5,12 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-#[cfg(any(feature = "etcd", feature = "redis", all(feature = "sqlite", target_os = "linux")))]
+#[cfg(any(
+    feature = "etcd",
+    feature = "redis",
+    feature = "zk",
+    all(feature = "sqlite", target_os = "linux")
+))]
 use lock_core::Keeper;
 use lock_core::{Locks, Memory};
 #[cfg(feature = "etcd")]
@@ -14,6 +19,8 @@ use lock_etcd::{ConnectError as EtcdError, Etcd, EtcdConfig};
 use lock_redis::{ConnectError as RedisError, Redis, RedisConfig};
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
 use lock_sqlite::{ConnectError as SqliteError, Sqlite, SqliteConfig};
+#[cfg(feature = "zk")]
+use lock_zk::{ConnectError as ZkError, ZkConfig, ZooKeeper};
 
 use crate::{
     ConnectError,
@@ -32,6 +39,7 @@ use crate::{
 /// | `etcds://…` | the same over TLS |
 /// | `sqlite:` | a file of this user, for all processes on this machine, without a server; feature `sqlite`, on Linux |
 /// | `sqlite:PATH` | another file |
+/// | `zk://[user:password@]host[:port][,host[:port]…][/chroot]` | a ZooKeeper ensemble; feature `zk` |
 ///
 /// Whoever names the same `memory:` URL in one process gets the same store, which lives as long as the process. What else
 /// the URL of a server can say is written down with its backend. In a user or a password, `@`, `/`, `?`, `#` and `%` are
@@ -60,7 +68,7 @@ use crate::{
 /// # Panics
 /// Like `std::thread::spawn`, if the keeper's thread cannot be started.
 #[cfg_attr(
-    not(any(feature = "etcd", feature = "redis", feature = "sqlite")),
+    not(any(feature = "etcd", feature = "redis", feature = "sqlite", feature = "zk")),
     allow(clippy::unused_async, reason = "only servers and files are waited for")
 )]
 pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
@@ -73,6 +81,8 @@ pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
         scheme @ ("etcd" | "etcds") => etcd(scheme, url).await,
         #[cfg(feature = "sqlite")]
         "sqlite" => sqlite(url).await,
+        #[cfg(feature = "zk")]
+        scheme @ ("zk" | "zks") => zookeeper(scheme, url).await,
         // Whatever else is known has a feature, which is off.
         name => Err(ConnectError::MissingFeature { scheme: name, feature: scheme.feature }),
     }
@@ -145,4 +155,15 @@ async fn sqlite(url: &str) -> Result<Locks, ConnectError> {
 async fn sqlite(_: &str) -> Result<Locks, ConnectError> {
     let problem = "this store needs Linux; use a server, as `redis:` does".to_owned();
     Err(ConnectError::BadUrl { scheme: "sqlite", problem })
+}
+
+#[cfg(feature = "zk")]
+async fn zookeeper(scheme: &'static str, url: &str) -> Result<Locks, ConnectError> {
+    let wrong = |problem: String| ConnectError::BadUrl { scheme, problem };
+    let config = ZkConfig::from_url(url).map_err(|error| wrong(error.to_string()))?;
+    let zookeeper = ZooKeeper::connect(config, &Keeper::shared()).await.map_err(|error| match error {
+        ZkError::Store(source) => ConnectError::Backend { source },
+        error => wrong(error.to_string()),
+    })?;
+    Ok(Locks::new(zookeeper))
 }

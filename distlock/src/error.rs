@@ -56,13 +56,15 @@ pub(crate) struct Scheme {
 }
 
 /// The schemes of every store there is, compiled in or not.
-pub(crate) const SCHEMES: [Scheme; 6] = [
+pub(crate) const SCHEMES: [Scheme; 8] = [
     Scheme { name: "memory", feature: "" },
     Scheme { name: "etcd", feature: "etcd" },
     Scheme { name: "etcds", feature: "etcd" },
     Scheme { name: "redis", feature: "redis" },
     Scheme { name: "rediss", feature: "redis" },
     Scheme { name: "sqlite", feature: "sqlite" },
+    Scheme { name: "zk", feature: "zk" },
+    Scheme { name: "zks", feature: "zk" },
 ];
 
 fn known() -> String {

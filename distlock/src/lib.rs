@@ -32,6 +32,7 @@
 //! | `etcd://…`, `etcds://…` | `etcd` (takes `protoc` to build) | `lock-etcd` |
 //! | `redis://…`, `rediss://…` | `redis` | `lock-redis` |
 //! | `sqlite:`, `sqlite:PATH` | `sqlite` (a C compiler to build; on Linux) | `lock-sqlite` |
+//! | `zk://…`, `zks://…` | `zk` | `lock-zk` |
 //!
 //! No feature is on by default. What each store promises, and what breaks it, is data: [`Locks::guarantees`].
 //!
@@ -64,6 +65,9 @@ pub use lock_redis as redis;
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
 #[cfg_attr(docsrs, doc(cfg(feature = "sqlite")))]
 pub use lock_sqlite as sqlite;
+#[cfg(feature = "zk")]
+#[cfg_attr(docsrs, doc(cfg(feature = "zk")))]
+pub use lock_zk as zk;
 
 pub use self::{connect::connect, error::ConnectError};
 

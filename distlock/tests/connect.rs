@@ -28,7 +28,7 @@ async fn an_unknown_scheme_is_named_and_the_known_ones_are_listed() {
     assert!(matches!(&error, ConnectError::UnknownScheme { scheme: Some(scheme) } if scheme == "etcetera"));
     assert_eq!(
         error.to_string(),
-        "`etcetera:` is not the scheme of a store; use one of `memory:`, `etcd:`, `etcds:`, `redis:`, `rediss:`, `sqlite:`"
+        "`etcetera:` is not the scheme of a store; use one of `memory:`, `etcd:`, `etcds:`, `redis:`, `rediss:`, `sqlite:`, `zk:`, `zks:`"
     );
     for url in ["", "localhost", "/tmp/x", ":memory:"] {
         let error = connect(url).await.unwrap_err();
@@ -64,6 +64,16 @@ async fn etcd_that_was_not_compiled_in_names_its_feature() {
     }
 }
 
+#[cfg(not(feature = "zk"))]
+#[tokio::test]
+async fn zookeeper_that_was_not_compiled_in_names_its_feature() {
+    for url in ["zk://localhost", "zks://localhost"] {
+        let error = connect(url).await.unwrap_err();
+        assert!(matches!(error, ConnectError::MissingFeature { feature: "zk", .. }), "{url}: {error}");
+        assert!(error.to_string().contains("features = [\"zk\"]"), "{error}");
+    }
+}
+
 /// Whatever is wrong with a URL, and whatever the store says: nobody reads the password in a log.
 #[tokio::test]
 async fn no_error_ever_prints_a_password() {
@@ -89,6 +99,12 @@ async fn no_error_ever_prints_a_password() {
         "etcd://user:PW@127.0.0.1:1/prefix?command_timeout=soon",
         "etcd:user:PW@127.0.0.1:1",
         "etcd://us er:PW@127.0.0.1:1",
+        "zk://user:PW@127.0.0.1:1",
+        "zk://user:PW@127.0.0.1:1,127.0.0.1:1/chroot",
+        "zks://user:PW@127.0.0.1:1",
+        "zk://user:PW@127.0.0.1:port",
+        "zk://user:PW@127.0.0.1:1/a//b?tick=soon",
+        "zk:user:PW@127.0.0.1:1",
         "redus://user:PW@127.0.0.1:1",
         "PW@127.0.0.1:1",
         "PW:x@127.0.0.1:1",

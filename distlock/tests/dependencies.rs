@@ -6,8 +6,18 @@ use std::{env, process::Command};
 fn the_default_features_bring_no_client_of_any_store() {
     let crates = crates_with(&[]);
     assert!(crates.contains(&"lock-core".to_owned()), "{crates:?}");
-    for unwanted in ["redis", "lock-redis", "etcd-client", "lock-etcd", "tonic", "rustls", "ring", "rusqlite"]
-    {
+    for unwanted in [
+        "redis",
+        "lock-redis",
+        "etcd-client",
+        "lock-etcd",
+        "zookeeper-client",
+        "lock-zk",
+        "tonic",
+        "rustls",
+        "ring",
+        "rusqlite",
+    ] {
         assert!(!crates.contains(&unwanted.to_owned()), "`{unwanted}` comes with the default features");
     }
 }
@@ -15,6 +25,16 @@ fn the_default_features_bring_no_client_of_any_store() {
 #[test]
 fn the_redis_feature_brings_the_client_of_redis() {
     assert!(crates_with(&["redis"]).contains(&"lock-redis".to_owned()));
+}
+
+#[test]
+fn the_zk_feature_brings_the_client_of_zookeeper_and_no_second_provider_of_cryptography() {
+    let crates = crates_with(&["zk"]);
+    assert!(crates.contains(&"zookeeper-client".to_owned()));
+    assert!(
+        !crates.contains(&"aws-lc-rs".to_owned()) && !crates.contains(&"rustls".to_owned()),
+        "{crates:?}"
+    );
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! The document and the code promise the same. Only with all features: without one, its row is a row of no store.
-#![cfg(all(feature = "etcd", feature = "redis", feature = "sqlite", target_os = "linux"))]
+#![cfg(all(feature = "etcd", feature = "redis", feature = "sqlite", feature = "zk", target_os = "linux"))]
 
 use distlock::{
     Backend, Keeper, Memory,
     etcd::{Etcd, EtcdConfig},
     redis::{Redis, RedisConfig},
     sqlite::{Sqlite, SqliteConfig},
+    zk::{ZkConfig, ZooKeeper},
 };
 
 const DOCUMENT: &str = include_str!("../../docs/guarantees.md");
@@ -32,5 +33,6 @@ fn stores() -> Vec<Box<dyn Backend>> {
     let mut config = SqliteConfig::default();
     config.path = Some("/locks.db".into());
     let sqlite = Sqlite::new(config, &Keeper::shared()).expect("nothing is opened");
-    vec![Box::new(Memory::new()), Box::new(redis), Box::new(etcd), Box::new(sqlite)]
+    let zookeeper = ZooKeeper::new(ZkConfig::default(), &Keeper::shared()).expect("the defaults are valid");
+    vec![Box::new(Memory::new()), Box::new(redis), Box::new(etcd), Box::new(sqlite), Box::new(zookeeper)]
 }

@@ -50,12 +50,20 @@ pub(crate) enum StoreKind {
     /// `etcd`, on a free port of the loopback interface
     #[cfg(feature = "etcd")]
     Etcd,
+    /// A file in the folder for temporary files
+    #[cfg(feature = "sqlite")]
+    Sqlite,
 }
 
 impl StoreKind {
     /// Whether it is the store whose bounds are those of etcd.
     pub(crate) fn is_etcd(self) -> bool {
         self.name() == "etcd"
+    }
+
+    /// Whether it is the store whose bounds are those of SQLite.
+    pub(crate) fn is_sqlite(self) -> bool {
+        self.name() == "sqlite"
     }
 
     /// As it is written on the command line.
@@ -65,6 +73,8 @@ impl StoreKind {
             Self::Redis => "redis",
             #[cfg(feature = "etcd")]
             Self::Etcd => "etcd",
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite => "sqlite",
         }
     }
 }

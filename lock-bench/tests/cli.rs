@@ -102,3 +102,13 @@ fn in_memory_all_rows_are_run_that_need_no_other_process() {
     }
     assert_eq!(row(&rows, "handoff-processes.10.p50")["ok"], Value::Null);
 }
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn a_file_is_measured_beside_one_bare_transaction_and_between_processes() {
+    let rows = rows(&["--store", "sqlite", "--quick", "--only", "pair,handoff-processes.1"]);
+    assert!(row(&rows, "pair.p50")["floor"].as_f64().unwrap() > 0.0);
+    assert_eq!(row(&rows, "pair.p50")["bound"], 4.0);
+    assert_eq!(row(&rows, "handoff-processes.1.p50")["bound"], 2000.0);
+    assert!(row(&rows, "handoff-processes.1.p50")["value"].as_f64().unwrap() > 0.0);
+}

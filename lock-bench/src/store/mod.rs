@@ -4,6 +4,8 @@
 mod etcd;
 mod memory;
 mod redis;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -101,6 +103,8 @@ pub(crate) async fn start(kind: StoreKind) -> Result<Box<dyn Store>> {
         StoreKind::Redis => Box::new(redis::RedisStore::start().await?),
         #[cfg(feature = "etcd")]
         StoreKind::Etcd => Box::new(etcd::EtcdStore::start().await?),
+        #[cfg(feature = "sqlite")]
+        StoreKind::Sqlite => Box::new(sqlite::SqliteStore::start()?),
     })
 }
 
@@ -111,5 +115,7 @@ pub(crate) fn connect(kind: StoreKind, address: &str) -> Result<Box<dyn Store>> 
         StoreKind::Redis => Ok(Box::new(redis::RedisStore::at(address)?)),
         #[cfg(feature = "etcd")]
         StoreKind::Etcd => Ok(Box::new(etcd::EtcdStore::at(address))),
+        #[cfg(feature = "sqlite")]
+        StoreKind::Sqlite => Ok(Box::new(sqlite::SqliteStore::at(address))),
     }
 }

@@ -48,7 +48,7 @@ impl Files {
         Ok(Self { database, processes: processes.into(), own_folder })
     }
 
-    /// Makes what is missing.
+    /// Makes the file, if it is missing.
     ///
     /// # Errors
     /// If it cannot be made, or is where locks cannot be kept.
@@ -67,6 +67,14 @@ impl Files {
         if self.identity().is_none() {
             self.make(folder).map_err(|error| of_io("making", &self.database, error).unsent())?;
         }
+        Ok(())
+    }
+
+    /// Makes the folder of the processes.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub(crate) fn make_processes(&self) -> Result<(), BackendError> {
         let mode = self.mode();
         let searched = mode | (mode & 0o444) >> 2;
         presence::make_folder(&self.processes, searched)

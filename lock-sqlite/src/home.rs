@@ -22,6 +22,7 @@ impl Home {
     /// # Errors
     /// If the files cannot be made.
     pub(crate) fn make(files: &Files, hall: &Hall) -> Result<Self, BackendError> {
+        files.make_processes()?;
         let (folder, mode) = (&files.processes, files.mode());
         let failed = |error| of_io("making a file in", folder, error).unsent();
         let presence = Presence::make(folder, mode).map_err(failed)?;

@@ -125,21 +125,30 @@ impl Store {
         }
         self.world = None;
         self.files.prepare()?;
-        let home = match self.home.take().filter(Home::is_in_place) {
+        let opened = self.try_to_open(give_up);
+        opened.map_err(|fault| self.failed(fault).unsent())
+    }
+
+    fn try_to_open(&mut self, give_up: Instant) -> Result<(), Fault> {
+        let mut world = World::connect(&self.files, give_up)?;
+        // Only now: beside a file of somebody else nothing is put.
+        let kept = self.home.take().filter(Home::is_in_place);
+        let known = kept.is_some();
+        let home = match kept {
             Some(home) => home,
-            None => Home::make(&self.files, &self.hall)?,
+            None => Home::make(&self.files, &self.hall).map_err(Fault::Refused)?,
         };
-        let opened = World::open(&self.files, &home, give_up);
-        self.home = Some(home);
-        match opened {
-            Ok((world, news)) => {
-                self.world = Some(world);
-                self.commits += 1;
-                self.after(&news);
-                Ok(())
-            }
-            Err(fault) => Err(self.failed(fault).unsent()),
+        let joined = world.join(&self.files, &home, give_up);
+        match joined {
+            // Nobody knows of it yet.
+            Err(_) if !known => home.remove(),
+            _ => self.home = Some(home),
         }
+        let news = joined?;
+        self.world = Some(world);
+        self.commits += 1;
+        self.after(&news);
+        Ok(())
     }
 
     /// The file that tells others that this process lives, once more.
@@ -156,14 +165,14 @@ impl Store {
 
     /// Shuts the door behind an entry.
     pub(crate) fn close_door(&mut self, entry: EntryId, ttl: Duration) {
-        self.closed_doors.insert(entry, SystemClock.now() + ttl.max(DOOR_CLOSED));
+        let now = SystemClock.now();
+        self.closed_doors.retain(|_, until| *until > now);
+        self.closed_doors.insert(entry, now + ttl.max(DOOR_CLOSED));
     }
 
     /// Whether an entry left for good while a create of it was in doubt.
-    pub(crate) fn is_closed_to(&mut self, entry: EntryId) -> bool {
-        let now = SystemClock.now();
-        self.closed_doors.retain(|_, until| *until > now);
-        self.closed_doors.contains_key(&entry)
+    pub(crate) fn is_closed_to(&self, entry: EntryId) -> bool {
+        self.closed_doors.get(&entry).is_some_and(|until| *until > SystemClock.now())
     }
 
     /// Goes on as if `last` had been minted. Never goes back.

@@ -21,6 +21,9 @@ use crate::{
 /// So many tokens are minted until the disk has to keep that they were (PR33).
 const BLOCK: i64 = 1 << 20;
 
+/// More than there are: each is compiled once.
+const STATEMENTS: usize = 64;
+
 /// A database, as long as its file is not replaced and nobody declares its leases void.
 #[derive(Debug)]
 pub(crate) struct World {
@@ -43,38 +46,45 @@ pub(crate) enum Begun<T> {
 }
 
 impl World {
-    /// Opens the file, makes the tables if it is empty, and makes this process known in it.
+    /// Opens the file, and changes nothing in it: it may be anything.
     ///
     /// # Errors
-    /// If it cannot be opened, or not be used.
-    pub(crate) fn open(files: &Files, home: &Home, give_up: Instant) -> Result<(Self, News), Fault> {
+    /// If it cannot be opened, or is not for us.
+    pub(crate) fn connect(files: &Files, give_up: Instant) -> Result<Self, Fault> {
         let path = &files.database;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let identity = files.identity().ok_or_else(|| {
             Fault::Refused(of_io("opening", path, std::io::ErrorKind::NotFound.into()).unsent())
         })?;
         let connection = Connection::open_with_flags(path, flags)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
         // We wait in our own way.
         connection.busy_timeout(std::time::Duration::ZERO)?;
         if connection.is_readonly("main")? {
             return Err(Fault::Refused(read_only(path)));
         }
         patiently(give_up, || schema::look(&connection, path))?;
-        patiently(give_up, || use_wal(&connection, path))?;
+        Ok(Self { connection, identity, epoch: 0 })
+    }
+
+    /// Makes the tables if there are none, and makes this process known.
+    ///
+    /// # Errors
+    /// If it cannot be used.
+    pub(crate) fn join(&mut self, files: &Files, home: &Home, give_up: Instant) -> Result<News, Fault> {
+        patiently(give_up, || use_wal(&self.connection, &files.database))?;
         // What is written here is needed after a loss of power.
-        connection.pragma_update(None, "synchronous", "FULL")?;
+        self.connection.pragma_update(None, "synchronous", "FULL")?;
         let domain = domain::here().map_err(|error| {
-            Fault::Refused(
-                of_io("reading what tells one boot from another, in", Path::new("/proc"), error).unsent(),
-            )
+            let doing = "reading what tells one boot from another, in";
+            Fault::Refused(of_io(doing, Path::new("/proc"), error).unsent())
         })?;
-        let mut world = Self { connection, identity, epoch: 0 };
-        world.begin(give_up)?;
-        let (epoch, news) = world.ended(world.register(files, home, &domain))?;
-        world.epoch = epoch;
-        world.connection.pragma_update(None, "synchronous", "NORMAL")?;
-        presence::sweep(&files.processes, |id| id == home.id() || world.knows(id));
-        Ok((world, news))
+        self.begin(give_up)?;
+        let (epoch, news) = self.ended(self.register(files, home, &domain))?;
+        self.epoch = epoch;
+        self.connection.pragma_update(None, "synchronous", "NORMAL")?;
+        presence::sweep(&files.processes, |id| id == home.id() || self.knows(id));
+        Ok(news)
     }
 
     /// In a transaction: makes what is missing, voids what is of another boot, buries the dead, and enters this process.

@@ -1,0 +1,346 @@
+//! Files that are busy, full, read-only, damaged, replaced, of somebody else, of another version or of another boot: each gives
+//! an error that says so, and nothing is lost.
+
+#[allow(dead_code, reason = "shared with the suite")]
+mod file;
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::Command,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use lock_conformance::{SLACK, ServerControl, audit::within};
+use lock_core::{
+    AcquireOptions, BackendError, BackendErrorKind as Kind, DistributedLock, Error, Keeper, Locks,
+    LostReason, Mutex, Release, SystemEntropy,
+};
+use lock_sqlite::{ConnectError, Sqlite, SqliteConfig};
+
+use self::file::OwnFile;
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn config(path: &Path) -> SqliteConfig {
+    let mut config = SqliteConfig::default();
+    config.path = Some(path.to_owned());
+    config
+}
+
+/// Locks of a client of its own.
+fn locks(config: SqliteConfig) -> Locks {
+    let keeper = Keeper::start().unwrap();
+    let backend = Arc::new(Sqlite::new(config, &keeper).unwrap());
+    Locks::with(backend, keeper, Arc::new(SystemEntropy)).with_options(AcquireOptions::new().ttl(LONG))
+}
+
+fn job(path: &Path) -> Mutex {
+    locks(config(path)).mutex("job").unwrap()
+}
+
+async fn refused(path: &Path) -> BackendError {
+    match Sqlite::connect(config(path), &Keeper::start().unwrap()).await {
+        Err(ConnectError::Store(error)) => error,
+        Err(error) => panic!("another error was expected than {error}"),
+        Ok(_) => panic!("it was taken"),
+    }
+}
+
+fn kind(error: &Error) -> Kind {
+    let Error::Backend { source, .. } = error else { panic!("{error}") };
+    source.kind().clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_others_write_to_without_a_pause_is_unavailable_and_nothing_is_lost() {
+    let file = OwnFile::new();
+    let held = job(&file.path()).acquire().await.unwrap();
+    let mut impatient = config(&file.path());
+    impatient.command_timeout = Duration::from_millis(200);
+    let other = locks(impatient).mutex("other").unwrap();
+    other.acquire().await.unwrap().release().await.unwrap();
+    file.pause().await.unwrap();
+    let asked = Instant::now();
+    let error = other.acquire().await.unwrap_err();
+    assert_eq!(kind(&error), Kind::Unavailable, "{error}");
+    assert!(error.is_transient());
+    assert!(asked.elapsed() < SLACK, "after {:?}", asked.elapsed());
+    file.resume().await.unwrap();
+    other.acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(held.release().await.unwrap(), Release::Released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_database_of_locks_is_refused_and_left_as_it_is() {
+    let text = b"a text of somebody, which is longer than the head of a database. ".repeat(100);
+    let file = OwnFile::new();
+    fs::write(file.path(), &text).unwrap();
+    let error = refused(&file.path()).await;
+    assert_eq!(*error.kind(), Kind::Protocol, "{error}");
+    assert_eq!(fs::read(file.path()).unwrap(), text);
+
+    let file = OwnFile::new();
+    file.open().execute_batch("CREATE TABLE theirs (a); INSERT INTO theirs VALUES (7)").unwrap();
+    let before = fs::read(file.path()).unwrap();
+    let error = refused(&file.path()).await;
+    assert_eq!(*error.kind(), Kind::Protocol, "{error}");
+    assert!(error.to_string().contains("give locks a file of their own"), "{error}");
+    assert_eq!(fs::read(file.path()).unwrap(), before, "it was changed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_file_is_an_error_and_left_as_it_is() {
+    let file = OwnFile::new();
+    {
+        let lock = job(&file.path());
+        let held = lock.acquire().await.unwrap();
+        held.release().await.unwrap();
+    }
+    gone(&file).await;
+    let mut bytes = fs::read(file.path()).unwrap();
+    // The head stays what it was; every page behind it is not.
+    bytes[4096..].fill(0x5a);
+    fs::write(file.path(), &bytes).unwrap();
+    let error = refused(&file.path()).await;
+    assert_eq!(*error.kind(), Kind::Protocol, "{error}");
+    assert!(error.to_string().contains("damaged"), "{error}");
+    assert_eq!(fs::read(file.path()).unwrap(), bytes);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_newer_format_is_refused_and_left_as_it_is() {
+    let file = OwnFile::new();
+    job(&file.path()).acquire().await.unwrap().release().await.unwrap();
+    gone(&file).await;
+    file.open().pragma_update(None, "user_version", 2).unwrap();
+    let error = refused(&file.path()).await;
+    assert_eq!(*error.kind(), Kind::Unsupported, "{error}");
+    assert!(error.to_string().contains("its format is 2"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_that_is_not_there_is_an_error_that_names_it() {
+    let file = OwnFile::new();
+    let error = refused(&file.path().with_file_name("none").join("locks.db")).await;
+    assert_eq!(*error.kind(), Kind::Unreachable, "{error}");
+    assert!(error.to_string().contains("/none"), "{error}");
+}
+
+/// PR32: whoever deletes a file makes another world. Nobody believes for long that he holds a lock in it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_in_a_file_that_was_replaced_learns_that_it_holds_nothing() {
+    let file = OwnFile::new();
+    let lock = job(&file.path());
+    let held = lock.acquire_with(&AcquireOptions::new().ttl(Duration::from_secs(9))).await.unwrap();
+    file.remove();
+    let next = job(&file.path()).try_acquire().await.unwrap().expect("nobody holds it in the new file");
+    assert!(next.token() > held.token(), "{} after {}", next.token(), held.token());
+    assert_eq!(within("the loss", Duration::from_secs(3) + SLACK, held.lost()).await, LostReason::Gone);
+    assert!(next.is_held());
+    assert_eq!(lock.queue().await.unwrap().len(), 1);
+}
+
+/// PR32, PR33.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_boot_voids_every_lease_and_no_token_comes_twice() {
+    let file = OwnFile::new();
+    let token = {
+        let held = job(&file.path()).acquire().await.unwrap();
+        let token = held.token();
+        // As if the machine had been switched off: nobody released it.
+        std::mem::forget(held);
+        token
+    };
+    let ceiling: i64 = file.open().query_row("SELECT ceiling FROM meta", [], |row| row.get(0)).unwrap();
+    assert!(ceiling.unsigned_abs() > token.get(), "the disk does not know of token {token}");
+    let other = OwnFile::new();
+    copy(&file, &other);
+    other.open().execute("UPDATE meta SET domain = 'another boot'", []).unwrap();
+    let next = job(&other.path()).try_acquire().await.unwrap().expect("no lease outlives a boot");
+    assert!(next.token().get() > ceiling.unsigned_abs(), "{} may have been minted before", next.token());
+}
+
+/// PR32: a container with a clock of its own would judge every lease by it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_in_use_under_another_clock_is_refused_until_nobody_is_left() {
+    let file = OwnFile::new();
+    let lock = job(&file.path());
+    let held = lock.acquire().await.unwrap();
+    let domain: String = file.open().query_row("SELECT domain FROM meta", [], |row| row.get(0)).unwrap();
+    file.open().execute("UPDATE meta SET domain = 'another clock'", []).unwrap();
+    let error = refused(&file.path()).await;
+    assert_eq!(*error.kind(), Kind::Unsupported, "{error}");
+    assert!(error.to_string().contains("another clock"), "{error}");
+    assert!(held.is_held());
+    file.open().execute("UPDATE meta SET domain = ?1", [domain]).unwrap();
+    assert!(job(&file.path()).try_acquire().await.unwrap().is_none(), "the leases were declared void");
+    assert_eq!(held.release().await.unwrap(), Release::Released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_default_file_is_for_its_user_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = again("default_file_here", folder.path(), &[("XDG_STATE_HOME", folder.path())]);
+    assert!(output.contains("1 passed"), "{output}");
+    let own = folder.path().join("distlock");
+    for (path, mode) in [
+        (own.clone(), 0o700),
+        (own.join("locks.db"), 0o600),
+        (own.join("locks.db-wal"), 0o600),
+        (own.join("locks.db-processes"), 0o700),
+    ] {
+        let found = fs::metadata(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert_eq!(found.permissions().mode() & 0o777, mode, "{}", path.display());
+    }
+}
+
+/// Not a test: what [`the_default_file_is_for_its_user_alone`] has done in a process of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn default_file_here() {
+    if std::env::var("DISTLOCK_AGAIN").as_deref() != Ok("default_file_here") {
+        return;
+    }
+    let guard = locks(SqliteConfig::default()).mutex("job").unwrap().acquire().await.unwrap();
+    // The end of the process releases it; the log stays for a look at it.
+    std::mem::forget(guard);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_grants_nothing_and_loses_nothing() {
+    on_a_bad_disk("on_a_full_disk");
+}
+
+/// Not a test: what is done where a disk can be full.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_full_disk() {
+    let Some(file) = here("on_a_full_disk") else { return };
+    let lock = job(&file.path());
+    let held = lock.acquire().await.unwrap();
+    let full = flag(".full");
+    fs::write(&full, "").unwrap();
+    let other = locks(config(&file.path())).mutex("other").unwrap();
+    let error = other.acquire().await.unwrap_err();
+    assert_eq!(kind(&error), Kind::OutOfMemory, "{error}");
+    let error = other.try_acquire().await.unwrap_err();
+    assert_eq!(kind(&error), Kind::OutOfMemory, "{error}");
+    assert!(lock.try_acquire().await.unwrap().is_none(), "what needs no room can be said");
+    assert!(held.is_held() && held.extend().await.is_err());
+    fs::remove_file(full).unwrap();
+    held.extend().await.unwrap();
+    assert!(job(&file.path()).try_acquire().await.unwrap().is_none(), "the lock was lost");
+    other.acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(held.release().await.unwrap(), Release::Released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_system_that_is_read_only_is_named_as_such() {
+    on_a_bad_disk("on_a_read_only_disk");
+}
+
+/// Not a test: what is done where a disk can be read-only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_read_only_disk() {
+    let Some(file) = here("on_a_read_only_disk") else { return };
+    let readonly = flag(".readonly");
+    fs::write(&readonly, "").unwrap();
+    let error = refused(&file.path()).await;
+    assert_eq!(*error.kind(), Kind::ReadOnly, "not there, and cannot be made: {error}");
+    fs::remove_file(&readonly).unwrap();
+    let held = job(&file.path()).acquire().await.unwrap();
+    fs::write(&readonly, "").unwrap();
+    let error = refused(&file.path()).await;
+    assert_eq!(*error.kind(), Kind::ReadOnly, "there, and cannot be written: {error}");
+    // Who has it open goes on.
+    held.extend().await.unwrap();
+    fs::remove_file(&readonly).unwrap();
+    assert_eq!(held.release().await.unwrap(), Release::Released);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_token_comes_twice_when_the_power_is_lost() {
+    on_a_bad_disk("on_a_disk_that_forgets");
+}
+
+/// Not a test: what is done where a disk tells what it was made to keep (PR33).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_disk_that_forgets() {
+    let Some(file) = here("on_a_disk_that_forgets") else { return };
+    let held = job(&file.path()).acquire().await.unwrap();
+    let kept: u64 = fs::read_to_string(flag(".kept")).unwrap().parse().unwrap();
+    let written = fs::metadata(file.path().with_file_name("locks.db-wal")).unwrap().len();
+    assert!(kept < written, "the disk was waited for with every verb");
+    let other = OwnFile::new();
+    copy(&file, &other);
+    let log = fs::OpenOptions::new().write(true).open(other.path().with_file_name("locks.db-wal")).unwrap();
+    log.set_len(kept).unwrap();
+    other.open().execute("UPDATE meta SET domain = 'another boot'", []).unwrap();
+    let next = job(&other.path()).try_acquire().await.unwrap().expect("no lease outlives a boot");
+    assert!(next.token() > held.token(), "{} after {}", next.token(), held.token());
+}
+
+/// Waits until the clients of a file are gone, with all that they have beside it.
+async fn gone(file: &OwnFile) {
+    let started = Instant::now();
+    while fs::read_dir(file.processes()).unwrap().count() > 0
+        || file.path().with_file_name("locks.db-wal").exists()
+    {
+        assert!(started.elapsed() < SLACK, "clients that were dropped are still there");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// What a disk has after the power was lost, if it was quick: all that was written.
+fn copy(from: &OwnFile, to: &OwnFile) {
+    for name in ["locks.db", "locks.db-wal"] {
+        fs::copy(from.path().with_file_name(name), to.path().with_file_name(name)).unwrap();
+    }
+}
+
+/// Runs one test of this binary in a process whose disk is full or read-only when a file says so.
+fn on_a_bad_disk(test: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, library) = (folder.path().join("disk.c"), folder.path().join("disk.so"));
+    fs::write(&source, include_str!("disk.c")).unwrap();
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let built =
+        Command::new(compiler).args(["-shared", "-fPIC", "-O1", "-o"]).args([&library, &source]).output();
+    let built = built.expect("a C compiler is needed for this test");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let output = again(
+        test,
+        folder.path(),
+        &[("LD_PRELOAD", &library), ("DISTLOCK_DISK", &folder.path().join("disk"))],
+    );
+    assert!(output.contains("1 passed"), "{output}");
+}
+
+/// Runs one test of this binary in a process of its own, and gives what it said.
+fn again(test: &str, folder: &Path, variables: &[(&str, &Path)]) -> String {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env("DISTLOCK_AGAIN", test)
+        .env("TMPDIR", folder)
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "in its own process, {test} failed:\n{said}");
+    said
+}
+
+/// The file of a test that runs in such a process; none in an ordinary run.
+fn here(test: &str) -> Option<OwnFile> {
+    if std::env::var("DISTLOCK_AGAIN").as_deref() != Ok(test) {
+        return None;
+    }
+    Some(OwnFile::new())
+}
+
+/// The file that says so.
+fn flag(suffix: &str) -> String {
+    std::env::var("DISTLOCK_DISK").unwrap() + suffix
+}

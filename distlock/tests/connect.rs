@@ -74,6 +74,31 @@ async fn zookeeper_that_was_not_compiled_in_names_its_feature() {
     }
 }
 
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
+#[tokio::test]
+async fn one_file_is_one_store_and_what_is_wrong_with_it_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}/locks.db", folder.path().display());
+    let (here, there) =
+        (connect(&url).await.unwrap(), connect(&format!("{url}?command_timeout=1s")).await.unwrap());
+    let guard = here.mutex("job").unwrap().acquire().await.unwrap();
+    assert!(there.mutex("job").unwrap().try_acquire().await.unwrap().is_none());
+    drop(guard);
+    let error = connect(&format!("sqlite:{}/none/locks.db", folder.path().display())).await.unwrap_err();
+    assert!(matches!(error, ConnectError::Backend { .. }), "{error}");
+    for wrong in ["sqlite://host/locks.db", "sqlite::memory:", "sqlite:locks.db?mode=ro"] {
+        let error = connect(wrong).await.unwrap_err();
+        assert!(matches!(error, ConnectError::BadUrl { scheme: "sqlite", .. }), "{wrong}: {error}");
+    }
+}
+
+#[cfg(not(feature = "sqlite"))]
+#[tokio::test]
+async fn a_file_for_which_nothing_was_compiled_in_names_its_feature() {
+    let error = connect("sqlite:").await.unwrap_err();
+    assert!(matches!(error, ConnectError::MissingFeature { feature: "sqlite", .. }), "{error}");
+}
+
 /// Whatever is wrong with a URL, and whatever the store says: nobody reads the password in a log.
 #[tokio::test]
 async fn no_error_ever_prints_a_password() {

@@ -14,13 +14,12 @@ mod proofs;
 mod session;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
-use futures_util::future::{join, join_all};
 use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper};
 use tokio::sync::watch;
 use zookeeper_client::Acl;
@@ -149,26 +148,6 @@ impl Sessions {
         let session = self.0.seat(class::timeout(Duration::ZERO, self.0.config.tick)).await?;
         session.give_back_seat();
         Ok(session)
-    }
-
-    /// How long ago the sessions of these ids made their last heartbeats. The servers do not tell when they heard of a session
-    /// last; but they do when it wrote its node, and when we did ours.
-    pub(crate) async fn ages(
-        &self,
-        session: &Session,
-        owners: &BTreeSet<i64>,
-    ) -> Result<BTreeMap<i64, Duration>, Failure> {
-        let client = session.client()?;
-        let hearts: Vec<_> = owners.iter().map(|owner| self.0.nodes.session(*owner)).collect();
-        let looks = join_all(hearts.iter().map(|heart| session.answer("a look", client.check_stat(heart))));
-        let (beat, looks) = join(session.beat(self.0.config.command_timeout), looks).await;
-        let now = beat?.mtime;
-        let mut ages = BTreeMap::new();
-        for (owner, look) in owners.iter().zip(looks) {
-            let heard = look?.map_or(now, |stat| stat.mtime);
-            ages.insert(*owner, Duration::from_millis(u64::try_from(now - heard).unwrap_or_default()));
-        }
-        Ok(ages)
     }
 
     /// Takes note that a member is not in the store. If a create of it may still arrive, whoever leaves for it sees to

@@ -1,17 +1,83 @@
-//! Connecting to the store of the settings.
+//! [`Store`]: the store of the settings.
+
+use std::fs::File;
 
 use distlock::Locks;
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
+use {
+    distlock::{
+        Backend, ConnectError, Keeper, SystemEntropy,
+        sqlite::{ConnectError as SqliteError, Sqlite, SqliteConfig},
+    },
+    std::sync::Arc,
+};
 
 use crate::{exit::Exit, failure::Failure, settings::Settings};
 
-/// The locks of the store.
-pub(crate) async fn connect(settings: &Settings) -> Result<Locks, Failure> {
-    if settings.url.starts_with("memory:") {
-        let failure = Failure::new(
-            Exit::USAGE,
-            "a `memory:` lock is in the memory of one process, and holds no other one up",
-        );
-        return Err(failure.hint("another --url, or DISTLOCK_URL"));
+/// The store of the settings, connected.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) locks: Locks,
+    #[cfg(all(feature = "sqlite", target_os = "linux"))]
+    sqlite: Option<Arc<Sqlite>>,
+}
+
+impl Store {
+    /// # Errors
+    /// If it cannot be connected to, or is of no use to a command.
+    pub(crate) async fn connect(settings: &Settings) -> Result<Self, Failure> {
+        let url = &settings.url;
+        let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
+        if scheme == "memory" {
+            let message = "a `memory:` lock is in the memory of one process, and holds no other one up";
+            return Err(Failure::new(Exit::USAGE, message).hint("another --url, or DISTLOCK_URL"));
+        }
+        #[cfg(all(feature = "sqlite", target_os = "linux"))]
+        if scheme == "sqlite" {
+            let sqlite = Arc::new(sqlite(url).await?);
+            let backend = Arc::clone(&sqlite) as Arc<dyn Backend>;
+            let locks = Locks::with(backend, Keeper::shared(), Arc::new(SystemEntropy));
+            return Ok(Self { locks, sqlite: Some(sqlite) });
+        }
+        Ok(Self {
+            locks: distlock::connect(url).await?,
+            #[cfg(all(feature = "sqlite", target_os = "linux"))]
+            sqlite: None,
+        })
     }
-    Ok(distlock::connect(&settings.url).await?)
+
+    /// What all that is started while it is open inherits, so that the store takes them for alive as long as one of them
+    /// is (PR34). Nothing where the store knows only of leases.
+    ///
+    /// # Errors
+    /// If the store has none to give.
+    #[cfg(all(feature = "sqlite", target_os = "linux"))]
+    pub(crate) async fn sign_of_life(&self) -> Result<Option<File>, Failure> {
+        use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+
+        let Some(sqlite) = &self.sqlite else { return Ok(None) };
+        let file = sqlite.process_file().await;
+        let file =
+            file.map_err(|error| Failure::of_store("the store cannot be told of the command", &error))?;
+        let inherited = fcntl(&file, FcntlArg::F_SETFD(FdFlag::empty()));
+        inherited.map_err(|error| Failure::new(Exit::STORE, "a file cannot be inherited").because(&error))?;
+        Ok(Some(file))
+    }
+
+    #[cfg(not(all(feature = "sqlite", target_os = "linux")))]
+    #[allow(clippy::unused_async, reason = "another store has one to give")]
+    pub(crate) async fn sign_of_life(&self) -> Result<Option<File>, Failure> {
+        Ok(None)
+    }
+}
+
+/// As [`distlock::connect`] does it, which does not tell what kind of store it is.
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
+async fn sqlite(url: &str) -> Result<Sqlite, ConnectError> {
+    let wrong = |problem: String| ConnectError::BadUrl { scheme: "sqlite", problem };
+    let config = SqliteConfig::from_url(url).map_err(|error| wrong(error.to_string()))?;
+    Sqlite::connect(config, &Keeper::shared()).await.map_err(|error| match error {
+        SqliteError::Store(source) => ConnectError::Backend { source },
+        error => wrong(error.to_string()),
+    })
 }

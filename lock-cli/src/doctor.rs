@@ -4,7 +4,7 @@ use distlock::Guarantees;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{args::DoctorArgs, connect::connect, exit::Exit, failure::Failure, print, settings::Settings};
+use crate::{args::DoctorArgs, connect::Store, exit::Exit, failure::Failure, print, settings::Settings};
 
 /// All that is known about the store.
 #[derive(Serialize)]
@@ -15,7 +15,7 @@ struct Report<'a> {
 }
 
 pub(crate) async fn doctor(args: &DoctorArgs, settings: &Settings) -> Result<Exit, Failure> {
-    let locks = connect(settings).await?;
+    let Store { locks, .. } = Store::connect(settings).await?;
     let diagnosis = locks.operator().diagnose().await;
     let diagnosis = diagnosis.map_err(|error| Failure::of_store("the store cannot be examined", &error))?;
     let promises = promises(locks.guarantees());

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     args::BreakArgs,
-    connect::connect,
+    connect::Store,
     exit::Exit,
     failure::{Failure, quoted},
     print,
@@ -29,7 +29,7 @@ pub(crate) async fn evict(args: &BreakArgs, settings: &Settings) -> Result<Exit,
         let failure = Failure::new(Exit::USAGE, "there is no terminal to ask on");
         return Err(failure.hint(format!("distlock break {} --yes", quoted(name.as_str()))));
     }
-    let locks = connect(settings).await?;
+    let Store { locks, .. } = Store::connect(settings).await?;
     let operator = locks.operator();
     let failed = |error| Failure::of_store(&format!("lock `{name}` cannot be taken away"), &error);
     let queue = operator.queue(name).await.map_err(failed)?;

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     args::HoldArgs,
-    connect::connect,
+    connect::Store,
     exit::Exit,
     failure::Failure,
     granting::{Request, close, give_back},
@@ -34,7 +34,7 @@ struct Held<'a> {
 
 pub(crate) async fn hold(args: HoldArgs, settings: &Settings, voice: &Voice) -> Result<Exit, Failure> {
     let own = Traces::listen(voice);
-    let locks = connect(settings).await?;
+    let Store { locks, .. } = Store::connect(settings).await?;
     let mut signals = Signals::ending()?;
     let request = Request::new(&locks, &args.lock, &settings.file, None)?;
     let guard = match request.granted(&own, &mut signals, voice).await {

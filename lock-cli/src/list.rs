@@ -3,7 +3,7 @@
 use distlock::{Kind, LockName};
 use serde::Serialize;
 
-use crate::{args::ListArgs, connect::connect, exit::Exit, failure::Failure, print, settings::Settings};
+use crate::{args::ListArgs, connect::Store, exit::Exit, failure::Failure, print, settings::Settings};
 
 /// A lock, and how many are there.
 #[derive(Serialize)]
@@ -15,7 +15,7 @@ struct Listed {
 }
 
 pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, Failure> {
-    let locks = connect(settings).await?;
+    let Store { locks, .. } = Store::connect(settings).await?;
     let operator = locks.operator();
     let failed = |error| Failure::of_store("the locks cannot be listed", &error);
     let mut listed = Vec::new();

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::{
     args::ShowArgs,
-    connect::connect,
+    connect::Store,
     exit::Exit,
     failure::Failure,
     print,
@@ -25,7 +25,7 @@ struct Shown<'a> {
 
 pub(crate) async fn show(args: &ShowArgs, settings: &Settings) -> Result<Exit, Failure> {
     let name = &args.name;
-    let locks = connect(settings).await?;
+    let Store { locks, .. } = Store::connect(settings).await?;
     let queue = locks.operator().queue(name).await;
     let queue =
         queue.map_err(|error| Failure::of_store(&format!("lock `{name}` cannot be looked at"), &error))?;

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     args::WatchArgs,
-    connect::connect,
+    connect::Store,
     exit::Exit,
     failure::Failure,
     print,
@@ -39,7 +39,7 @@ enum Event {
 
 pub(crate) async fn watch(args: &WatchArgs, settings: &Settings) -> Result<Exit, Failure> {
     let name = &args.name;
-    let locks = connect(settings).await?;
+    let Store { locks, .. } = Store::connect(settings).await?;
     let mut before = Vec::new();
     let mut away = false;
     if !args.json {

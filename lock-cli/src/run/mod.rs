@@ -29,7 +29,7 @@ use self::{
 };
 use crate::{
     args::RunArgs,
-    connect::connect,
+    connect::Store,
     exit::Exit,
     failure::Failure,
     granting::{Request, close, give_back},
@@ -50,30 +50,31 @@ pub(crate) fn inner(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode
 
 pub(crate) async fn run(args: RunArgs, settings: &Settings, voice: &Voice) -> Result<Exit, Failure> {
     let own = Traces::listen(voice);
-    let locks = connect(settings).await?;
+    let store = Store::connect(settings).await?;
+    let locks = &store.locks;
     let mut signals = Signals::ending()?;
     let request =
-        Request::new(&locks, &args.lock, &settings.file, args.command.first().map(OsString::as_os_str))?;
+        Request::new(locks, &args.lock, &settings.file, args.command.first().map(OsString::as_os_str))?;
     let timing = Timing::new(&request.options, args.grace.or(settings.file.grace))?;
     let guard = match request.granted(&own, &mut signals, voice).await {
         Ok(guard) => guard,
         Err(failure) => {
-            close(&locks).await;
+            close(locks).await;
             return Err(failure);
         }
     };
     let name = guard.name().clone();
     let ended = match hold_fast(&guard, timing).await {
-        Ok(()) => supervise(&args, &guard, timing, &mut signals, voice).await,
+        Ok(()) => supervise(&args, &store, &guard, timing, &mut signals, voice).await,
         Err(failure) => Err(failure),
     };
     let was_lost = ended.as_ref().is_ok_and(|ended| ended.lost.is_some());
     let kept = if was_lost {
         drop(guard);
-        close(&locks).await;
+        close(locks).await;
         false
     } else {
-        give_back(&locks, guard, voice).await
+        give_back(locks, guard, voice).await
     };
     let Ended { exit, lost } = ended?;
     match lost {
@@ -103,6 +104,7 @@ async fn hold_fast(guard: &Guard, timing: Timing) -> Result<(), Failure> {
 
 async fn supervise(
     args: &RunArgs,
+    store: &Store,
     guard: &Guard,
     timing: Timing,
     signals: &mut Signals,
@@ -111,10 +113,13 @@ async fn supervise(
     let failed = |what: &'static str| move |error| Failure::new(Exit::CANNOT_RUN, what).because(&error);
     signals.add_passed_on()?;
     let children = signal(SignalKind::child()).map_err(failed("the end of a command cannot be noticed"))?;
+    let sign_of_life = store.sign_of_life().await?;
     let mut watchdog = Watchdog::start().map_err(failed("the watchdog cannot be started"))?;
     let words = words(args);
     let command = Command::start(&words, guard).map_err(failed("this program cannot be started again"))?;
     watchdog.guard(command.group());
+    // They have it now, and all that they start.
+    drop(sign_of_life);
     Ok(Supervisor::new(guard.hold(), command, watchdog, timing, voice.clone()).watch(signals, children).await)
 }
 

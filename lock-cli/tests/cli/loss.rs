@@ -84,7 +84,7 @@ fn when_the_server_goes_away_the_command_is_dead_before_anybody_else_is_admitted
 
 #[test]
 fn when_the_supervisor_is_killed_all_that_it_started_is_dead_at_once() {
-    let store = Store::any();
+    let store = Store::redis();
     let url = store.url.clone();
     let mut scene = Scene::new(store, &url, &["--ttl", "3s"]);
     scene.holder.signal(Signal::SIGKILL);
@@ -94,6 +94,32 @@ fn when_the_supervisor_is_killed_all_that_it_started_is_dead_at_once() {
     assert!(!scene.works());
     assert_eq!(queue(&scene.store.url, "a").len(), 2, "too slow: the lease has ended");
     looked(scene.next);
+}
+
+/// PR34: the command and the watchdog are the supervisor's sign of life, too.
+#[test]
+fn on_one_machine_the_next_one_is_admitted_as_soon_as_all_of_a_killed_supervisor_is_dead() {
+    let store = Store::sqlite();
+    let url = store.url.clone();
+    let scene = Scene::new(store, &url, &["--ttl", "1h"]);
+    scene.holder.signal(Signal::SIGKILL);
+    looked(scene.next);
+}
+
+/// PR34: whoever has left the group is not killed with it, and still has the file.
+#[test]
+fn on_one_machine_a_descendant_that_outlives_a_killed_supervisor_keeps_the_lock() {
+    let store = Store::sqlite();
+    let folder = tempfile::tempdir().unwrap();
+    // A session of its own, which no group reaches; it ends by itself.
+    let line = "setsid sh -c 'echo > ready; sleep 1; echo done > left' & wait";
+    let mut command = distlock(&store.url, &["run", "a", "--ttl", "1h", "--shell", "--", line]);
+    let holder = Process::start(command.current_dir(&folder).stdin(std::process::Stdio::null()));
+    until_written(&folder.path().join("ready"));
+    holder.signal(Signal::SIGKILL);
+    let next =
+        outcome(&store.url, &["run", "a", "--", "cat", &folder.path().join("left").display().to_string()]);
+    assert_eq!((next.code, next.said.as_str()), (Some(0), "done\n"), "{next:?}");
 }
 
 #[test]

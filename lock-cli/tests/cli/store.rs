@@ -7,21 +7,68 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use tempfile::TempDir;
+
 /// A store of this test alone.
 pub(crate) struct Store {
     pub(crate) url: String,
     server: Option<Child>,
+    _folder: Option<TempDir>,
 }
 
 impl Store {
     /// Every store that can be reached from several processes, with its name.
     pub(crate) fn all() -> Vec<(&'static str, Self)> {
-        vec![("redis", Self::redis())]
+        vec![
+            ("sqlite", Self::sqlite()),
+            ("redis", Self::redis()),
+            #[cfg(feature = "etcd")]
+            ("etcd", Self::etcd()),
+        ]
     }
 
-    /// The one that most tests use.
+    /// The default one, which most tests use.
     pub(crate) fn any() -> Self {
-        Self::redis()
+        Self::sqlite()
+    }
+
+    /// A file of its own.
+    pub(crate) fn sqlite() -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the file can be made");
+        let url = format!("sqlite:{}", folder.path().join("locks.db").display());
+        Self { url, server: None, _folder: Some(folder) }
+    }
+
+    /// A member of its own.
+    #[cfg(feature = "etcd")]
+    fn etcd() -> Self {
+        let [client, peer] =
+            [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr()).unwrap());
+        let folder = tempfile::tempdir().expect("a folder for the server can be made");
+        // The one that `scripts/setup` got.
+        let setup = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/etcd/setup");
+        let printed = Command::new(setup).arg("--print").output().expect("scripts/etcd/setup can be run");
+        let printed = String::from_utf8(printed.stdout).unwrap();
+        let server = Command::new(printed.lines().next().unwrap_or_default())
+            .arg(format!("--data-dir={}", folder.path().display()))
+            .args([
+                format!("--listen-client-urls=http://{client}"),
+                format!("--advertise-client-urls=http://{client}"),
+            ])
+            .args([
+                format!("--listen-peer-urls=http://{peer}"),
+                format!("--initial-advertise-peer-urls=http://{peer}"),
+            ])
+            .args(["--name=cli".to_owned(), format!("--initial-cluster=cli=http://{peer}")])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("there is no etcd server: run scripts/setup");
+        let store = Self { url: format!("etcd://{client}"), server: Some(server), _folder: Some(folder) };
+        crate::process::until("the etcd server", || {
+            crate::process::outcome(&store.url, &["list"]).code == Some(0)
+        });
+        store
     }
 
     /// A Redis server of its own.
@@ -47,7 +94,7 @@ impl Store {
         let log = BufReader::new(server.stdout.take().expect("it is piped"));
         let ready =
             log.lines().map_while(Result::ok).any(|line| line.contains("Ready to accept connections"));
-        let store = Self { url: format!("redis://127.0.0.1:{port}"), server: Some(server) };
+        let store = Self { url: format!("redis://127.0.0.1:{port}"), server: Some(server), _folder: None };
         ready.then_some(store)
     }
 }

@@ -2,12 +2,13 @@
 
 use std::{
     fs,
+    io::Read,
     path::Path,
     process::{Command, Stdio},
 };
 
 use crate::{
-    process::{Outcome, Process, distlock, outcome},
+    process::{Outcome, Process, distlock, outcome, until},
     store::Store,
 };
 
@@ -34,7 +35,6 @@ fn mistakes_are_told_with_what_there_is() {
         (&["--url", "paper:", "list"], "`paper:` is not the scheme of a store"),
         (&["--url", "memory:", "list"], "is in the memory of one process"),
     ] {
-        // The store is there as far as the command line can tell: a `memory:` of its own would be refused first.
         let store = Store::any();
         let mut command = distlock(&store.url, &[]);
         if args.first() == Some(&"--url") {
@@ -133,16 +133,17 @@ fn a_password_is_never_told() {
 #[test]
 fn what_nobody_reads_any_more_ends_without_a_word() {
     let store = Store::any();
-    let line = "\"$0\" --url \"$1\" completions zsh | true; \"$0\" --url \"$1\" watch a | head -n 1";
-    let mut command = Command::new("sh");
-    command.args(["-c", line, env!("CARGO_BIN_EXE_distlock"), &store.url]);
-    let holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
-    let told = Process::start(&mut command);
-    // Whatever happens to the lock is one line more to be written.
-    drop(holder);
-    let next = outcome(&store.url, &["run", "a", "--wait", "60s", "--", "true"]);
-    assert_eq!(next.code, Some(0), "{next:?}");
-    assert_eq!(told.end().complained, "");
+    let mut watch = distlock(&store.url, &["watch", "a", "--interval", "50ms"]);
+    let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut free = [0; 8];
+    watch.stdout.take().unwrap().read_exact(&mut free).unwrap();
+    // Whatever happens to the lock is one line more that cannot be written.
+    until("the end of the watcher", || {
+        assert_eq!(outcome(&store.url, &["run", "a", "--", "sleep", "0.2"]).code, Some(0));
+        watch.try_wait().unwrap().is_some()
+    });
+    let watched = watch.wait_with_output().unwrap();
+    assert_eq!((watched.status.code(), String::from_utf8_lossy(&watched.stderr).as_ref()), (Some(0), ""));
 }
 
 /// A folder for settings.

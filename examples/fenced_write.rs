@@ -1,41 +1,48 @@
-//! What if a holder is paused past its lease, and then goes on writing?
+//! What if a holder is paused past its lease, and then goes on writing to a file, or to a database?
 //!
 //! No lock can stop it: the process does not know that time has passed. What it writes to can, if it compares tokens.
 //!
 //! ```sh
 //! cargo run --example fenced_write
+//! cargo run --example fenced_write --features redis -- redis://127.0.0.1:6379
 //! ```
 
 use std::{
     error::Error,
-    sync::{Mutex, PoisonError},
+    fs,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
 use distlock::{AcquireOptions, DistributedLock, FencingToken, Guard, Locks};
+use rusqlite::Connection;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let locks = distlock::connect("memory:").await?;
-    let account = Account::default();
+async fn main() -> Outcome<()> {
+    let url = std::env::args().nth(1).unwrap_or_else(|| "sqlite:".to_owned());
+    let locks = distlock::connect(&url).await?;
+    let folder = std::env::temp_dir().join(format!("distlock-fenced-{}", std::process::id()));
 
     let paused = take(&locks).await?;
-    let seen = account.balance();
-    println!("token {}: the balance is {seen}, I take 80 … and the process is paused", paused.token());
+    let mut accounts: [Box<dyn Account>; 2] =
+        [Box::new(InFiles::new(&folder)?), Box::new(InSql::new(paused.token())?)];
+    println!("token {}: the balance is 100, I take 80 … and the process is paused", paused.token());
 
     // The lease of the paused one ends, so the next one in the queue is admitted.
     let quick = take(&locks).await?;
-    account.write(quick.token(), account.balance() - 50)?;
-    println!("token {}: I have taken 50, the balance is {}", quick.token(), account.balance());
-
-    // The paused one comes back in the middle of its thought. Without the token it would undo what was written.
-    match account.write(paused.token(), seen - 80) {
-        Ok(()) => return Err("a late write was taken".into()),
-        Err(refused) => println!("token {}: {refused}", paused.token()),
+    for account in &mut accounts {
+        account.write(quick.token(), 50)?;
+        // The paused one comes back in the middle of its thought, and would undo what was written.
+        let late = account.write(paused.token(), 20);
+        let refused =
+            late.map_or_else(|error| error.to_string(), |()| "taken, and read by nobody".to_owned());
+        println!("{}: token {}: {refused}; balance: {}", account.name(), paused.token(), account.balance()?);
+        assert_eq!(account.balance()?, 50);
     }
-    println!("balance: {}", account.balance());
-    assert_eq!(account.balance(), 50);
     drop((paused, quick));
+    fs::remove_dir_all(folder)?;
     locks.close(Duration::from_secs(5)).await?;
     Ok(())
 }
@@ -43,35 +50,73 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// Short and without renewal, so that the lease runs out as it does when the whole process is stopped.
 async fn take(locks: &Locks) -> Result<Guard, distlock::Error> {
     let options = AcquireOptions::new().ttl(Duration::from_millis(300)).renew(false);
-    locks.mutex("account/7")?.acquire_with(&options).await
+    locks.mutex("examples/account/7")?.acquire_with(&options).await
 }
 
-/// A resource that keeps the newest token beside the data, and compares them in one step. In SQL:
-///
-/// ```sql
-/// UPDATE account SET balance = $1, token = $2 WHERE id = 7 AND token <= $2
-/// ```
-///
-/// No row updated: the token is old.
-struct Account(Mutex<(FencingToken, i64)>);
+trait Account {
+    fn name(&self) -> &'static str;
+    fn balance(&self) -> Outcome<i64>;
+    fn write(&mut self, token: FencingToken, balance: i64) -> Outcome<()>;
+}
 
-impl Default for Account {
-    fn default() -> Self {
-        Self(Mutex::new((FencingToken::new(0), 100)))
+/// A file cannot compare anything. So each write is a file of its own, named by its token, and the greatest one counts: to
+/// write it is one rename, and there is no moment between a look and a write.
+struct InFiles(PathBuf);
+
+impl InFiles {
+    fn new(folder: &Path) -> Outcome<Self> {
+        fs::create_dir_all(folder)?;
+        Ok(Self(folder.to_owned()))
     }
 }
 
-impl Account {
-    fn balance(&self) -> i64 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1
+impl Account for InFiles {
+    fn name(&self) -> &'static str {
+        "in files"
     }
 
-    fn write(&self, token: FencingToken, balance: i64) -> Result<(), String> {
-        let mut row = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if token < row.0 {
-            return Err(format!("refused: token {token} is older than {}", row.0));
-        }
-        *row = (token, balance);
-        Ok(())
+    fn balance(&self) -> Outcome<i64> {
+        let names =
+            fs::read_dir(&self.0)?.map(|file| Ok(file?.file_name().into_string().unwrap_or_default()));
+        let names = names.collect::<Outcome<Vec<_>>>()?;
+        let newest = names.iter().filter_map(|name| name.parse::<u64>().ok()).max();
+        newest.map_or(Ok(100), |newest| Ok(fs::read_to_string(self.0.join(newest.to_string()))?.parse()?))
+    }
+
+    fn write(&mut self, token: FencingToken, balance: i64) -> Outcome<()> {
+        let half = self.0.join(format!("{token}.half"));
+        fs::write(&half, balance.to_string())?;
+        Ok(fs::rename(half, self.0.join(token.to_string()))?)
+    }
+}
+
+/// A row keeps the newest token beside the data, and one statement compares and writes.
+struct InSql(Connection);
+
+impl InSql {
+    fn new(token: FencingToken) -> Outcome<Self> {
+        let sql = Connection::open_in_memory()?;
+        sql.execute_batch("CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER, token INTEGER)")?;
+        sql.execute("INSERT INTO account VALUES (7, 100, ?1)", [token.get().cast_signed()])?;
+        Ok(Self(sql))
+    }
+}
+
+impl Account for InSql {
+    fn name(&self) -> &'static str {
+        "in SQL"
+    }
+
+    fn balance(&self) -> Outcome<i64> {
+        Ok(self.0.query_row("SELECT balance FROM account WHERE id = 7", [], |row| row.get(0))?)
+    }
+
+    fn write(&mut self, token: FencingToken, balance: i64) -> Outcome<()> {
+        // Tokens are far below 2^63.
+        let written = self.0.execute(
+            "UPDATE account SET balance = ?1, token = ?2 WHERE id = 7 AND token <= ?2",
+            [balance, token.get().cast_signed()],
+        )?;
+        if written == 0 { Err("refused, the token is old".into()) } else { Ok(()) }
     }
 }

@@ -1,7 +1,8 @@
-//! How do all machines together stay within a limit?
+//! How do all machines together stay within a limit, as of a resource that serves only so many at once?
 //!
 //! ```sh
 //! cargo run --example semaphore
+//! cargo run --example semaphore --features redis -- redis://127.0.0.1:6379
 //! ```
 
 use std::{
@@ -20,8 +21,9 @@ const CALLS: u32 = 4;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let locks = distlock::connect("memory:").await?;
-    let supplier = locks.semaphore("supplier", CALLS)?;
+    let url = std::env::args().nth(1).unwrap_or_else(|| "sqlite:".to_owned());
+    let locks = distlock::connect(&url).await?;
+    let supplier = locks.semaphore("examples/supplier", CALLS)?;
     let calls = Arc::new(Calls::default());
 
     // Most take one permit; every fourth is a batch that takes three.

@@ -1,7 +1,8 @@
-//! Does it work over several processes and a real server? They increment a shared counter, and the sum is checked.
+//! How do several processes count together, and lose no count?
 //!
 //! ```sh
-//! cargo run --example redis_counter --features redis -- redis://127.0.0.1:6379 [PROCESSES] [ROUNDS]
+//! cargo run --example shared_counter
+//! cargo run --example shared_counter --features redis -- redis://127.0.0.1:6379 [PROCESSES] [ROUNDS]
 //! ```
 //!
 //! The counter is a file that each process reads, and then writes: two that did so at once would lose a count. To show
@@ -37,10 +38,11 @@ fn start() -> Outcome<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["worker", url, name, counter, rounds] => worker(url, name, Path::new(counter), rounds.parse()?),
         ["careless", counter, rounds] => careless(Path::new(counter), rounds.parse()?),
+        [] => several_processes("sqlite:", 4, 50),
         [url] => several_processes(url, 4, 50),
         [url, processes] => several_processes(url, processes.parse()?, 50),
         [url, processes, rounds] => several_processes(url, processes.parse()?, rounds.parse()?),
-        _ => Err("give the URL of a Redis server, such as redis://127.0.0.1:6379".into()),
+        _ => Err("give the URL of a store, such as redis://127.0.0.1:6379, or nothing".into()),
     }
 }
 

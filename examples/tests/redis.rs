@@ -12,7 +12,7 @@ mod built;
 #[test]
 fn several_processes_lose_no_count_under_the_lock() {
     let server = Server::start();
-    let output = Command::new(built::example("redis_counter")).args([&server.url, "4", "25"]).output();
+    let output = Command::new(built::example("shared_counter")).args([&server.url, "4", "25"]).output();
     let output = output.expect("the example can be started");
     let said = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
@@ -21,11 +21,22 @@ fn several_processes_lose_no_count_under_the_lock() {
 }
 
 #[test]
+fn the_examples_that_take_a_store_run_on_a_server() {
+    let server = Server::start();
+    for example in ["scheduled_task", "init_once", "unique_ids", "semaphore", "cache_fill", "fenced_write"] {
+        let output = Command::new(built::example(example)).arg(&server.url).output();
+        let output = output.expect("the example can be started");
+        let complained = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{example}: {}\n{complained}", output.status);
+    }
+}
+
+#[test]
 fn a_server_that_is_not_there_is_told_and_no_password_with_it() {
     // The port is taken while nobody answers on it in Redis's tongue.
     let nobody = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("its number");
     let url = format!("redis://user:hunter2@{nobody}/0?connect_timeout=500ms");
-    let output = Command::new(built::example("redis_counter")).args([&url, "1", "1"]).output();
+    let output = Command::new(built::example("shared_counter")).args([&url, "1", "1"]).output();
     let output = output.expect("the example can be started");
     let complained = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());

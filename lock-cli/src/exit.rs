@@ -35,8 +35,13 @@ impl Exit {
 
     /// Ended by a signal, as a shell tells it.
     pub(crate) fn by(signal: Signal) -> Self {
+        Self::by_number(signal as i32)
+    }
+
+    /// The same for signals that have no name.
+    pub(crate) fn by_number(signal: i32) -> Self {
         // Signals are numbers from 1 to 64.
-        Self(128 + signal as u8)
+        Self(128 + signal.to_le_bytes()[0])
     }
 }
 

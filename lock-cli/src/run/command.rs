@@ -3,16 +3,13 @@
 use std::{
     ffi::OsString,
     io::{self, ErrorKind},
-    os::unix::process::CommandExt,
+    os::unix::process::{CommandExt, ExitStatusExt},
     process::{self, ExitCode},
 };
 
 use distlock::Guard;
 use nix::{
-    sys::{
-        signal::Signal,
-        wait::{WaitPidFlag, WaitStatus, waitpid},
-    },
+    sys::signal::Signal,
     unistd::{Pid, getppid},
 };
 
@@ -25,7 +22,7 @@ pub(super) const INNER: &str = "__exec";
 /// A command that was started, and not waited for.
 #[derive(Debug)]
 pub(crate) struct Command {
-    pid: Pid,
+    child: process::Child,
 }
 
 /// What became of a command since the last look.
@@ -44,25 +41,39 @@ impl Command {
         let mut command = this_program();
         command.arg(INNER).arg(process::id().to_string()).args(words);
         command.env("DISTLOCK_NAME", guard.name().as_str()).env("DISTLOCK_TOKEN", guard.token().to_string());
-        let child = command.process_group(0).spawn()?;
-        // Linux has no process ids above 2^22.
-        Ok(Self { pid: Pid::from_raw(child.id().cast_signed()) })
+        Ok(Self { child: command.process_group(0).spawn()? })
     }
 
     pub(crate) fn group(&self) -> Group {
-        Group::new(self.pid)
+        // Linux has no process ids above 2^22.
+        Group::new(Pid::from_raw(self.child.id().cast_signed()))
     }
 
-    /// What became of it, if it did since the last look. Nothing once it has ended and that was told.
-    pub(crate) fn look(&self) -> Option<Change> {
-        let status = waitpid(self.pid, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED));
-        match status.ok()? {
+    /// What became of it, if it did since the last look.
+    pub(crate) fn look(&mut self) -> Option<Change> {
+        // It is a child of ours, which nobody else waits for.
+        if let Some(status) = self.child.try_wait().ok()? {
+            let by_signal = status.signal().map(Exit::by_number);
             // The kernel gives only the lowest eight bits.
-            WaitStatus::Exited(_, code) => Some(Change::Ended(Exit::of(code.to_le_bytes()[0]))),
-            WaitStatus::Signaled(_, signal, _) => Some(Change::Ended(Exit::by(signal))),
-            WaitStatus::Stopped(_, signal) => Some(Change::Stopped(signal)),
+            let exit = by_signal.unwrap_or_else(|| Exit::of(status.code().unwrap_or(0).to_le_bytes()[0]));
+            return Some(Change::Ended(exit));
+        }
+        self.stopped_by().map(Change::Stopped)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn stopped_by(&self) -> Option<Signal> {
+        use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+
+        match waitid(Id::Pid(self.group().id()), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG) {
+            Ok(WaitStatus::Stopped(_, signal)) => Some(signal),
             _ => None,
         }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn stopped_by(&self) -> Option<Signal> {
+        None
     }
 }
 

@@ -26,6 +26,8 @@ fn a_command_that_a_signal_ended_is_told_as_a_shell_tells_it() {
     let store = Store::any();
     let killed = outcome(&store.url, &["run", "a", "--", "sh", "-c", "kill -KILL $$"]);
     assert_eq!(killed.code, Some(128 + 9), "{killed:?}");
+    let nameless = outcome(&store.url, &["run", "a", "--", "sh", "-c", "kill -40 $$"]);
+    assert_eq!(nameless.code, Some(128 + 40), "{nameless:?}");
 }
 
 #[test]

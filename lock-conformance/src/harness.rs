@@ -22,7 +22,8 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         Self: Sized;
 
     /// A store for one case alone: a server of its own, or a corner of a shared one where the case leaves the server
-    /// alone, as [`Case::ids`] tells. Panics if there is no server: a case must not pass without one.
+    /// alone, as [`Case::ids`] tells. It is made on a runtime that lives longer than that of the case. Panics if there is no
+    /// server: a case must not pass without one.
     async fn start(case: &'static Case) -> Self
     where
         Self: Sized;

@@ -16,6 +16,10 @@
 //! A store that is reached over a connection shows it as its [`Wire`], and the suite puts a [`Proxy`] there that loses, delays,
 //! keeps, doubles and cuts what goes over it. What has no wire declares those cases.
 //!
+//! When a case is over, its runtime ends, and with it all that still waits or holds there. Then the store must hold nothing,
+//! and the server know nobody, but for what crashed clients and killed processes had, and entries that the case had made
+//! by calling the verbs itself.
+//!
 //! A case only says how soon something must have happened (within [`SLACK`], generous, so that a busy machine fails
 //! nothing), and exactly what must never happen too early.
 //!

@@ -60,7 +60,8 @@ pub trait ServerControl: fmt::Debug + Send + Sync {
     /// far goes to the last that it has.
     async fn raise_tokens(&self, name: &LockName, last: FencingToken) -> Control;
 
-    /// What the clients of this case have at the server now.
+    /// What the clients of this case have at the server now. Asked for after each case, too: then all is zero but what is
+    /// kept on purpose, unless somebody has crashed.
     async fn footprint(&self) -> Result<Footprint, Unsupported>;
 
     /// Breaks the connections by which all clients get their hints. The clients may open them again.

@@ -118,6 +118,15 @@ impl Seen {
     }
 }
 
+/// A try that met its own former entry, and an entry that a client could not leave while it stood still.
+#[test]
+fn seeds_that_have_found_something_find_nothing_any_more() {
+    for seed in [848_214, 1_971_783] {
+        let report = simulation::run(seed);
+        assert!(report.violations.is_empty(), "{report}");
+    }
+}
+
 #[test]
 fn a_seed_gives_the_same_history_every_time() {
     for seed in 0..40 {

@@ -7,13 +7,16 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use lock_conformance::{Harness, Layer, MakeBug, Sound, finds};
 use lock_core::{
-    Backend, BackendError, Clock, Creates, Departure, Entry, Hint, Lease, LockName, Renewal, Standing, Step,
-    SystemClock, WaitMode, valid_until,
+    Backend, BackendError, BackendErrorKind, Clock, Creates, Departure, Entry, Hint, Lease, LockName,
+    Renewal, Standing, Step, SystemClock, WaitMode, valid_until,
 };
 use lock_redis::RedisConfig;
 use redis::Value;
 
-use crate::{RedisHarness, server::Admin};
+use crate::{
+    RedisHarness,
+    server::{self, Admin},
+};
 
 /// A bug, the case that has to find it, and some words of what it says then.
 struct OnRedis {
@@ -191,4 +194,39 @@ fn the_bugs_of_redis_are_listed_with_their_cases() {
         .collect();
     let ours = BUGS.iter().map(|bug| format!("{} {}::{}", bug.id, bug.case.0, bug.case.1));
     assert_eq!(listed, ours.collect());
+}
+
+/// Whoever stands in the queue takes a refusal for final, as if nobody could let him in again.
+#[derive(Debug)]
+struct GivesUpWhenLockedOut;
+
+#[async_trait]
+impl Layer for GivesUpWhenLockedOut {
+    async fn enter(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
+        let answer = store.enter(entry, step, wait).await;
+        match answer {
+            Err(error) if step != Step::Create && *error.kind() == BackendErrorKind::Denied => {
+                Err(BackendError::new("redis", BackendErrorKind::Unsupported, "a final refusal"))
+            }
+            answer => answer,
+        }
+    }
+}
+
+#[test]
+fn a_waiter_that_gives_up_when_it_is_locked_out_is_found() {
+    // Declared, as the case is: nobody may lock out the clients of such a server.
+    if server::url().is_some() {
+        return;
+    }
+    let (group, case) = ("outages", "clients_that_are_locked_out_for_a_while_lose_nothing");
+    let said = finds::<RedisHarness>(group, case, |_| Arc::new(GivesUpWhenLockedOut));
+    let said = said.unwrap_or_else(|| panic!("{group}::{case} does not find it"));
+    assert!(said.contains("!waiting.is_finished()"), "{said}");
 }

@@ -12,6 +12,7 @@ use crate::{
     ZooKeeper,
     error::{Cause, Failure, STORE},
     line::{Ahead, Line},
+    nodes::Layout,
     row,
     session::{Member, Place, Session, search, token},
 };
@@ -121,6 +122,9 @@ impl ZooKeeper {
             Ok((stat, sequence)) => {
                 session.proved(sent);
                 let node = row::node(&member.prefix, sequence.into_i64());
+                if !row::has_a_place(sequence.into_i64()) {
+                    return self.start_over(member, &node).await;
+                }
                 let place = Place { node, token: token(stat.czxid) };
                 member.created(Some(place.clone()));
                 let many = |stat: Stat| stat.num_children.unsigned_abs().into();
@@ -139,6 +143,31 @@ impl ZooKeeper {
                 }
             }
         }
+    }
+
+    /// The container has counted to its end: whoever stands in it is waited for, and then it is made anew (H97).
+    async fn start_over(&self, member: &Member, node: &str) -> Result<Created, BackendError> {
+        let session = &member.session;
+        let client = session.client()?;
+        // Until its node is known to be gone, the create stays in doubt.
+        let deleted = session.write("a release", client.delete(&member.beside(node), None)).await;
+        if let Err(failure) = deleted
+            && failure.cause() != Cause::NoNode
+        {
+            return Err(failure.into());
+        }
+        member.created(None);
+        if self.sessions.nodes().layout == Layout::Own {
+            // Refused while somebody is in it.
+            match session.write("a new container", client.delete(&member.lock, None)).await {
+                Ok(()) => return Ok(Created::NoContainer),
+                Err(failure) if failure.cause() == Cause::NoNode => return Ok(Created::NoContainer),
+                Err(_) => {}
+            }
+        }
+        let message =
+            "the container of the lock has counted to its end; it is made anew once nobody stands in it";
+        Err(BackendError::new(STORE, Kind::TokensExhausted, message))
     }
 
     /// Makes the container, and what has to be above it.

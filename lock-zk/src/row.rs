@@ -9,7 +9,7 @@ pub(crate) struct Row {
     pub(crate) node: String,
     pub(crate) entry: EntryId,
     pub(crate) claim: Claim,
-    /// Where it stands: of the container's counter of 32 bits, which overflows (H97).
+    /// Where it stands: of the container's counter of 32 bits. One without a place is about to leave, and behind all others.
     pub(crate) sequence: i32,
 }
 
@@ -35,6 +35,12 @@ pub(crate) fn curator_prefix(entry: EntryId) -> String {
 /// The name of a node, from what it was asked to be called and the counter that it was given.
 pub(crate) fn node(prefix: &str, sequence: i64) -> String {
     format!("{prefix}{sequence:010}")
+}
+
+/// Whether the counter tells a place. At its end it stays where it is, or goes on below zero, or both: several get the same one,
+/// and their order is not to be seen in it (H97).
+pub(crate) fn has_a_place(sequence: i64) -> bool {
+    (0..i64::from(i32::MAX)).contains(&sequence)
 }
 
 /// A counter as the server writes it: ten digits at least, the sign among them.
@@ -71,8 +77,7 @@ impl Row {
         (self::node(&curator_prefix(entry), row.sequence.into()) == node).then_some(row)
     }
 
-    /// How far behind `other` it stands: negative if before. Right across an overflow, while no queue is two thousand million
-    /// creates long.
+    /// How far behind `other` it stands: negative if before. Right across an overflow: whoever is behind it has no place.
     pub(crate) fn behind(&self, other: i32) -> i32 {
         self.sequence.wrapping_sub(other)
     }
@@ -123,6 +128,12 @@ mod tests {
             assert_eq!(Row::read(node), None, "{node}");
             assert_eq!(Row::read_curator(node), None, "{node}");
         }
+    }
+
+    #[test]
+    fn at_the_end_of_the_counter_nobody_has_a_place() {
+        assert!(has_a_place(0) && has_a_place(i64::from(i32::MAX) - 1));
+        assert!(!has_a_place(i32::MAX.into()) && !has_a_place(i32::MIN.into()) && !has_a_place(-1));
     }
 
     /// H97.

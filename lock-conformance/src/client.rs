@@ -23,6 +23,13 @@ pub struct Client {
 }
 
 impl Client {
+    /// A client on a backend that uses this keeper, outside of any [`World`](crate::World). Its locks have these options if
+    /// nothing else is said.
+    #[must_use]
+    pub fn on(backend: Arc<dyn Backend>, keeper: Keeper, options: AcquireOptions) -> Self {
+        Self::new(backend, keeper, options, Arc::default())
+    }
+
     /// A client of a backend whose layer nearest to the store is that page.
     pub(crate) fn new(
         backend: Arc<dyn Backend>,

@@ -5,13 +5,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use lock_core::{DistributedLock, Error, LostReason, Release};
 
-use super::{Far, assert_holds_alone, renewed, warm};
+use super::{Far, assert_holds_alone, error_of, renewed, warm};
 use crate::{
     Client, Flow, Gate, Links, Newcomers, SLACK, Verb, Way, World,
     audit::{await_queue, eventually, soon, within},
     cases::{
         lease::{GRAIN, lease_end, lock_name, ms},
-        steps::{long, mutex, queue, queue_of, refused, take_free},
+        steps::{long, mutex, queue, queue_of, take_free},
     },
 };
 
@@ -47,7 +47,7 @@ pub(crate) async fn a_create_that_arrives_after_its_caller_gave_up_takes_nothing
         let asking = async {
             if trying { lock.try_acquire().await.map(drop) } else { lock.acquire().await.map(drop) }
         };
-        let error = refused(soon("the error", asking).await);
+        let error = error_of(&far, asking).await;
         assert!(matches!(error, Error::Backend { .. }), "{error}");
         settled(&far.client).await;
         arrive(&far, &gate).await;
@@ -90,7 +90,7 @@ pub(crate) async fn a_leave_that_arrives_late_frees_nobody_else(world: World) {
         warm(&far.client, &name).await;
         let guard = take_free(&mutex(&far.client, &name)).await;
         let gate = hold_requests(&far);
-        let error = refused(soon("the error", guard.release()).await);
+        let error = error_of(&far, guard.release()).await;
         assert!(matches!(error, Error::ReleaseUnconfirmed { .. }), "{error}");
         // The keeper has asked once more, on another connection.
         let next = soon("the next grant", next.acquire()).await.unwrap();

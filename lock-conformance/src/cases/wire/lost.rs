@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, Error, Outage, Release};
 
-use super::{Far, assert_holds_alone, warm};
+use super::{Far, assert_holds_alone, error_of, warm};
 use crate::{
     Flow, Links, SLACK, Verb, Way, World,
     audit::{assert_free, eventually, soon, within},
     cases::{
-        lease::ms,
+        lease::{ms, now},
         steady::steady,
-        steps::{long, mutex, queue, queue_of, refused, take_free},
+        steps::{long, mutex, queue, queue_of, take_free},
     },
 };
 
@@ -26,7 +26,7 @@ pub(crate) async fn a_request_that_is_lost_is_an_error_in_time_and_leaves_nothin
         let asking = async {
             if trying { lock.try_acquire().await.map(drop) } else { lock.acquire().await.map(drop) }
         };
-        let error = refused(soon("the error", asking).await);
+        let error = error_of(&far, asking).await;
         assert!(matches!(error, Error::Backend { .. }), "{error}");
         assert_free(&other, &name).await;
     }
@@ -71,8 +71,7 @@ pub(crate) async fn an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_
         };
         let theirs = mutex(&other, &name);
         let seen = queue_of(1, &theirs);
-        let (answer, _) = futures_util::future::join(soon("the error", asking), seen).await;
-        let error = refused(answer);
+        let (error, _) = futures_util::future::join(error_of(&far, asking), seen).await;
         assert!(matches!(error, Error::Backend { .. }), "{error}");
         // Long before the ttl.
         assert_free(&other, &name).await;
@@ -102,10 +101,13 @@ pub(crate) async fn a_release_whose_reply_is_lost_is_unconfirmed_and_frees_the_l
     warm(&far.client, &name).await;
     let guard = take_free(&mutex(&far.client, &name)).await;
     far.proxy.order(Links::Open, Way::Replies, &Flow::Lose);
-    let releasing = tokio::spawn(guard.release());
-    let next = soon("the next grant", mutex(&other, &name).acquire()).await.unwrap();
-    assert!(!releasing.is_finished(), "nothing can have told that it was released");
-    let error = refused(soon("an answer", releasing).await.unwrap());
+    let granted = async {
+        let next = soon("the next grant", mutex(&other, &name).acquire()).await.unwrap();
+        (next, now())
+    };
+    let unanswered = async { (error_of(&far, guard.release()).await, now()) };
+    let ((error, told), (next, granted)) = futures_util::future::join(unanswered, granted).await;
+    assert!(granted < told, "nothing can have told that it was released");
     assert!(matches!(error, Error::ReleaseUnconfirmed { .. }), "{error}");
     // The keeper asks until it is confirmed, which takes nothing from whoever has it now.
     far.client.locks.close(SLACK * 2).await.unwrap();

@@ -13,7 +13,7 @@ mod twice;
 
 use std::sync::Arc;
 
-use lock_core::{Guard, QueueRow};
+use lock_core::{Error, Guard, QueueRow};
 
 use self::{
     broken::{
@@ -50,7 +50,10 @@ use self::{
     twice::what_arrives_twice_counts_once,
 };
 use super::steps::queue;
-use crate::{Case, Client, Faulty, Proxy, SLACK, Verb, World, audit::eventually};
+use crate::{
+    Case, Client, Faulty, Newcomers, Proxy, SLACK, Verb, World,
+    audit::{eventually, soon},
+};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -116,6 +119,15 @@ async fn renewed(far: &Far) {
 fn assert_holds_alone(rows: &[QueueRow], guard: &Guard) {
     let held: Vec<_> = rows.iter().map(|row| (row.entry, row.token, row.admitted)).collect();
     assert_eq!(held, [(Some(guard.entry_id()), Some(guard.token()), true)]);
+}
+
+/// What a call says whose connections do not work. New ones are refused until it has said it: some stores would have asked
+/// once more by then, and gone on.
+async fn error_of<T>(far: &Far, call: impl Future<Output = Result<T, Error>>) -> Error {
+    far.proxy.newcomers(Newcomers::Refuse);
+    let error = super::steps::refused(soon("the error", call).await);
+    far.proxy.newcomers(Newcomers::Serve);
+    error
 }
 
 /// Connects a client: what follows goes over connections that are open.

@@ -1,0 +1,117 @@
+//! Who is let in, and who is told in time that he is not.
+
+mod common;
+mod server;
+
+use std::{
+    net::TcpListener,
+    time::{Duration, Instant},
+};
+
+use common::{assert_free, client, kind, name, options, soon, take};
+use lock_conformance::{Client, Links, SLACK, ServerControl};
+use lock_core::{BackendError, BackendErrorKind, DistributedLock, Keeper, Release};
+use lock_zk::{ConnectError, ZkConfig, ZooKeeper};
+use server::OwnServer;
+
+const NAME: &str = "job";
+
+/// Both time limits.
+const LIMIT: Duration = Duration::from_millis(500);
+const LIMITS: &str = "tick=200ms&command_timeout=500ms&connect_timeout=500ms";
+
+/// Why nobody gets in.
+async fn refused(url: &str) -> BackendError {
+    let keeper = Keeper::start().expect("a keeper's thread can be started");
+    let asked = Instant::now();
+    let answer = ZooKeeper::connect(ZkConfig::from_url(url).unwrap(), &keeper).await;
+    let took = asked.elapsed();
+    assert!(took < LIMIT * 2 + SLACK, "refused after {took:?}");
+    match answer {
+        Err(ConnectError::Store(error)) => error,
+        other => panic!("{url}: {other:?}"),
+    }
+}
+
+/// Checks that a lock cannot be taken, for this reason, and that it says so in time.
+async fn assert_refused(client: &Client, expected: &BackendErrorKind) {
+    let asked = Instant::now();
+    let error = client.mutex(NAME).acquire().await.unwrap_err();
+    let took = asked.elapsed();
+    assert!(took < LIMIT * 2 + SLACK, "refused after {took:?}");
+    assert_eq!(kind(&error), expected, "{error:?}");
+    assert!(error.to_string().contains(NAME), "{error}");
+}
+
+fn url(server: &OwnServer, user: &str) -> String {
+    format!("zk://{user}{}/case?{LIMITS}", server.address())
+}
+
+/// The nodes that a user makes are his alone, and somebody else has no lock on the same name, nor touches his.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_password_and_none_at_all_are_denied() {
+    let server = OwnServer::start("case").await;
+    let owner = client(&url(&server, "clients:open@"));
+    let guard = take(&owner, NAME, &options()).await;
+    for user in ["clients:wrong@", "nobody:open@", ""] {
+        let other = client(&url(&server, user));
+        let error = soon("an answer", other.mutex(NAME).acquire()).await.unwrap_err();
+        assert_eq!(*kind(&error), BackendErrorKind::Denied, "{user}: {error:?}");
+        assert!(!format!("{error} {error:?}").contains("wrong"), "{error:?}");
+    }
+    assert!(guard.is_held());
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert_free(&owner, NAME).await;
+}
+
+/// As the server shows it to an operator.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_nodes_of_a_user_have_rights_for_him_alone_and_those_of_nobody_for_all() {
+    let server = OwnServer::start("case").await;
+    for (user, scheme) in [("clients:open@", "digest"), ("", "world")] {
+        let client = client(&format!("zk://{user}{}/{scheme}?{LIMITS}", server.address()));
+        let guard = take(&client, NAME, &options()).await;
+        let admin = server::Admin::new(&server.address(), scheme);
+        for node in [admin.folder(&name(NAME)), admin.node(&name(NAME), 0).await] {
+            let (acls, _) = admin.client().await.get_acl(&node).await.unwrap();
+            assert!(!acls.is_empty() && acls.iter().all(|acl| acl.scheme() == scheme), "{node}: {acls:?}");
+        }
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_whose_rights_are_taken_away_is_denied_until_he_has_them_again() {
+    let server = OwnServer::start("case").await.behind_proxy();
+    let client = client(&url(&server, "clients:open@"));
+    assert_free(&client, NAME).await;
+    server.lock_out().await.unwrap();
+    let error = client.mutex(NAME).acquire().await.unwrap_err();
+    assert_eq!(*kind(&error), BackendErrorKind::Denied, "{error:?}");
+    server.let_in().await.unwrap();
+    assert_free(&client, NAME).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_there_gives_a_typed_error_in_time() {
+    let bound = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = bound.local_addr().unwrap().port();
+    drop(bound);
+    let url = format!("zk://127.0.0.1:{port}/case?{LIMITS}");
+    assert_eq!(*refused(&url).await.kind(), BackendErrorKind::Unreachable);
+    assert_refused(&client(&url), &BackendErrorKind::Unreachable).await;
+}
+
+/// It takes connections, and nothing more is heard of it: Z4.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_answer_gives_a_typed_error_in_time() {
+    let server = OwnServer::start("case").await.behind_proxy();
+    let url = url(&server, "");
+    let client = client(&url);
+    assert_free(&client, NAME).await;
+    server.proxy().silence(Links::All);
+    let error = refused(&url).await;
+    assert!(error.is_transient(), "{error:?}");
+    let error = soon("an answer", client.mutex(NAME).acquire()).await.unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+}

@@ -1,0 +1,355 @@
+//! Locks on three servers, of which some are lost for a while.
+
+mod common;
+mod server;
+
+use std::time::{Duration, Instant};
+
+use common::{assert_free, client, kind, options, queue, soon, take, waiting};
+use lock_conformance::{
+    Client, Critical, Flow, Gate, Links, Newcomers, SLACK, Way,
+    audit::{await_queue, within},
+};
+use lock_core::{AcquireOptions, BackendErrorKind, DistributedLock, Error, Guard, Outage, Release};
+use server::{Ensemble, TICK};
+use tokio::task::JoinSet;
+
+const NAME: &str = "job";
+
+/// A session outlives an election, and does not much more.
+const TTL: Duration = Duration::from_millis(4800);
+
+fn short() -> AcquireOptions {
+    options().ttl(TTL)
+}
+
+/// A command has time for an election.
+fn url(ensemble: &Ensemble) -> String {
+    url_of(&ensemble.addresses())
+}
+
+fn url_of(addresses: &str) -> String {
+    format!("{}&command_timeout=3s&connect_timeout=1s", server::own_url("", addresses))
+}
+
+/// Looks all the time whether a guard is still held, and whether anybody else can be.
+async fn assert_kept(guard: &Guard, other: &Client, time: Duration) {
+    assert_alone(guard, other, time).await;
+    assert!(guard.is_held(), "lost: {:?}", guard.state());
+}
+
+/// Looks all the time whether anybody else can be granted a lock while it is held.
+async fn assert_alone(guard: &Guard, other: &Client, time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        // That nobody answers for a moment is no news.
+        if let Ok(Some(other)) = other.mutex(NAME).try_acquire().await {
+            assert!(!guard.is_held(), "granted while it was held");
+            drop(other);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_kept_while_the_leader_is_killed() {
+    let ensemble = Ensemble::start("case").await;
+    let (holder, other) = (client(&url(&ensemble)), client(&url(&ensemble)));
+    let guard = take(&holder, NAME, &short()).await;
+    ensemble.kill(ensemble.leader().await);
+    assert_kept(&guard, &other, TTL * 2).await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert_free(&other, NAME).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_are_granted_after_the_leader_was_killed() {
+    let ensemble = Ensemble::start("case").await;
+    let (holder, other) = (client(&url(&ensemble)), client(&url(&ensemble)));
+    let guard = take(&holder, NAME, &short()).await;
+    let head = waiting(&other, NAME, &short(), 2).await;
+    let last = waiting(&holder, NAME, &short(), 3).await;
+    let leader = ensemble.leader().await;
+    ensemble.kill(leader);
+    ensemble.next_leader(leader).await;
+    assert!(!head.is_finished() && guard.is_held());
+    let token = guard.token();
+    assert_carried_out(guard.release().await);
+    let guard = soon("the head of the queue", head).await.unwrap();
+    assert!(guard.token() > token && !last.is_finished());
+    assert_carried_out(guard.release().await);
+    let guard = soon("the last in the queue", last).await.unwrap();
+    assert_carried_out(guard.release().await);
+    assert_free(&other, NAME).await;
+}
+
+/// A new leader counts every session from its start: the next comes later than otherwise, and never too early.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_holder_is_followed_although_the_leader_is_killed() {
+    let ensemble = Ensemble::start("case").await;
+    let (holder, other) = (client(&url(&ensemble)), client(&url(&ensemble)));
+    let guard = take(&holder, NAME, &short()).await;
+    let waiter = waiting(&other, NAME, &short(), 2).await;
+    holder.crash().await;
+    ensemble.kill(ensemble.leader().await);
+    let next = within("the end of a dead holder's session", TTL * 2 + SLACK, waiter).await.unwrap();
+    assert!(!guard.is_held(), "granted {:?} before the deadline of the dead holder", guard.remaining());
+    assert!(next.token() > guard.token());
+    assert_eq!(next.release().await.unwrap(), Release::Released);
+}
+
+/// The answer to the release is often lost with the leader.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_is_carried_out_though_the_leader_is_killed_meanwhile() {
+    let ensemble = Ensemble::start("case").await;
+    let (holder, other) = (client(&url(&ensemble)), client(&url(&ensemble)));
+    for delay in [0, 1, 3].map(Duration::from_millis) {
+        let guard = take(&holder, NAME, &options().ttl(Duration::from_secs(20))).await;
+        let waiter = waiting(&other, NAME, &short(), 2).await;
+        let leader = ensemble.leader().await;
+        let release = tokio::spawn(guard.release());
+        tokio::time::sleep(delay).await;
+        ensemble.kill(leader);
+        let next = within("the next in the queue", SLACK * 2, waiter).await.unwrap();
+        assert_carried_out(soon("the release", release).await.unwrap());
+        assert_carried_out(next.release().await);
+        ensemble.restart(leader).await;
+    }
+    assert_free(&other, NAME).await;
+}
+
+/// What it said while it slept is believed by nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_granted_a_lock_that_is_held_when_the_leader_was_paused_for_longer_than_the_ttl() {
+    let ensemble = Ensemble::start("case").await;
+    let (holder, other) = (client(&url(&ensemble)), client(&url(&ensemble)));
+    let ttl = TICK * 12;
+    let guard = take(&holder, NAME, &options().ttl(ttl)).await;
+    let waiter = waiting(&other, NAME, &options().ttl(ttl), 2).await;
+    let leader = ensemble.leader().await;
+    ensemble.pause(leader);
+    let end = Instant::now() + ttl * 2;
+    let next = loop {
+        if waiter.is_finished() {
+            assert!(!guard.is_held(), "granted {:?} before the holder's deadline", guard.remaining());
+            break waiter.await.unwrap();
+        }
+        if Instant::now() > end {
+            ensemble.resume(leader);
+            // Whether it was kept or lost meanwhile, it goes on.
+            let token = guard.token();
+            assert_carried_out_or_lost(guard.release().await);
+            let next = within("the next in the queue", ttl * 2 + SLACK, waiter).await.unwrap();
+            assert!(next.token() > token);
+            break next;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    ensemble.resume(leader);
+    assert_alone(&next, &holder, ttl).await;
+    drop(next);
+    assert_free(&other, NAME).await;
+}
+
+/// It may take longer than the release waits for: then it says so, and goes on with it.
+fn assert_carried_out(release: Result<Release, Error>) {
+    match release {
+        Ok(Release::Released) | Err(Error::ReleaseUnconfirmed { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+fn assert_carried_out_or_lost(release: Result<Release, Error>) {
+    if !matches!(release, Ok(Release::AlreadyLost)) {
+        assert_carried_out(release);
+    }
+}
+
+/// What becomes of one member while a client that talks to it holds one lock and waits for another.
+async fn lose_the_member_that_is_talked_to(ensemble: Ensemble, lose: impl AsyncFn(&Ensemble, usize)) {
+    // Only this client has a connection to it: all others are elsewhere.
+    let [talked_to, elsewhere] = ensemble.followers().await;
+    let other = client(&url_of(&ensemble.address(elsewhere)));
+    let first = take(&other, "other", &short()).await;
+    for i in (0..3).filter(|i| *i != talked_to) {
+        ensemble.front(i).newcomers(Newcomers::Refuse);
+    }
+    let this = client(&url(&ensemble));
+    let guard = take(&this, NAME, &short()).await;
+    let waiter = waiting(&this, "other", &short(), 2).await;
+    for i in 0..3 {
+        ensemble.front(i).newcomers(Newcomers::Serve);
+    }
+    lose(&ensemble, talked_to).await;
+    assert_carried_out(first.release().await);
+    let granted = within("the lock that was waited for", TTL * 2 + SLACK, waiter).await.unwrap();
+    assert_carried_out(granted.release().await);
+    let observer = client(&url_of(&ensemble.address(elsewhere)));
+    assert_kept(&guard, &observer, TTL * 2).await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert_free(&this, NAME).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_goes_on_when_the_member_that_it_talks_to_is_killed() {
+    let ensemble = Ensemble::start("case").await;
+    lose_the_member_that_is_talked_to(ensemble, async |ensemble, lost| ensemble.kill(lost)).await;
+}
+
+/// Nothing tells it: every answer just stays away. Z3: the crate's own word for that is no loss of a connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_goes_on_when_it_is_cut_off_from_the_member_that_it_talks_to() {
+    let ensemble = Ensemble::start("case").await;
+    let cut_off = async |ensemble: &Ensemble, lost| ensemble.front(lost).silence(Links::All);
+    lose_the_member_that_is_talked_to(ensemble, cut_off).await;
+}
+
+/// The member still answers, but nothing of what happens reaches it, until it gives up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_goes_on_when_the_member_that_it_talks_to_is_cut_off_from_the_others() {
+    let ensemble = Ensemble::start("case").await;
+    lose_the_member_that_is_talked_to(ensemble, async |ensemble, lost| ensemble.isolate(lost)).await;
+}
+
+/// H07: whoever asks there at once, without catching up first, finds nothing, and creates a second node that nobody knows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_whose_reply_is_lost_is_found_again_by_way_of_a_follower_that_lags_behind() {
+    let ensemble = Ensemble::start_patient("case").await;
+    let leader = ensemble.leader().await;
+    let [near, lagging] = ensemble.followers().await;
+    let observer = client(&url_of(&ensemble.address(leader)));
+    ensemble.front(lagging).newcomers(Newcomers::Refuse);
+    let both = format!("{},{}", ensemble.address(near), ensemble.address(lagging));
+    let this = client(&url_of(&both));
+    for _ in 0..3 {
+        assert_free(&this, NAME).await;
+        let gate = Gate::new();
+        ensemble.hold_back(lagging, &Flow::Hold(gate.clone()));
+        ensemble.front(near).order(Links::All, Way::Replies, &Flow::Lose);
+        let lock = this.mutex(NAME).with_options(options().outage(Outage::Wait));
+        let acquiring = tokio::spawn(async move { lock.acquire().await.unwrap() });
+        await_queue(&observer, NAME, 1).await;
+        // It was carried out, and nobody has said so. The one that is left does not know it yet.
+        ensemble.front(lagging).newcomers(Newcomers::Serve);
+        ensemble.turn_away(near);
+        tokio::time::sleep(TICK).await;
+        gate.open();
+        let guard = within("the grant", SLACK * 3, acquiring).await.unwrap();
+        let entries: Vec<_> = queue(&observer, NAME).await.iter().map(|row| row.entry).collect();
+        assert_eq!(entries, [Some(guard.entry_id())], "more than one node, or another one");
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        ensemble.hold_back(lagging, &Flow::Pass);
+        ensemble.front(near).heal();
+        ensemble.turn_away(lagging);
+    }
+}
+
+/// L06.
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_go_on_when_all_members_come_back() {
+    let ensemble = Ensemble::start("case").await;
+    let (holder, other) = (client(&url(&ensemble)), client(&url(&ensemble)));
+    let long = options().ttl(Duration::from_secs(20));
+    let guard = take(&holder, NAME, &long).await;
+    let waiter = waiting(&other, NAME, &long, 2).await;
+    (0..3).for_each(|i| ensemble.kill(i));
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    // One alone does not serve.
+    tokio::join!(ensemble.restart(0), ensemble.restart(1), ensemble.restart(2));
+    assert!(guard.is_held() && !waiter.is_finished());
+    assert_carried_out(guard.release().await);
+    let guard = within("the waiter after the restart", long.ttl / 3 + SLACK, waiter).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert_free(&other, NAME).await;
+}
+
+/// L07. Nobody reaches any member for longer than every session lasts; all lose their places.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_partition_every_waiter_is_granted() {
+    let ensemble = Ensemble::start("case").await;
+    let section = Critical::new(1);
+    let ttl = TICK * 12;
+    let holder = client(&url(&ensemble));
+    let guard = take(&holder, NAME, &options().ttl(ttl)).await;
+    let mut waiters = JoinSet::new();
+    for len in 2..7 {
+        let client = client(&url(&ensemble));
+        let (lock, section) = (client.mutex(NAME), section.clone());
+        waiters.spawn(async move {
+            let guard = lock.acquire_with(&options().ttl(ttl).outage(Outage::Wait)).await.unwrap();
+            drop(section.enter(1));
+            guard.release().await.unwrap()
+        });
+        await_queue(&holder, NAME, len).await;
+    }
+    (0..3).for_each(|i| ensemble.front(i).silence(Links::All));
+    within("the loss of a lock that cannot be renewed", ttl + SLACK, guard.lost()).await;
+    tokio::time::sleep(ttl).await;
+    assert_eq!(section.visits(), 0);
+    ensemble.heal();
+    let healed = Instant::now();
+    while let Some(released) =
+        within("a waiter after the partition", ttl * 2 + SLACK, waiters.join_next()).await
+    {
+        assert_eq!(released.unwrap(), Release::Released, "after {:?}", healed.elapsed());
+    }
+    assert_eq!(section.visits(), 5);
+    assert_free(&holder, NAME).await;
+}
+
+/// F06.
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_grow_across_failovers() {
+    let ensemble = Ensemble::start("case").await;
+    let client = client(&url(&ensemble));
+    let patient = short().outage(Outage::Wait);
+    let mut last = take(&client, NAME, &patient).await;
+    for _ in 0..3 {
+        let leader = ensemble.leader().await;
+        ensemble.kill(leader);
+        let token = last.token();
+        assert_carried_out(last.release().await);
+        last = within("a lock after a failover", SLACK * 2, client.mutex(NAME).acquire_with(&patient))
+            .await
+            .unwrap();
+        assert!(last.token() > token, "{} after {token}", last.token());
+        ensemble.restart(leader).await;
+    }
+    last.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_member_in_the_list_of_endpoints_fails_nothing() {
+    let ensemble = Ensemble::start("case").await;
+    let [dead, _] = ensemble.followers().await;
+    ensemble.kill(dead);
+    ensemble.front(dead).newcomers(Newcomers::Refuse);
+    for round in 0..5 {
+        let client = client(&url(&ensemble));
+        for i in 0..20 {
+            let name = format!("job {round} {i}");
+            let guard = soon("a lock that is free", client.mutex(&name).acquire()).await;
+            let guard = guard.unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            assert_eq!(guard.release().await.unwrap(), Release::Released);
+        }
+    }
+}
+
+/// Two of three are away: nobody can be granted anything, and everybody is told in time.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ensemble_without_a_majority_gives_a_typed_error_in_time() {
+    let ensemble = Ensemble::start("case").await;
+    let client = client(&url(&ensemble));
+    assert_free(&client, NAME).await;
+    ensemble.kill(0);
+    ensemble.kill(1);
+    let asked = Instant::now();
+    let error = client.mutex(NAME).acquire().await.unwrap_err();
+    let transient = matches!(
+        kind(&error),
+        BackendErrorKind::TimedOut | BackendErrorKind::Unavailable | BackendErrorKind::Unreachable
+    );
+    assert!(transient && error.is_transient(), "{error:?}");
+    // Once to connect and once for the command.
+    assert!(asked.elapsed() < Duration::from_secs(4) + SLACK, "after {:?}", asked.elapsed());
+}

@@ -1,0 +1,112 @@
+//! The suite on a real ZooKeeper server.
+
+mod server;
+
+use std::{
+    net::{SocketAddr, ToSocketAddrs},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use lock_conformance::{Case, Declared, Harness, ServerControl, Wire};
+use lock_core::{Backend, Keeper};
+use lock_zk::{ZkConfig, ZooKeeper};
+
+lock_conformance::suite!(ZkHarness);
+
+/// A server for one case, or a node on the one that a URL names.
+#[derive(Debug)]
+struct ZkHarness {
+    url: String,
+    /// Only where the case itself runs, not in its contenders.
+    server: Option<Box<dyn ServerControl>>,
+}
+
+#[async_trait]
+impl Harness for ZkHarness {
+    fn store() -> &'static str {
+        if server::url().is_some() { "zookeeper by url" } else { "zookeeper" }
+    }
+
+    fn declared() -> &'static [Declared] {
+        const fn declare(id: &'static str, reason: &'static str) -> Declared {
+            Declared { id, reason }
+        }
+        const OWN: &[Declared] = &[
+            declare("F11", server::TOKENS_ARE_TRANSACTIONS),
+            declare("F12", server::TOKENS_ARE_TRANSACTIONS),
+            declare("T04", "what a connection says twice, it says in two sessions, as two clients do"),
+            declare("T20", server::NOTHING_IS_EVICTED),
+        ];
+        const BY_URL: &[Declared] = &[
+            OWN[0],
+            OWN[1],
+            OWN[2],
+            OWN[3],
+            declare("L06", server::NOT_OURS),
+            declare("F05", server::NOT_OURS),
+            declare("T09", server::NOT_OURS),
+            declare("T10", server::NOT_OURS),
+            declare("T19", server::NOT_OURS),
+            declare("T21", server::NOT_OURS),
+            declare("T24", server::NOT_OURS),
+        ];
+        if server::url().is_some() { BY_URL } else { OWN }
+    }
+
+    async fn start(case: &'static Case) -> Self {
+        let (url, server) = server::for_one_case(case).await;
+        Self { url, server: Some(server) }
+    }
+
+    async fn attach(address: &str) -> Self {
+        Self { url: address.to_owned(), server: None }
+    }
+
+    fn address(&self) -> Option<String> {
+        Some(self.url.clone())
+    }
+
+    async fn connect(&self, keeper: &Keeper) -> Arc<dyn Backend> {
+        Arc::new(ZooKeeper::new(self.config(), keeper).expect("the configuration is good"))
+    }
+
+    fn wire(&self) -> Option<&dyn Wire> {
+        Some(self)
+    }
+
+    fn server(&self) -> &dyn ServerControl {
+        self.server.as_deref().expect("a contender leaves the server alone")
+    }
+}
+
+#[async_trait]
+impl Wire for ZkHarness {
+    fn server(&self) -> SocketAddr {
+        let address = self.config().endpoints[0].to_string();
+        let mut found = address.to_socket_addrs().expect("the server has an address");
+        found.next().expect("the server has an address")
+    }
+
+    async fn connect_by(&self, keeper: &Keeper, address: SocketAddr) -> Arc<dyn Backend> {
+        let mut config = self.config();
+        config.endpoints = vec![address.to_string().parse().expect("an address is an endpoint")];
+        Arc::new(ZooKeeper::new(config, keeper).expect("the configuration is good"))
+    }
+
+    fn carries_hints(&self) -> fn(&[u8]) -> bool {
+        |_| true
+    }
+
+    /// A connection is given up when nothing has come on it for two fifths of the session's time.
+    fn noticed_within(&self) -> Duration {
+        Duration::from_secs(6)
+    }
+}
+
+impl ZkHarness {
+    fn config(&self) -> ZkConfig {
+        ZkConfig::from_url(&self.url).expect("the URL of a test server is good")
+    }
+}

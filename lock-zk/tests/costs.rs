@@ -1,0 +1,145 @@
+//! What locks cost, as the server counts it.
+
+mod common;
+mod server;
+
+use std::time::Duration;
+
+use common::{client, name, options, take, waiting};
+use lock_conformance::{SLACK, audit::await_queue, audit::within};
+use lock_core::{AcquireOptions, DistributedLock, Release};
+use server::OwnServer;
+use tokio::task::JoinSet;
+
+/// So long that nothing is renewed, and nobody looks again, while something is counted.
+fn long() -> AcquireOptions {
+    options().ttl(Duration::from_secs(3600)).wait(Duration::from_secs(60))
+}
+
+fn url(server: &OwnServer) -> String {
+    server::own_url("", &server.address())
+}
+
+/// What a server was asked, by all clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    writes: u64,
+    reads: u64,
+}
+
+impl Asked {
+    async fn so_far(server: &OwnServer) -> Self {
+        let admin = server.admin();
+        Self {
+            writes: admin.counts("zk_cnt_updatelatency").await,
+            reads: admin.counts("zk_cnt_readlatency").await,
+        }
+    }
+
+    async fn since(self, server: &OwnServer) -> Self {
+        let now = Self::so_far(server).await;
+        Self { writes: now.writes - self.writes, reads: now.reads - self.reads }
+    }
+
+    fn all(self) -> u64 {
+        self.writes + self.reads
+    }
+}
+
+/// A create and the look behind it go out together; the look is for the number of nodes, and not for their names.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_nobody_else_wants_costs_one_write_and_one_look_to_take_and_one_write_to_release() {
+    const LOCKS: u64 = 50;
+    let server = OwnServer::start("case").await;
+    let client = client(&url(&server));
+    // Connects, and the container of each lock is there from now on: a second holder keeps it.
+    let mut keep = Vec::new();
+    for i in 0..LOCKS {
+        let readers = client.rwlock(&format!("job {i}"));
+        keep.push((readers.read().acquire_with(&long()).await.unwrap(), readers));
+    }
+    let before = Asked::so_far(&server).await;
+    let mut guards = Vec::new();
+    for (_, readers) in &keep {
+        guards.push(readers.read().acquire_with(&long()).await.unwrap());
+    }
+    let shared = before.since(&server).await;
+    assert_eq!(shared.writes, LOCKS, "{shared:?}");
+    let before = Asked::so_far(&server).await;
+    for guard in guards {
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+    let releases = before.since(&server).await;
+    assert_eq!(releases, Asked { writes: LOCKS, reads: 0 }, "{releases:?}");
+    drop(keep);
+
+    // The same name again and again: its container outlives the moment between two.
+    let again = client.mutex("again");
+    again.acquire_with(&long()).await.unwrap().release().await.unwrap();
+    let before = Asked::so_far(&server).await;
+    let mut made_anew = 0;
+    for _ in 0..LOCKS {
+        let guard = again.acquire_with(&long()).await.unwrap();
+        made_anew += u64::from(server.admin().nodes(&name("again")).await[0].ends_with("0000000000"));
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+    let pairs = before.since(&server).await;
+    println!("{LOCKS} pairs: {pairs:?}, with {made_anew} containers that were made anew");
+    // Our own looks are one read each, and a session that is opened and closed.
+    let (writes, reads) = (pairs.writes - 2 * LOCKS, pairs.reads - LOCKS);
+    assert!(writes <= 2 * LOCKS + 2 * made_anew, "{writes} writes for {LOCKS} pairs");
+    assert!(reads <= LOCKS + 2 * made_anew, "{reads} looks for {LOCKS} pairs");
+}
+
+/// So many requests for each hand-over as with a single waiter.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hand_over_costs_the_same_with_one_waiter_and_with_a_thousand() {
+    for waiters in [1, 10, 100, 1000] {
+        let [per_join, per_hand_over] = queue_of(waiters).await;
+        // Into the queue: the create, the number of nodes, their names, and two watches: for the one ahead, and for one's own.
+        assert!(per_join <= 560, "{per_join}/100 requests to stand in a queue of {waiters}");
+        // The delete; its event admits whoever had nobody else ahead; others look once more.
+        assert!(per_hand_over <= 460, "{per_hand_over}/100 requests for a hand-over among {waiters}");
+    }
+}
+
+/// Lets so many stand in a queue, and each have the lock in turn. Gives what each cost, in hundredths.
+async fn queue_of(waiters: u64) -> [u64; 2] {
+    let server = OwnServer::start("case").await;
+    let (holder, other) = (client(&url(&server)), client(&url(&server)));
+    let guard = take(&holder, "job", &long()).await;
+    // It has its session before anything is counted.
+    let warm = waiting(&other, "job", &long(), 2).await;
+    warm.abort();
+    await_queue(&holder, "job", 1).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+
+    let before = Asked::so_far(&server).await;
+    let mut granted = JoinSet::new();
+    let lock = other.mutex("job");
+    for _ in 1..=waiters {
+        let lock = lock.clone();
+        granted.spawn(async move { lock.acquire_with(&long()).await.unwrap().release().await.unwrap() });
+    }
+    within("all of them in the queue", SLACK * 4, async {
+        // Each node is there from the answer to its create on, which costs us nothing to see.
+        while server.admin().footprint().await.queues < waiters + 1 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    // The watches, too: they are asked for right after.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let joined = before.since(&server).await.all();
+
+    let before = Asked::so_far(&server).await;
+    guard.release().await.unwrap();
+    for _ in 0..waiters {
+        let released = within("the turn of each", SLACK * 4, granted.join_next()).await;
+        assert_eq!(released.unwrap().unwrap(), Release::Released);
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let handed = before.since(&server).await;
+    println!("{waiters} waiters: {joined} to join, {handed:?} for the hand-overs");
+    [joined * 100 / waiters, handed.all() * 100 / (waiters + 1)]
+}

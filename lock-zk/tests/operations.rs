@@ -1,0 +1,254 @@
+//! What operators and outages do while locks are held and waited for. H08, H11, H27, H59, H97, H98; Z2, Z4, Z6.
+
+mod common;
+mod server;
+
+use std::time::Duration;
+
+use common::{assert_free, client, kind, name, options, queue, soon, take, waiting};
+use lock_conformance::{
+    Data, Flow, Links, SLACK, ServerControl, Way,
+    audit::{await_queue, eventually, within},
+};
+use lock_core::{AcquireOptions, BackendErrorKind, DistributedLock, HoldState, Outage, Release};
+use server::OwnServer;
+
+const NAME: &str = "job";
+
+/// So long that nothing is noticed by a session that ends or a look that is due.
+fn long() -> AcquireOptions {
+    options().ttl(Duration::from_secs(600))
+}
+
+fn url(server: &OwnServer) -> String {
+    format!("{}&command_timeout=1s&connect_timeout=1s", server::own_url("", &server.address()))
+}
+
+/// Ends the session of one in the queue, as if its client had said goodbye.
+async fn close_session(server: &OwnServer, place: usize) {
+    let node = server.admin().node(&name(NAME), place).await;
+    let session = server.admin().session_of(&node).await;
+    assert_ne!(session, 0, "an entry without a session would outlive its client");
+    server.admin().close_session(session).await;
+}
+
+/// PR18: long before anything is due to be renewed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_whose_session_is_closed_by_an_operator_is_told_so() {
+    let server = OwnServer::start("case").await;
+    let (holder, other) = (client(&url(&server)), client(&url(&server)));
+    let guard = take(&holder, NAME, &long()).await;
+    let waiter = waiting(&other, NAME, &long(), 2).await;
+    close_session(&server, 0).await;
+    soon("the loss of a lock whose session was closed", guard.lost()).await;
+    assert!(matches!(guard.state(), HoldState::Lost(_)) && !guard.is_held());
+    let next = soon("the next in the queue", waiter).await.unwrap();
+    assert!(next.token() > guard.token());
+    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    assert!(next.is_held(), "the late release took another's lock");
+    assert_eq!(next.release().await.unwrap(), Release::Released);
+    // The client gets another session, and goes on: H08.
+    assert_free(&holder, NAME).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_session_is_closed_by_an_operator_stands_in_the_queue_again() {
+    let server = OwnServer::start("case").await;
+    let (holder, other) = (client(&url(&server)), client(&url(&server)));
+    let guard = take(&holder, NAME, &long()).await;
+    let waiter = waiting(&other, NAME, &long(), 2).await;
+    for _ in 0..3 {
+        let before = queue(&holder, NAME).await[1].entry;
+        close_session(&server, 1).await;
+        let again = async {
+            while queue(&holder, NAME).await.get(1).is_none_or(|row| row.entry == before) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        soon("a new place for the waiter", again).await;
+    }
+    assert!(guard.is_held() && !waiter.is_finished());
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let next = soon("the waiter after its session was closed", waiter).await.unwrap();
+    assert_eq!(next.release().await.unwrap(), Release::Released);
+    assert_free(&other, NAME).await;
+}
+
+/// Z4: the client crate says so seconds after the next one has the lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_whose_session_expires_while_it_is_cut_off_is_told_before_the_next_one_has_the_lock() {
+    let server = OwnServer::start("case").await;
+    let direct = url(&server);
+    let server = server.behind_proxy();
+    let (holder, other) = (client(&url(&server)), client(&direct));
+    let guard = take(&holder, NAME, &options().ttl(Duration::from_millis(2400))).await;
+    let hold = guard.hold();
+    let lock = other.mutex(NAME).with_options(long());
+    let next = tokio::spawn(async move {
+        let next = lock.acquire().await.unwrap();
+        (hold.remaining(), next)
+    });
+    await_queue(&other, NAME, 2).await;
+    server.proxy().silence(Links::All);
+    let (left, next) = within("the next grant", guard.ttl() * 2 + SLACK, next).await.unwrap();
+    assert_eq!(left, Duration::ZERO, "granted before the deadline of the holder");
+    server.proxy().heal();
+    server.proxy().reset(Links::All);
+    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    assert!(next.is_held());
+    assert_eq!(next.release().await.unwrap(), Release::Released);
+    assert_free(&holder, NAME).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_session_expires_while_it_is_cut_off_stands_in_the_queue_again() {
+    let server = OwnServer::start("case").await;
+    let direct = url(&server);
+    let server = server.behind_proxy();
+    let (holder, other) = (client(&direct), client(&url(&server)));
+    let guard = take(&holder, NAME, &long()).await;
+    let brief = options().ttl(Duration::from_millis(1200)).outage(Outage::Wait);
+    let waiter = waiting(&other, NAME, &brief, 2).await;
+    server.proxy().silence(Links::All);
+    await_queue(&holder, NAME, 1).await;
+    server.proxy().heal();
+    server.proxy().reset(Links::All);
+    within("a new place for the waiter", SLACK * 2, async {
+        while queue(&holder, NAME).await.len() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert!(guard.is_held() && !waiter.is_finished());
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let next = soon("the waiter after its session expired", waiter).await.unwrap();
+    assert_eq!(next.release().await.unwrap(), Release::Released);
+}
+
+/// H27, Z6: with the crate's own lock the node would stay for as long as the session lives.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_is_lost_in_a_partition_is_made_up_for_before_the_session_ends() {
+    let server = OwnServer::start("case").await;
+    let direct = url(&server);
+    let server = server.behind_proxy();
+    let (holder, other) = (client(&url(&server)), client(&direct));
+    for dropped in [true, false] {
+        let guard = take(&holder, NAME, &long()).await;
+        let waiter = waiting(&other, NAME, &long(), 2).await;
+        server.proxy().silence(Links::All);
+        if dropped {
+            drop(guard);
+        } else {
+            let release = within("an answer to the release", SLACK * 2, guard.release()).await;
+            assert!(matches!(release, Err(lock_core::Error::ReleaseUnconfirmed { .. })), "{release:?}");
+        }
+        assert!(!waiter.is_finished());
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        server.proxy().heal();
+        server.proxy().reset(Links::All);
+        let next = within("the next grant, long before the session ends", SLACK * 2, waiter).await.unwrap();
+        assert_eq!(next.release().await.unwrap(), Release::Released);
+        assert_free(&other, NAME).await;
+    }
+}
+
+/// Z2: with the crate's own lock an orphan stays in the queue.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquisition_that_is_dropped_while_its_create_is_in_doubt_leaves_nothing() {
+    let server = OwnServer::start("case").await;
+    let direct = url(&server);
+    let server = server.behind_proxy();
+    let (this, other) = (client(&url(&server)), client(&direct));
+    for _ in 0..3 {
+        assert_free(&this, NAME).await;
+        // Carried out, and never answered.
+        server.proxy().order(Links::Open, Way::Replies, &Flow::Lose);
+        let lock = this.mutex(NAME).with_options(long());
+        let acquiring = tokio::spawn(async move { lock.acquire().await.map(drop) });
+        await_queue(&other, NAME, 1).await;
+        acquiring.abort();
+        server.proxy().heal();
+        server.proxy().reset(Links::All);
+        within("the end of an entry that nobody wants", SLACK * 2, async {
+            while !queue(&other, NAME).await.is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+    }
+}
+
+/// H98: the server removes a container when it is empty, also if somebody is about to stand in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn containers_that_are_removed_all_the_time_cost_no_lock() {
+    const ROUNDS: usize = 150;
+    let server = OwnServer::start("case").await;
+    let clients = [client(&url(&server)), client(&url(&server))];
+    let mut names = [NAME, "another job"].into_iter();
+    let tasks = clients.each_ref().map(|client| {
+        // Nobody else wants it, so its container is empty again and again.
+        let lock = client.mutex(names.next().expect("there is a name for each")).with_options(options());
+        tokio::spawn(async move {
+            let mut last = None;
+            for _ in 0..ROUNDS {
+                let guard = lock.acquire().await.unwrap();
+                assert!(last < Some(guard.token()), "tokens begin again with the container");
+                last = Some(guard.token());
+                assert_eq!(guard.release().await.unwrap(), Release::Released);
+            }
+        })
+    });
+    let mut reaped = 0;
+    while !tasks.iter().all(tokio::task::JoinHandle::is_finished) {
+        reaped += server.admin().reap().await;
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert!(reaped > ROUNDS / 20, "only {reaped} containers were removed");
+}
+
+/// H97: the number that the server gives to nodes has 32 bits, and is no help any more after the last one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_whose_numbers_are_used_up_keeps_its_order_or_says_so() {
+    let server = OwnServer::start("case").await;
+    let (holder, other) = (client(&url(&server)), client(&url(&server)));
+    let first = take(&holder, NAME, &long()).await;
+    // Nobody can make two thousand million nodes in a test: the counter is set in the data of the server.
+    server.stop().await.unwrap();
+    server.set_children_made(&name(NAME), i32::MAX - 2);
+    server.start(Data::Kept).await.unwrap();
+    let mut waiters = Vec::new();
+    for len in 2..8 {
+        let lock = other.mutex(NAME).with_options(long());
+        let waiter = tokio::spawn(async move { lock.acquire().await });
+        eventually("a place in the queue, or a refusal", SLACK, || async {
+            waiter.is_finished() || queue(&holder, NAME).await.len() == len
+        })
+        .await;
+        waiters.push(waiter);
+    }
+    let mut last = first.token();
+    assert!(first.is_held());
+    assert_eq!(first.release().await.unwrap(), Release::Released);
+    let (mut granted, mut refused) = (0, 0);
+    for waiter in waiters {
+        match soon("the next in the queue", waiter).await.unwrap() {
+            Ok(guard) => {
+                assert!(guard.token() > last, "{} after {last}: out of order", guard.token());
+                last = guard.token();
+                assert_eq!(guard.release().await.unwrap(), Release::Released);
+                granted += 1;
+            }
+            Err(error) => {
+                assert_eq!(*kind(&error), BackendErrorKind::TokensExhausted, "{error:?}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(granted >= 2 && granted + refused == 6, "{granted} granted, {refused} refused");
+    // An empty queue begins anew.
+    await_queue(&holder, NAME, 0).await;
+    eventually("the end of the container", SLACK, || async { server.admin().reap().await == 0 }).await;
+    assert_free(&other, NAME).await;
+}

@@ -1,0 +1,284 @@
+//! [`Admin`]: what an operator does to a server, over connections of his own.
+
+use std::{fmt::Write, time::Duration};
+
+use lock_conformance::Footprint;
+use lock_core::LockName;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Error, Permission};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Who may do everything, by the settings of our servers.
+const SUPER: &[u8] = b"super:open";
+
+/// Who the clients are, where it matters, and how the server writes that down.
+const USER: &str = "clients:open";
+const USER_DIGEST: &str = "clients:0jW3BO8DkiRMrJBmIHOh4CU4S/A=";
+
+/// Somebody with `zkCli.sh`.
+#[derive(Clone, Debug)]
+pub(crate) struct Admin {
+    address: String,
+    chroot: String,
+}
+
+impl Admin {
+    /// Somebody at the server at `host:port`, who looks at the locks below `/<chroot>`.
+    pub(crate) fn new(address: &str, chroot: &str) -> Self {
+        Self { address: address.to_owned(), chroot: format!("/{chroot}") }
+    }
+
+    /// A session, which ends when this is dropped.
+    ///
+    /// # Panics
+    /// If the server does not answer.
+    pub(crate) async fn client(&self) -> Client {
+        let connector = Client::connector().with_auth("digest", SUPER).with_session_timeout(PATIENCE);
+        let connected = tokio::time::timeout(PATIENCE, connector.connect(&self.address)).await;
+        let connected = connected.expect("the server lets us in in time");
+        connected.unwrap_or_else(|error| panic!("the server does not let us in: {error}"))
+    }
+
+    /// What the server says to a word of four letters, if it answers.
+    pub(crate) async fn says(&self, word: &str) -> Option<String> {
+        let asked = async {
+            let mut stream = TcpStream::connect(&self.address).await.ok()?;
+            stream.write_all(word.as_bytes()).await.ok()?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.ok()?;
+            Some(answer)
+        };
+        tokio::time::timeout(Duration::from_secs(1), asked).await.ok().flatten()
+    }
+
+    /// `standalone`, `leader` or `follower`, if the server serves anybody.
+    pub(crate) async fn mode(&self) -> Option<String> {
+        let answer = self.says("srvr").await?;
+        answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned)
+    }
+
+    /// A number that the server counts, by its name in the answer to `mntr`.
+    ///
+    /// # Panics
+    /// If the server does not say.
+    pub(crate) async fn counts(&self, what: &str) -> u64 {
+        let answer = self.says("mntr").await.expect("the server answers");
+        let number = answer.lines().find_map(|line| line.strip_prefix(what)?.trim().parse().ok());
+        number.unwrap_or_else(|| panic!("the server does not count {what}:\n{answer}"))
+    }
+
+    /// The children of the node of a lock, by the number that the server gave them.
+    ///
+    /// # Panics
+    /// If the server does not say.
+    pub(crate) async fn nodes(&self, name: &LockName) -> Vec<String> {
+        let mut nodes = children(&self.client().await, &self.folder(name)).await;
+        nodes.sort_by_key(|node| node.rsplit_once('-').map(|(_, number)| number.to_owned()));
+        nodes
+    }
+
+    /// The node of one in the queue of a lock.
+    pub(crate) async fn node(&self, name: &LockName, place: usize) -> String {
+        let nodes = self.nodes(name).await;
+        format!("{}/{}", self.folder(name), nodes[place])
+    }
+
+    /// Deletes the nodes of a lock.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn delete(&self, name: &LockName) {
+        delete_all(&self.client().await, &self.folder(name)).await;
+    }
+
+    /// Deletes every node that is not the server's own.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn flush(&self) {
+        let client = self.client().await;
+        for child in children(&client, "/").await {
+            if child != "zookeeper" {
+                delete_all(&client, &format!("/{child}")).await;
+            }
+        }
+    }
+
+    /// Deletes the nodes of all locks that nobody holds or waits for, as the server does with containers now and then.
+    /// Gives how many there were.
+    ///
+    /// # Panics
+    /// If the server does not say which locks there are.
+    pub(crate) async fn reap(&self) -> usize {
+        let client = self.client().await;
+        let queues = format!("{}/q1", self.chroot);
+        let mut reaped = 0;
+        for child in children(&client, &queues).await {
+            // Whoever stands in it keeps it.
+            reaped += usize::from(client.delete(&format!("{queues}/{child}"), None).await.is_ok());
+        }
+        reaped
+    }
+
+    /// Puts a node into that of a lock that no lock has.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn put_foreign(&self, name: &LockName) {
+        let client = self.client().await;
+        let container = CreateMode::Container.with_acls(Acls::anyone_all());
+        client.mkdir(&self.folder(name), &container).await.expect("the server makes nodes");
+        let node = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        client.create(&self.foreign(name), b"not a lock", &node).await.expect("the server makes nodes");
+    }
+
+    /// Whether that node is still there, as it was put.
+    ///
+    /// # Panics
+    /// If the server does not say.
+    pub(crate) async fn has_foreign(&self, name: &LockName) -> bool {
+        match self.client().await.get_data(&self.foreign(name)).await {
+            Ok((data, stat)) => data == b"not a lock" && stat.version == 0,
+            Err(Error::NoNode) => false,
+            Err(error) => panic!("the server does not say: {error}"),
+        }
+    }
+
+    /// Closes a session, as its client does at its end. Who knows the secret of the server, as everybody does, knows the
+    /// passwords of all sessions.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn close_session(&self, session: i64) {
+        super::session::close(&self.address, session).await.expect("the server closes sessions");
+    }
+
+    /// The session that a node ends with.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub(crate) async fn session_of(&self, node: &str) -> i64 {
+        let stat = self.client().await.check_stat(node).await.expect("the server answers");
+        stat.expect("the node is there").ephemeral_owner
+    }
+
+    /// What clients have at the server, but for their connections. The sessions and watches are all that it has, whoever
+    /// has them.
+    ///
+    /// # Panics
+    /// If the server does not say.
+    pub(crate) async fn footprint(&self) -> Footprint {
+        let dump = self.says("dump").await.expect("the server answers");
+        let queues = format!("\t{}/q1/", self.chroot);
+        Footprint {
+            queues: dump.lines().filter(|line| line.starts_with(&queues)).count() as u64,
+            sessions: self.counts("zk_global_sessions").await,
+            subscriptions: self.counts("zk_watch_count").await,
+            memory: Some(self.counts("zk_approximate_data_size").await),
+            ..Footprint::default()
+        }
+    }
+
+    /// Lets the clients have fewer nodes than they have: they keep those, and get no more.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn limit_to_what_there_is(&self) {
+        let client = self.client().await;
+        let mode = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        let quota = self.quota();
+        client.mkdir(&quota, &mode).await.expect("the server makes nodes");
+        let nodes = count(&client, &self.chroot).await;
+        let limits = format!("count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=1");
+        for (node, data) in [("limits", limits), ("stats", format!("count={nodes},bytes=0"))] {
+            let node = format!("{quota}/zookeeper_{node}");
+            client.create(&node, data.as_bytes(), &mode).await.expect("the server takes quotas");
+        }
+    }
+
+    /// Lets them have more again.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn lift_limit(&self) {
+        delete_all(&self.client().await, &self.quota()).await;
+    }
+
+    fn quota(&self) -> String {
+        format!("/zookeeper/quota{}", self.chroot)
+    }
+
+    /// What stands for the user of the clients in their URL. Their nodes are theirs alone.
+    pub(crate) fn user() -> String {
+        format!("{USER}@")
+    }
+
+    /// Takes its rights to all nodes from the user of the clients, or gives them back.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn allow_user(&self, allowed: bool) {
+        let user = if allowed { AuthId::new("digest", USER_DIGEST) } else { AuthId::new("ip", "192.0.2.1") };
+        let acls = [Acl::new(Permission::ALL, user)];
+        let client = self.client().await;
+        let mut paths = vec![self.chroot.clone()];
+        while let Some(path) = paths.pop() {
+            match client.set_acl(&path, &acls, None).await {
+                // It has ended meanwhile.
+                Err(Error::NoNode) => {}
+                answer => drop(answer.expect("the server changes rights")),
+            }
+            paths.extend(children(&client, &path).await.iter().map(|child| format!("{path}/{child}")));
+        }
+    }
+
+    /// The node of a lock: see `docs/adr` for the stored format. Not for names that are so long that they are hashed.
+    pub(crate) fn folder(&self, name: &LockName) -> String {
+        let mut folder = format!("{}/q1/", self.chroot);
+        for byte in name.as_str().bytes() {
+            if byte.is_ascii_alphanumeric() || b"-_:,=@+ ".contains(&byte) {
+                folder.push(byte.into());
+            } else {
+                write!(folder, "%{byte:02X}").expect("a text can be written to");
+            }
+        }
+        folder
+    }
+
+    fn foreign(&self, name: &LockName) -> String {
+        format!("{}/somebody-elses", self.folder(name))
+    }
+}
+
+/// The children of a node; none if there is no such node.
+async fn children(client: &Client, path: &str) -> Vec<String> {
+    match client.list_children(path).await {
+        Ok(children) => children,
+        Err(Error::NoNode) => Vec::new(),
+        Err(error) => panic!("the server does not say what is in {path}: {error}"),
+    }
+}
+
+/// Deletes a node and all in it, also if others make and delete some meanwhile.
+async fn delete_all(client: &Client, path: &str) {
+    loop {
+        for child in children(client, path).await {
+            Box::pin(delete_all(client, &format!("{path}/{child}"))).await;
+        }
+        match client.delete(path, None).await {
+            Ok(()) | Err(Error::NoNode) => return,
+            // Somebody has come in.
+            Err(Error::NotEmpty) => {}
+            Err(error) => panic!("the server does not delete {path}: {error}"),
+        }
+    }
+}
+
+/// A node and all in it.
+async fn count(client: &Client, path: &str) -> usize {
+    client.count_descendants_number(path).await.expect("the server counts nodes") + 1
+}

@@ -1,0 +1,113 @@
+//! [`ServerByUrl`]: a server that somebody else runs, perhaps for others too.
+
+use async_trait::async_trait;
+use lock_conformance::{Control, Data, Footprint, Links, Proxy, ServerControl, Unsupported};
+use lock_core::{FencingToken, LockName};
+
+use super::{Admin, TOKENS_ARE_TRANSACTIONS};
+
+/// Why such a server is not ended, paused or emptied.
+pub(crate) const NOT_OURS: &str = "the server is known by its URL only, and perhaps serves others";
+
+/// A server that is only known by its URL: what concerns one name can be done to it, and nothing else.
+#[derive(Debug)]
+pub(crate) struct ServerByUrl {
+    admin: Admin,
+    chroot: String,
+    /// Between it and the clients of this case alone.
+    proxy: Proxy,
+}
+
+impl ServerByUrl {
+    /// The server at `host:port`, for locks below `/<chroot>`.
+    pub(super) fn new(address: &str, chroot: &str) -> Self {
+        let admin = Admin::new(address, chroot);
+        Self { admin, chroot: chroot.to_owned(), proxy: super::proxy(address) }
+    }
+
+    /// How clients reach it. Its `tickTime` is that of our own servers.
+    pub(super) fn url(&self) -> String {
+        format!("zk://{}/{}?tick=200ms", self.proxy.address(), self.chroot)
+    }
+}
+
+#[async_trait]
+impl ServerControl for ServerByUrl {
+    async fn kill(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn stop(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn start(&self, _data: Data) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn pause(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn resume(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn delete(&self, name: &LockName) -> Control {
+        self.admin.delete(name).await;
+        Ok(())
+    }
+
+    async fn flush(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn forget(&self) -> Control {
+        self.admin.reap().await;
+        Ok(())
+    }
+
+    async fn fill(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn make_room(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn evict(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn lock_out(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn let_in(&self) -> Control {
+        Err(Unsupported(NOT_OURS))
+    }
+
+    async fn put_foreign(&self, name: &LockName) -> Control {
+        self.admin.put_foreign(name).await;
+        Ok(())
+    }
+
+    async fn has_foreign(&self, name: &LockName) -> Result<bool, Unsupported> {
+        Ok(self.admin.has_foreign(name).await)
+    }
+
+    async fn raise_tokens(&self, _name: &LockName, _last: FencingToken) -> Control {
+        Err(Unsupported(TOKENS_ARE_TRANSACTIONS))
+    }
+
+    async fn footprint(&self) -> Result<Footprint, Unsupported> {
+        // The rest may be that of others.
+        let queues = self.admin.footprint().await.queues;
+        Ok(Footprint { queues, connections: self.proxy.open() as u64, ..Footprint::default() })
+    }
+
+    async fn cut_notifications(&self) -> Control {
+        self.proxy.reset(Links::All);
+        Ok(())
+    }
+}

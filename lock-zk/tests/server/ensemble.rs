@@ -1,0 +1,199 @@
+//! [`Ensemble`]: three members on the loopback interface, with networks between them that can be cut.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use lock_conformance::{Flow, Links, Newcomers, Proxy, ServerProcess, Way};
+
+use super::{Admin, Member, member::PATIENCE};
+
+/// A store of three servers. Clients reach each through a proxy, and each server reaches the others through proxies of its
+/// own, but for elections.
+#[derive(Debug)]
+pub(crate) struct Ensemble {
+    chroot: String,
+    members: Vec<Node>,
+}
+
+#[derive(Debug)]
+struct Node {
+    member: Member,
+    /// For clients.
+    front: Proxy,
+    /// What this member reaches the others through when they lead, by their indices. None to itself.
+    to: Vec<Option<Proxy>>,
+}
+
+impl Ensemble {
+    /// Starts three members, and returns when each of them answers. They miss each other after a second.
+    pub(crate) async fn start(chroot: &str) -> Self {
+        Self::start_with(chroot, 5).await
+    }
+
+    /// Starts three members that miss each other only after eight seconds: a follower that is cut off serves its clients for
+    /// longer than many a session lives (F3).
+    pub(crate) async fn start_patient(chroot: &str) -> Self {
+        Self::start_with(chroot, 40).await
+    }
+
+    async fn start_with(chroot: &str, ticks: u32) -> Self {
+        loop {
+            let ensemble = Self { chroot: chroot.to_owned(), members: nodes(ticks) };
+            for node in &ensemble.members {
+                node.member.launch();
+            }
+            let mut up = true;
+            for i in 0..3 {
+                up &= ensemble.members[i].member.answers(&ensemble.admin(i)).await;
+            }
+            if up {
+                return ensemble;
+            }
+        }
+    }
+
+    /// Where clients find the members, each behind its proxy, in the order of the indices: `host:port,…`.
+    pub(crate) fn addresses(&self) -> String {
+        let addresses = self.members.iter().map(|node| node.front.address().to_string());
+        addresses.collect::<Vec<_>>().join(",")
+    }
+
+    /// Where clients find one member.
+    pub(crate) fn address(&self, i: usize) -> String {
+        self.members[i].front.address().to_string()
+    }
+
+    /// Whoever works on one member by hand, past the proxy.
+    pub(crate) fn admin(&self, i: usize) -> Admin {
+        Admin::new(&format!("127.0.0.1:{}", self.members[i].member.port()), &self.chroot)
+    }
+
+    /// Which member leads.
+    ///
+    /// # Panics
+    /// If there is none for long.
+    pub(crate) async fn leader(&self) -> usize {
+        self.leader_among(&[0, 1, 2]).await
+    }
+
+    /// Which member leads when it is no more this one.
+    ///
+    /// # Panics
+    /// If there is none for long.
+    pub(crate) async fn next_leader(&self, overthrown: usize) -> usize {
+        self.leader_among(&[(overthrown + 1) % 3, (overthrown + 2) % 3]).await
+    }
+
+    async fn leader_among(&self, members: &[usize]) -> usize {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            for i in members.iter().copied() {
+                if self.admin(i).mode().await.as_deref() == Some("leader") {
+                    return i;
+                }
+            }
+            assert!(Instant::now() < end, "the ensemble has no leader");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// The members that do not lead.
+    pub(crate) async fn followers(&self) -> [usize; 2] {
+        let leader = self.leader().await;
+        [(leader + 1) % 3, (leader + 2) % 3]
+    }
+
+    /// The members that clients talk to.
+    pub(crate) fn talked_to(&self) -> Vec<usize> {
+        (0..3).filter(|i| self.members[*i].front.open() > 0).collect()
+    }
+
+    /// Ends a member at once.
+    pub(crate) fn kill(&self, i: usize) {
+        self.members[i].member.kill();
+    }
+
+    /// Starts a member that is down, and returns when it serves.
+    pub(crate) async fn restart(&self, i: usize) {
+        self.members[i].member.launch();
+        assert!(self.members[i].member.answers(&self.admin(i)).await, "the port of a member was taken");
+    }
+
+    /// Stops a member without ending it.
+    pub(crate) fn pause(&self, i: usize) {
+        self.members[i].member.pause();
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self, i: usize) {
+        self.members[i].member.resume();
+    }
+
+    /// The network between clients and a member.
+    pub(crate) fn front(&self, i: usize) -> &Proxy {
+        &self.members[i].front
+    }
+
+    /// Lets nothing pass between a follower and whoever leads, both ways, and tells neither. Clients still reach it.
+    pub(crate) fn isolate(&self, i: usize) {
+        for proxy in self.members[i].to.iter().flatten() {
+            proxy.silence(Links::All);
+        }
+    }
+
+    /// Keeps what a leader tells a follower until the gate opens. The follower is heard.
+    pub(crate) fn hold_back(&self, i: usize, flow: &Flow) {
+        for proxy in self.members[i].to.iter().flatten() {
+            proxy.order(Links::All, Way::Replies, flow);
+        }
+    }
+
+    /// Lets everything pass again, everywhere.
+    pub(crate) fn heal(&self) {
+        for node in &self.members {
+            node.front.heal();
+            node.front.reset(Links::All);
+            for proxy in node.to.iter().flatten() {
+                proxy.heal();
+                proxy.newcomers(Newcomers::Await);
+                proxy.reset(Links::All);
+            }
+        }
+    }
+
+    /// Lets clients of a member go elsewhere: those there are lose their connections, and nobody gets a new one.
+    pub(crate) fn turn_away(&self, i: usize) {
+        self.members[i].front.newcomers(Newcomers::Refuse);
+        self.members[i].front.reset(Links::All);
+    }
+}
+
+fn nodes(ticks: u32) -> Vec<Node> {
+    let ports = [(); 3].map(|()| (ServerProcess::free_port(), ServerProcess::free_port()));
+    (0..3).map(|i| node(i, &ports, ticks)).collect()
+}
+
+/// A member, by the ports on which each listens for followers and for elections, and after how many ticks they miss each
+/// other.
+fn node(i: usize, ports: &[(u16, u16); 3], ticks: u32) -> Node {
+    let mut member = Member::new();
+    let quorum = |j: usize| ([127, 0, 0, 1], ports[j].0).into();
+    let to: Vec<_> = (0..3).map(|j| (j != i).then(|| Proxy::start(quorum(j), |_| false))).collect();
+    // A leader is connected to as soon as it is elected; if it does not listen yet, there is another election.
+    to.iter().flatten().for_each(|proxy| proxy.newcomers(Newcomers::Await));
+    member.with([
+        "initLimit=50".to_owned(),
+        format!("syncLimit={ticks}"),
+        "standaloneEnabled=false".to_owned(),
+    ]);
+    member.with(to.iter().zip(ports).enumerate().map(|(j, (proxy, (own, election)))| {
+        let port = proxy.as_ref().map_or(*own, |proxy| proxy.address().port());
+        format!("server.{}=127.0.0.1:{port}:{election}", j + 1)
+    }));
+    fs::write(member.data().join("myid"), format!("{}\n", i + 1))
+        .expect("a directory of our own can be written to");
+    let front = super::proxy(&format!("127.0.0.1:{}", member.port()));
+    Node { member, front, to }
+}

@@ -1,0 +1,60 @@
+//! What is run with Java: servers, and a client with Curator's locks.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::OnceLock,
+};
+
+/// Names the class path of the server to start, where it is not the default one.
+const SERVER_VARIABLE: &str = "DISTLOCK_TEST_ZK";
+
+/// The class path of the servers.
+pub(super) fn server_classes() -> String {
+    env::var(SERVER_VARIABLE).unwrap_or_else(|_| class_path(0))
+}
+
+/// The class path of our own programs.
+pub(super) fn client_classes() -> String {
+    class_path(1)
+}
+
+/// What a class path that `scripts/zk/setup` knows stands in.
+///
+/// # Panics
+/// If it is not there: a case must not pass without its server.
+fn class_path(index: usize) -> String {
+    static PRINTED: OnceLock<Vec<String>> = OnceLock::new();
+    let printed = PRINTED.get_or_init(|| {
+        let setup = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/zk/setup");
+        let printed = Command::new(setup).arg("--print").output().expect("scripts/zk/setup can be run");
+        let printed = String::from_utf8(printed.stdout).expect("paths are text");
+        printed.lines().map(str::to_owned).collect()
+    });
+    let classes = printed.get(index).expect("scripts/zk/setup prints two class paths").clone();
+    for part in classes.split(':') {
+        let folder = Path::new(part.trim_end_matches("/*"));
+        assert!(
+            folder.is_dir(),
+            "there is no {}, and without a server no case can pass: run scripts/setup, or name the class path of a \
+             ZooKeeper in {SERVER_VARIABLE} or the URL of a server in {}",
+            folder.display(),
+            super::URL_VARIABLE
+        );
+    }
+    classes
+}
+
+/// The program itself.
+pub(super) fn java() -> &'static Path {
+    static JAVA: OnceLock<PathBuf> = OnceLock::new();
+    JAVA.get_or_init(|| {
+        let runs = Command::new("java").arg("-version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        assert!(runs.is_ok_and(|status| status.success()), "there is no `java`: run scripts/setup");
+        PathBuf::from("java")
+    })
+}
+
+/// What every program here is run with: little memory, and no more compiling than pays off in a second.
+pub(super) const SMALL: [&str; 3] = ["-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];

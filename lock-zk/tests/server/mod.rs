@@ -1,0 +1,74 @@
+//! Real servers for tests: processes of one's own, alone or as an ensemble, or one that is only known by its URL.
+#![allow(dead_code, unused_imports, reason = "each of the test programs uses a part")]
+
+mod admin;
+mod by_url;
+mod curator;
+mod ensemble;
+mod java;
+mod member;
+mod own;
+mod session;
+
+use std::{env, net::ToSocketAddrs};
+
+use lock_conformance::{Case, Proxy, ServerControl};
+
+pub(crate) use self::{
+    admin::Admin,
+    by_url::{NOT_OURS, ServerByUrl},
+    curator::Curator,
+    ensemble::Ensemble,
+    member::{Member, TICK},
+    own::{NOTHING_IS_EVICTED, OwnServer, TOKENS_ARE_TRANSACTIONS},
+};
+
+/// Names a server to use instead of one of our own, as a service container is: `zk://host:port`. It may hold other data:
+/// every case keeps to a node of its own.
+pub(crate) const URL_VARIABLE: &str = "DISTLOCK_TEST_ZK_URL";
+
+/// The server that [`URL_VARIABLE`] names.
+pub(crate) fn url() -> Option<String> {
+    env::var(URL_VARIABLE).ok().filter(|url| !url.is_empty())
+}
+
+/// A server for one case, and the URL that clients reach it by.
+///
+/// # Panics
+/// If there is none: a case must not pass without its server.
+pub(crate) async fn for_one_case(case: &Case) -> (String, Box<dyn ServerControl>) {
+    let shows = |labels: &[&str]| case.ids.iter().any(|id| labels.contains(id));
+    let Some(base) = url() else {
+        let server = OwnServer::start("case").await;
+        let user = if shows(CREDENTIALS) { Admin::user() } else { String::new() };
+        let server = if shows(CUTS) { server.behind_proxy() } else { server };
+        return (own_url(&user, &server.address()), Box::new(server));
+    };
+    let address = base.strip_prefix("zk://").map(|address| address.trim_end_matches('/'));
+    let address = address.filter(|address| !address.contains(['/', '@', '?', ',']));
+    let address = address.unwrap_or_else(|| panic!("{URL_VARIABLE} has to be zk://host:port"));
+    let server = ServerByUrl::new(address, &unique());
+    (server.url(), Box::new(server))
+}
+
+/// How clients reach a server of ours, where they stand below `/case`.
+pub(crate) fn own_url(user: &str, addresses: &str) -> String {
+    format!("zk://{user}{addresses}/case?tick={}ms", TICK.as_millis())
+}
+
+/// The labels of the cases that cut clients off from their hints, or count their connections.
+const CUTS: &[&str] = &["L12", "PR14", "G05", "T24"];
+/// The labels of the cases in which clients need a user of their own, who can be locked out.
+const CREDENTIALS: &[&str] = &["T24"];
+
+/// A proxy in front of a server, whose connections carry commands and hints alike.
+pub(crate) fn proxy(address: &str) -> Proxy {
+    let mut found = address.to_socket_addrs().expect("the server has an address");
+    Proxy::start(found.next().expect("the server has an address"), |_| true)
+}
+
+/// Digits that nobody else uses.
+pub(crate) fn unique() -> String {
+    use lock_core::{Entropy, SystemEntropy};
+    format!("{:016x}", SystemEntropy.bits() as u64)
+}

@@ -1,0 +1,78 @@
+//! How long a lock is held whose client cannot see that it is alone. F3, H55; PR28.
+
+mod common;
+mod server;
+
+use std::time::{Duration, Instant};
+
+use common::{client, options, take};
+use futures_util::FutureExt;
+use lock_conformance::{
+    Client, SLACK,
+    audit::{await_queue, within},
+};
+use lock_core::{AcquireOptions, DistributedLock, Guard};
+use server::Ensemble;
+use tokio::task::JoinHandle;
+
+/// The shortest session that there is.
+const TTL: Duration = Duration::from_millis(1200);
+
+fn short() -> AcquireOptions {
+    options().ttl(TTL)
+}
+
+fn url_of(addresses: &str) -> String {
+    server::own_url("", addresses)
+}
+
+/// The follower goes on answering its clients, pings and reads, for six times as long as their sessions live. Each client has
+/// sent its last heartbeat at another time before the cut: 50 offsets, for two cuts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_when_its_follower_is_cut_off() {
+    for _ in 0..2 {
+        let ensemble = Ensemble::start_patient("case").await;
+        let [follower, _] = ensemble.followers().await;
+        let leader = ensemble.leader().await;
+        let others = client(&url_of(&ensemble.address(leader)));
+        let mut pairs = Vec::new();
+        for i in 0..25_u64 {
+            let holder = client(&url_of(&ensemble.address(follower)));
+            let guard = take(&holder, &format!("job {i}"), &short()).await;
+            assert_eq!(guard.ttl(), TTL);
+            let next = next_grant(&others, &guard).await;
+            pairs.push((holder, guard, next));
+        }
+        // Those who came first have sent several heartbeats, and the last one its first.
+        assert!(pairs.iter().all(|(_, guard, _)| guard.is_held()), "lost without a reason");
+        let cut = Instant::now();
+        ensemble.isolate(follower);
+        for (_holder, guard, next) in pairs {
+            within("the loss", TTL + SLACK, guard.lost()).await;
+            let (left, signalled) = within("the next grant", TTL * 4 + SLACK, next).await.unwrap();
+            assert_eq!(left, Duration::ZERO, "two had it");
+            assert!(signalled, "the signal came later than the next grant");
+        }
+        // It still serves, and does not know: nothing else than the heartbeats has told the clients.
+        assert_eq!(
+            ensemble.admin(follower).mode().await.as_deref(),
+            Some("follower"),
+            "after {:?}",
+            cut.elapsed()
+        );
+    }
+}
+
+/// Waits for a lock that is held, and says what the holder knows at the moment of the grant: what is left to it, and whether
+/// its lost signal has fired.
+async fn next_grant(others: &Client, guard: &Guard) -> JoinHandle<(Duration, bool)> {
+    let (lock, hold) = (others.mutex(guard.name().as_str()).with_options(options()), guard.hold());
+    let task = tokio::spawn(async move {
+        let next = lock.acquire().await.unwrap();
+        let known = (hold.remaining(), hold.lost().now_or_never().is_some());
+        drop(next);
+        known
+    });
+    await_queue(others, guard.name().as_str(), 2).await;
+    task
+}

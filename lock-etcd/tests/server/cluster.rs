@@ -43,15 +43,10 @@ impl Cluster {
         }
     }
 
-    /// Where clients find the members, each behind its proxy, in the order of the indices: `host:port,…`.
-    pub(crate) fn addresses(&self) -> String {
-        let addresses = self.members.iter().map(|node| node.front.address().to_string());
+    /// Where clients find the members, each behind its proxy: `host:port,…`. They talk to the first of them, this one.
+    pub(crate) fn addresses(&self, first: usize) -> String {
+        let addresses = (0..3).map(|i| self.members[(first + i) % 3].front.address().to_string());
         addresses.collect::<Vec<_>>().join(",")
-    }
-
-    /// Where clients find one member.
-    pub(crate) fn address(&self, i: usize) -> String {
-        self.members[i].front.address().to_string()
     }
 
     /// Whoever works on one member by hand, past the proxy.
@@ -108,9 +103,9 @@ impl Cluster {
         (self.leader().await + 1) % 3
     }
 
-    /// The members that clients talk to.
-    pub(crate) fn talked_to(&self) -> Vec<usize> {
-        (0..3).filter(|i| self.members[*i].front.open() > 0).collect()
+    /// How many connections clients have to a member.
+    pub(crate) fn talked_to(&self, i: usize) -> usize {
+        self.members[i].front.open()
     }
 
     /// Ends a member at once.

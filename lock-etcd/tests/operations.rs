@@ -88,6 +88,7 @@ async fn a_holder_whose_lease_is_revoked_by_an_operator_is_told_so() {
 }
 
 /// H10, H11: etcd's own lock grants such a waiter a key that is not there, or lets it wait for ever (etcd #9921, #19597).
+/// PR26: and under a new lease it is a new entry.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_lease_is_revoked_by_an_operator_stands_in_the_queue_again() {
     let server = OwnServer::start("case").await;

@@ -12,19 +12,35 @@ use tokio::{
 /// # Panics
 /// If the server at `host:port` does not say.
 pub(crate) async fn requests(address: &str) -> BTreeMap<String, u64> {
+    let text = metrics(address).await;
+    let counts: BTreeMap<_, _> = text.lines().filter_map(|line| count(line, "msg_received")).collect();
+    assert!(counts.contains_key("KV/Txn"), "the server does not count as it did:\n{text}");
+    counts
+}
+
+/// How many streams of watches were opened.
+///
+/// # Panics
+/// If the server at `host:port` does not say.
+pub(crate) async fn watch_streams(address: &str) -> u64 {
+    let text = metrics(address).await;
+    let mut counts = text.lines().filter_map(|line| count(line, "started"));
+    let watches = counts.find(|(method, _)| method == "Watch/Watch");
+    watches.unwrap_or_else(|| panic!("the server does not count as it did:\n{text}")).1
+}
+
+async fn metrics(address: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("the server answers");
     let request = format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n");
     stream.write_all(request.as_bytes()).await.expect("the server takes requests");
     let mut text = String::new();
     stream.read_to_string(&mut text).await.expect("the server answers with a text");
-    let counts: BTreeMap<_, _> = text.lines().filter_map(count).collect();
-    assert!(counts.contains_key("KV/Txn"), "the server does not count as it did:\n{text}");
-    counts
+    text
 }
 
 /// Reads a line such as `grpc_server_msg_received_total{grpc_method="Txn",grpc_service="etcdserverpb.KV",…} 12`.
-fn count(line: &str) -> Option<(String, u64)> {
-    let line = line.strip_prefix("grpc_server_msg_received_total{")?;
+fn count(line: &str, what: &str) -> Option<(String, u64)> {
+    let line = line.strip_prefix(&format!("grpc_server_{what}_total{{"))?;
     let label = |name: &str| line.split(&format!("{name}=\"")).nth(1)?.split('"').next();
     let service = label("grpc_service")?.strip_prefix("etcdserverpb.")?;
     Some((format!("{service}/{}", label("grpc_method")?), line.rsplit(' ').next()?.parse().ok()?))

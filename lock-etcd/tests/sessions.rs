@@ -1,0 +1,97 @@
+//! The leases under which locks stand, and what the server keeps of a client. E5a, E5c, E6, E7, E8, E13; H78.
+
+mod common;
+mod server;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use common::{Client, name, options, soon};
+use lock_core::{DistributedLock, Release};
+use server::{OwnServer, watch_streams};
+
+const NAME: &str = "job";
+
+fn url(server: &OwnServer) -> String {
+    format!("etcd://{}/case", server.address())
+}
+
+/// E5a, H78, F2: the lock of the server itself is named by the lease, so that two tasks that share one both have it.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_tasks_that_share_a_lease_exclude_each_other() {
+    let server = OwnServer::start("case").await;
+    let client = Client::new(&url(&server));
+    let guard = client.take(NAME, &options()).await;
+    assert!(client.mutex(NAME).try_acquire_with(&options()).await.unwrap().is_none());
+    let waiter = client.waiting(NAME, &options(), 2).await;
+    let keys = server.admin().keys(&name(NAME)).await;
+    assert_eq!(keys[0].lease(), keys[1].lease());
+    assert_ne!(keys[0].key(), keys[1].key());
+    assert!(guard.is_held() && !waiter.is_finished());
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let next = soon("the other task", waiter).await.unwrap();
+    assert_eq!(next.release().await.unwrap(), Release::Released);
+}
+
+/// E6, E13: all writes of a cluster wait while a lease is revoked, the longer the more keys it has.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_lease_has_more_than_a_thousand_locks() {
+    const LOCKS: usize = 1_010;
+    let server = OwnServer::start("case").await;
+    let client = Client::new(&url(&server));
+    let long = options().ttl(Duration::from_secs(600));
+    let mut guards = Vec::new();
+    let mut leases = BTreeMap::new();
+    for i in 0..LOCKS {
+        let lock = format!("job {i}");
+        guards.push(client.take(&lock, &long).await);
+        // Of those in the middle nothing can be learned.
+        if !(10..990).contains(&i) {
+            *leases.entry(server.admin().keys(&name(&lock)).await[0].lease()).or_insert(0) += 1;
+        }
+    }
+    let counts: BTreeSet<_> = leases.values().copied().collect();
+    assert_eq!(counts, BTreeSet::from([10, 20]), "{leases:?}");
+}
+
+/// E5c, E7: etcd grants whole seconds, and more than was asked for; a lease that it chose by itself would be nobody's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_shows_the_ttl_that_was_granted() {
+    let server = OwnServer::start("case").await;
+    let client = Client::new(&url(&server));
+    for asked in [200, 1_500, 10_000].map(Duration::from_millis) {
+        let guard = client.take(NAME, &options().ttl(asked)).await;
+        let lease = server.admin().keys(&name(NAME)).await[0].lease();
+        let granted = server.admin().client().await.lease_time_to_live(lease, None).await.unwrap();
+        assert_eq!(guard.ttl(), Duration::from_secs(granted.granted_ttl().unsigned_abs()));
+        assert!(guard.ttl() >= asked && guard.remaining() <= asked, "{guard:?}");
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+}
+
+/// E8: a stream for each waiter costs the server, and the client, seven times as much as a watch on one that is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_waiters_of_a_client_share_one_stream() {
+    let server = OwnServer::start("case").await;
+    let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
+    let mut guards = Vec::new();
+    let mut waiters = Vec::new();
+    let before = watch_streams(&server.address()).await;
+    for i in 0..10 {
+        let name = format!("job {i}");
+        guards.push(holder.take(&name, &options()).await);
+        waiters.push(other.waiting(&name, &options(), 2).await);
+    }
+    for guard in guards {
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+    for waiter in waiters {
+        let granted = soon("the waiter", waiter).await.unwrap();
+        assert_eq!(granted.release().await.unwrap(), Release::Released);
+    }
+    // That of the holder's client, too.
+    let opened = watch_streams(&server.address()).await - before;
+    assert!((1..=2).contains(&opened), "{opened} streams for two clients");
+}

@@ -21,6 +21,8 @@ pub(crate) struct Register {
     pages: Mutex<Vec<Arc<Page>>>,
     /// Processes that were started. All have been killed when the case is over, and their entries are known to nobody.
     processes: AtomicBool,
+    /// Somebody went by a proxy, which ends with the case, and with it the way to the server.
+    cut_off: AtomicBool,
 }
 
 /// One client, and the layer nearest to its store, by which its entries are known.
@@ -56,10 +58,16 @@ impl Register {
         self.processes.store(true, Ordering::SeqCst);
     }
 
-    /// Whether somebody has ended without cleaning up, so that what he had stays until its lease ends.
+    /// A client that reaches the server by a proxy.
+    pub(crate) fn cut_off(&self) {
+        self.cut_off.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether somebody has ended without cleaning up, so that what he had at the server stays until its lease ends.
     pub(crate) fn has_dead(&self) -> bool {
         let crashed = |page: &Arc<Page>| page.crashed.load(Ordering::SeqCst);
-        self.processes.load(Ordering::SeqCst) || self.pages().iter().any(crashed)
+        let gone = [&self.processes, &self.cut_off].iter().any(|is| is.load(Ordering::SeqCst));
+        gone || self.pages().iter().any(crashed)
     }
 
     /// Whether an entry is one that nobody could have left for.

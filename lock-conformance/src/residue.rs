@@ -68,7 +68,7 @@ fn judge(name: &LockName, rows: &[QueueRow], register: &Register) -> Result<usiz
     Ok(dead)
 }
 
-/// Nobody has crashed: the server keeps nothing for anybody.
+/// Nobody has crashed or was cut off: the server keeps nothing for anybody.
 async fn assert_no_footprint(harness: &dyn Harness, case: &Case) {
     let end = Instant::now() + SLACK;
     while let Ok(at) = harness.server().footprint().await {

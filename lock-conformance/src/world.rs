@@ -114,6 +114,7 @@ impl World {
     pub async fn client_by(&self, proxy: &Proxy, layer: Arc<dyn Layer>) -> Client {
         let keeper = Keeper::start().expect("a keeper's thread can be started");
         let backend = self.wire().connect_by(&keeper, proxy.address()).await;
+        self.register.cut_off();
         self.registered(backend, keeper, vec![layer])
     }
 

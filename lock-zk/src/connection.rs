@@ -34,14 +34,16 @@ pub(crate) async fn open(
     connect(config, keeper, connector(config, session_timeout)).await
 }
 
-/// Attaches to a session that is there. [`Error::SessionExpired`] is the ensemble's own word that it is not.
+/// Attaches to a session that is there. To drop the client closes the session, unless it is detached. [`Error::SessionExpired`] is the ensemble's own word that it is not.
 pub(crate) async fn attach(
     config: &ZkConfig,
     keeper: &Keeper,
     session_timeout: Duration,
     session: SessionInfo,
+    detached: bool,
 ) -> Result<Client, Failure> {
-    connect(config, keeper, connector(config, session_timeout).with_session(session)).await
+    let connector = connector(config, session_timeout).with_session(session);
+    connect(config, keeper, if detached { connector.with_detached() } else { connector }).await
 }
 
 async fn connect(config: &ZkConfig, keeper: &Keeper, connector: Connector) -> Result<Client, Failure> {

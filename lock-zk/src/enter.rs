@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::join;
+use futures_util::{future::join, stream};
 use lock_core::{
     BackendError, BackendErrorKind as Kind, BootTime, Entry, FencingToken, LockName, Standing, WaitMode,
 };
@@ -43,7 +43,7 @@ impl ZooKeeper {
             self.clear_doubts(&member, doubts).await?;
         }
         if let Some(place) = member.place() {
-            return self.look(&member, place, wait, true).await;
+            return self.look_or_wait(&member, place, wait).await;
         }
         if wait == WaitMode::Try
             && let Some(refused) = self.look_first(&member).await?
@@ -57,8 +57,11 @@ impl ZooKeeper {
                 Created::Gone => return Ok(Standing::Gone),
                 Created::NoContainer => self.make_container(&member).await?,
                 // Alone: nobody is ahead.
-                Created::There(place, 1) => return Ok(admitted(&member, &place, sent, self.keeper.now())),
-                Created::There(place, _) => return self.look(&member, place, wait, true).await,
+                Created::There(place, 1) => {
+                    member.is_accepted();
+                    return Ok(admitted(&member, &place, sent, self.keeper.now()));
+                }
+                Created::There(place, _) => return self.look_or_wait(&member, place, wait).await,
             }
         }
         let message = format!("the container of the lock went away {TRIES} times, one after the other");
@@ -200,18 +203,42 @@ impl ZooKeeper {
         });
         let place = member.as_ref().and_then(|member| member.place()).filter(|place| place.token == token);
         match member.zip(place) {
-            Some((member, place)) => self.look(&member, place, WaitMode::Queue, false).await,
+            Some((member, place)) => self.look(&member, place, WaitMode::Queue).await,
             None => Ok(Standing::Gone),
         }
     }
 
-    /// What a place comes to. `first`: whether it is judged for the first time, and may turn out to disagree with those ahead.
+    /// What a place that was just taken comes to. It is taken, though one cannot look from it: who comes to wait, waits.
+    async fn look_or_wait(
+        &self,
+        member: &Arc<Member>,
+        place: Place,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
+        let (sent, token) = (self.keeper.now(), place.token);
+        match self.look(member, place, wait).await {
+            Err(error) if wait == WaitMode::Queue && error.is_transient() => {
+                tracing::debug!(entry = %member.entry.id, "a place is taken, and cannot be seen: {error}");
+                Ok(Standing::Waiting {
+                    token,
+                    ttl: member.session.granted(),
+                    valid_until: member.session.valid_until(sent, member.entry.ttl),
+                    ahead: 0,
+                    holder: None,
+                    look_again: self.keeper.now(),
+                    hints: Box::pin(stream::empty()),
+                })
+            }
+            answer => answer,
+        }
+    }
+
+    /// What a place comes to.
     async fn look(
         &self,
         member: &Arc<Member>,
         place: Place,
         wait: WaitMode,
-        first: bool,
     ) -> Result<Standing, BackendError> {
         let sent = self.keeper.now();
         let mut line = self.line(&member.session, &member.lock).await?;
@@ -220,9 +247,12 @@ impl ZooKeeper {
                 self.sessions.is_gone(member);
                 return Ok(Standing::Gone);
             };
-            if let Some(stranger) = mismatch(&ahead).filter(|_| first) {
-                self.sessions.take_out(member).await?;
-                return Err(stranger);
+            if !member.is_judged() {
+                if let Some(stranger) = mismatch(&ahead) {
+                    self.sessions.take_out(member).await?;
+                    return Err(stranger);
+                }
+                member.is_accepted();
             }
             if ahead.admits() {
                 return Ok(admitted(member, &place, sent, self.keeper.now()));

@@ -47,6 +47,10 @@ impl Failure {
             Error::SessionExpired | Error::ClientClosed | Error::SessionMoved => {
                 (Kind::Unavailable, Cause::SessionGone)
             }
+            // The client's own words for: its task is gone, though nobody closed it. So the keeper is.
+            Error::UnexpectedError(said) if said.starts_with("expect error state") => {
+                (Kind::Unavailable, Cause::SessionGone)
+            }
             Error::AuthFailed => (Kind::Denied, Cause::SessionGone),
             Error::NoAuth | Error::InvalidAcl => (Kind::Denied, Cause::Refused),
             Error::QuotaExceeded => (Kind::OutOfMemory, Cause::Refused),

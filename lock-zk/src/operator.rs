@@ -41,6 +41,9 @@ impl Operator for ZooKeeper {
                 }
             }
         }
+        let owners = found.iter().map(|(.., stat)| stat.ephemeral_owner).collect();
+        let ages = self.sessions.ages(&session, &owners).await?;
+        let tick = self.config.tick;
         let admitted = admission::admitted(found.iter().map(|(row, ..)| row.claim));
         let rows = found.into_iter().enumerate().map(|(i, (row, data, stat))| {
             let known = read_data(&data);
@@ -49,8 +52,11 @@ impl Operator for ZooKeeper {
                 claim: row.claim,
                 admitted: i < admitted,
                 token: Some(token(stat.czxid)),
-                // At the most: when its session was heard of last, only the leader knows.
-                lease_left: known.as_ref().map(|(timeout, _)| *timeout + self.config.tick),
+                // At the most: its session may have been heard of up to its next heartbeat.
+                lease_left: known.as_ref().map(|(timeout, _)| {
+                    let age = ages.get(&stat.ephemeral_owner).copied().unwrap_or_default();
+                    (*timeout + tick + tick.max(*timeout / 6)).saturating_sub(age)
+                }),
                 label: known.and_then(|(_, label)| label),
             }
         });
@@ -62,8 +68,13 @@ impl Operator for ZooKeeper {
         let session = self.sessions.any().await?;
         self.catch_up(&session).await?;
         let client = session.client()?;
-        let locks = nodes.locks();
-        let containers = session.answer("a list", client.list_children(&locks)).await?;
+        let folder = nodes.locks();
+        let containers = match session.answer("a list", client.list_children(&folder)).await {
+            Ok(containers) => containers,
+            // Nobody has taken a lock yet, or somebody has tidied up.
+            Err(failure) if failure.cause() == Cause::NoNode => Vec::new(),
+            Err(failure) => return Err(failure.into()),
+        };
         let found = containers.iter().filter_map(|container| nodes.name_of(container));
         let sorted: BTreeSet<_> = found.filter(|name| name.as_str().starts_with(prefix)).collect();
         let wanted: Vec<_> = sorted.into_iter().collect();

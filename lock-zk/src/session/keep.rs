@@ -11,6 +11,8 @@ use std::{
 use futures_util::future::join_all;
 use lock_core::{BackOff, BackendErrorKind as Kind, BootTime, Entropy, SystemEntropy};
 
+use zookeeper_client::SessionState;
+
 use super::{Pool, Session, open::make_heart};
 use crate::{
     connection,
@@ -26,18 +28,23 @@ const INSPECT: u32 = 8;
 /// How long a session without members is kept for the next one.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// How long a connection may be away before the session is asked for over another one.
+const INQUEST: Duration = Duration::from_millis(500);
+
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(5) };
 
 /// Keeps a session until it has ended or nobody needs it.
 pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, timeout: Duration) {
     let weak = Arc::downgrade(pool);
     let now = pool.keeper.now();
-    let mut care = Care { session, timeout, retry: now, used: now, beats: 0 };
+    let Ok(mut states) = session.states() else { return };
+    let mut care = Care { session, timeout, retry: now, used: now, beats: 0, inquest: None };
     pool.keeper.spawn(async move {
         while let Some(next) = care.round(&weak).await {
             tokio::select! {
                 () = next => {}
                 () = care.session.ended() => {}
+                state = states.changed() => care.hears_of(state),
             }
         }
     });
@@ -52,9 +59,28 @@ struct Care {
     /// When it last had a member.
     used: BootTime,
     beats: u32,
+    /// How long it has been without a connection. Asked elsewhere then.
+    inquest: Option<Inquest>,
+}
+
+/// A connection was lost.
+enum Inquest {
+    /// Just now: mostly there is another at once.
+    New,
+    At(BootTime),
 }
 
 impl Care {
+    fn hears_of(&mut self, state: SessionState) {
+        match state {
+            SessionState::Disconnected => self.inquest = Some(Inquest::New),
+            SessionState::Expired | SessionState::Closed | SessionState::AuthFailed => {
+                drop(self.session.end());
+            }
+            _ => self.inquest = None,
+        }
+    }
+
     /// Does what is due. What to wait for then, or `None` if the session is over.
     async fn round(&mut self, pool: &Weak<Pool>) -> Option<lock_core::Sleep> {
         // Whoever drops the pool closes its sessions.
@@ -77,6 +103,18 @@ impl Care {
                 return self.over(&pool);
             }
         }
+        if let Some(inquest) = self.inquest.take() {
+            self.inquest = match inquest {
+                Inquest::New => Some(Inquest::At(now + INQUEST)),
+                Inquest::At(when) if when <= now => {
+                    self.inquire(&pool).await.then(|| Inquest::At(pool.keeper.now() + INQUEST))
+                }
+                later @ Inquest::At(_) => Some(later),
+            };
+            if session.has_ended() {
+                return self.over(&pool);
+            }
+        }
         sweep(&pool, &session);
         let next = self.retry.max(session.next_beat(pool.config.tick)).min(session.lives_until());
         Some(pool.keeper.sleep_until(next.min(pool.keeper.now() + SWEEP)))
@@ -92,7 +130,7 @@ impl Care {
             beat = make_heart(pool, session).await;
         }
         match beat {
-            Ok(()) => {
+            Ok(_) => {
                 self.beats += 1;
                 if self.beats.is_multiple_of(INSPECT) {
                     inspect(pool, session);
@@ -107,10 +145,26 @@ impl Care {
         }
     }
 
+    /// Asks whether the session is there, over another connection: servers that have lost their data refuse a client that has seen
+    /// more than they have, over and over. True if it is still without a connection.
+    async fn inquire(&self, pool: &Arc<Pool>) -> bool {
+        let session = &self.session;
+        if session.is_connected() {
+            return false;
+        }
+        // It is given back as it is: the client will go on with it.
+        let detached =
+            connection::attach(&pool.config, &pool.keeper, session.granted(), session.info.clone(), true);
+        if detached.await.is_err_and(|failure| is_over(&failure)) {
+            session.end();
+        }
+        !session.is_connected()
+    }
+
     fn over(&self, pool: &Arc<Pool>) -> Option<lock_core::Sleep> {
         self.remove(pool);
         pool.bell.ring(self.session.end());
-        bury(pool, &self.session, self.timeout);
+        bury(pool, &self.session);
         None
     }
 
@@ -164,26 +218,19 @@ fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
 /// Ends a session that is over, until the ensemble says that it is: what stands under it must not live on, and may not be called
 /// gone before. The client does not tell whether a session was closed; so it is opened again by its password, until that is
 /// refused.
-fn bury(pool: &Arc<Pool>, session: &Arc<Session>, timeout: Duration) {
+fn bury(pool: &Arc<Pool>, session: &Arc<Session>) {
     let (weak, session) = (Weak::clone(&pool.this), Arc::clone(session));
     pool.keeper.spawn(async move {
         let mut failures = 0;
         loop {
             let Some(pool) = weak.upgrade() else { return };
-            match attach(&pool, &session, timeout).await {
-                Err(failure) if failure.cause() == Cause::SessionGone && *failure.kind() != Kind::Denied => {
-                    for member in session.members() {
-                        pool.forget(&member);
-                    }
-                    session.over.send_replace(true);
-                    return;
-                }
+            match confirm_over(&pool, &session).await {
+                Ok(true) => return,
+                Ok(false) => {}
                 Err(failure) => {
                     let id = format_args!("{:#x}", session.id);
                     tracing::debug!(session = id, "the end of a session is not confirmed yet: {failure}");
                 }
-                // To drop it closes the session.
-                Ok(()) => {}
             }
             failures += 1;
             let pause = BACK_OFF.pause(failures, SystemEntropy.bits() as u64);
@@ -194,6 +241,28 @@ fn bury(pool: &Arc<Pool>, session: &Arc<Session>, timeout: Duration) {
     });
 }
 
-async fn attach(pool: &Pool, session: &Session, timeout: Duration) -> Result<(), Failure> {
-    connection::attach(&pool.config, &pool.keeper, timeout, session.info.clone()).await.map(drop)
+/// Whether the ensemble says that a session which was ended here is over. If not, it is closed from another connection.
+pub(super) async fn confirm_over(pool: &Pool, session: &Session) -> Result<bool, Failure> {
+    let attached =
+        connection::attach(&pool.config, &pool.keeper, session.granted(), session.info.clone(), false);
+    match attached.await {
+        // To drop it closes the session.
+        Ok(client) => {
+            drop(client);
+            Ok(false)
+        }
+        Err(failure) if is_over(&failure) => {
+            for member in session.members() {
+                pool.forget(&member);
+            }
+            session.over.send_replace(true);
+            Ok(true)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Whether it is the ensemble's own word that a session that was to be attached to is not there.
+fn is_over(failure: &Failure) -> bool {
+    failure.cause() == Cause::SessionGone && *failure.kind() != Kind::Denied
 }

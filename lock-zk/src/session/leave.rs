@@ -5,13 +5,15 @@ use std::sync::Arc;
 use futures_util::future::{join, join_all};
 use lock_core::{BackendErrorKind as Kind, FencingToken};
 
-use super::{Member, Place, Pool};
+use super::{Member, Place, Pool, keep::confirm_over};
 use crate::{
-    connection::by,
     error::{Cause, Failure},
     line::Line,
     nodes::Nodes,
 };
+
+/// How often a session that is over is asked for in one go. The first finds it, perhaps, and closes it.
+const BURIALS: usize = 3;
 
 impl Pool {
     /// Leaves for a member. It is over from here on, whatever the store answers: no answer under way brings it back, and nothing
@@ -29,16 +31,15 @@ impl Pool {
                 Err(_) => {}
             }
         }
-        // Its node goes with the session; a create of it that still is under way finds the session gone.
-        let mut over = session.over.subscribe();
-        let until = self.keeper.now() + self.config.command_timeout;
-        match by(&self.keeper, until, over.wait_for(|over| *over)).await {
-            Some(_) => {
+        // Its node goes with the session; a create of it that still is under way finds the session gone. The keeper sees to its end,
+        // but may have ended itself.
+        for _ in 0..BURIALS {
+            if *session.over.borrow() || confirm_over(self, session).await? {
                 self.forget(member);
-                Ok(false)
+                return Ok(false);
             }
-            None => Err(Failure::new(Kind::Unavailable, "the end of a session is not confirmed yet")),
         }
+        Err(Failure::new(Kind::Unavailable, "the end of a session is not confirmed yet"))
     }
 
     /// Deletes a member's node. If a create is in doubt, all that there may be of it: whatever was sent before in a session has been

@@ -33,6 +33,8 @@ struct State {
     /// Creates that were sent and not answered: each may have been carried out, or still be.
     unanswered: u32,
     place: Option<Place>,
+    /// Its claim was compared with those ahead of it. That is done once (PR07).
+    judged: bool,
     gone: Option<Gone>,
 }
 
@@ -119,6 +121,16 @@ impl Member {
     /// Where it stands, as far as is known.
     pub(crate) fn place(&self) -> Option<Place> {
         self.lock().place.clone()
+    }
+
+    /// Whether its claim was compared with those ahead of it.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.lock().judged
+    }
+
+    /// Nobody ahead of it disagrees.
+    pub(crate) fn is_accepted(&self) {
+        self.lock().judged = true;
     }
 
     /// Whoever waits watches its own node too (PR18).

@@ -14,15 +14,16 @@ mod proofs;
 mod session;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
+use futures_util::future::{join, join_all};
 use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper};
 use tokio::sync::watch;
-use zookeeper_client::Acl;
+use zookeeper_client::{Acl, Acls, CreateMode};
 
 pub(crate) use self::{
     leave::{search, token},
@@ -148,6 +149,30 @@ impl Sessions {
         let session = self.0.seat(class::timeout(Duration::ZERO, self.0.config.tick)).await?;
         session.give_back_seat();
         Ok(session)
+    }
+
+    /// How long ago the sessions of these ids made their last heartbeats. The servers do not tell when they heard of a session
+    /// last, nor what time it is; but they do when they wrote a node, as they do now.
+    pub(crate) async fn ages(
+        &self,
+        session: &Session,
+        owners: &BTreeSet<i64>,
+    ) -> Result<BTreeMap<i64, Duration>, Failure> {
+        let client = session.client()?;
+        let hearts: Vec<_> = owners.iter().map(|owner| self.0.nodes.session(*owner)).collect();
+        let looks = join_all(hearts.iter().map(|heart| session.answer("a look", client.check_stat(heart))));
+        let clock = format!("{}-", session.heart);
+        let ephemeral = CreateMode::EphemeralSequential.with_acls(Acls::new(&self.0.acl));
+        let written = session.write("a look", client.create(&clock, &[], &ephemeral));
+        let (written, seen) = join(written, looks).await;
+        let (stat, sequence) = written?;
+        session.write("a look", client.delete(&format!("{clock}{sequence}"), None)).await?;
+        let mut ages = BTreeMap::new();
+        for (owner, heart) in owners.iter().zip(seen) {
+            let heard = heart?.map_or(stat.mtime, |heart| heart.mtime);
+            ages.insert(*owner, Duration::from_millis(u64::try_from(stat.mtime - heard).unwrap_or_default()));
+        }
+        Ok(ages)
     }
 
     /// Takes note that a member is not in the store. If a create of it may still arrive, whoever leaves for it sees to

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use lock_core::BackendErrorKind as Kind;
 use tokio::sync::watch;
-use zookeeper_client::{Acls, Client, CreateMode, Error};
+use zookeeper_client::{Acls, Client, CreateMode, Error, Stat};
 
 use super::{Class, Opening, Pool, Session, evictions, keep};
 use crate::{
@@ -65,15 +65,18 @@ async fn open_one(pool: &Pool, timeout: Duration) -> Result<Session, Failure> {
 }
 
 /// Makes the node of the heartbeats, and what has to be above it.
-pub(super) async fn make_heart(pool: &Pool, session: &Session) -> Result<(), Failure> {
+pub(super) async fn make_heart(pool: &Pool, session: &Session) -> Result<Stat, Failure> {
     let heart = CreateMode::Ephemeral.with_acls(Acls::new(&pool.acl));
     for _ in 0..2 {
         let client = session.client()?;
         let made = session.write("making a session's node", client.create(&session.heart, &[], &heart)).await;
         match made {
             Err(failure) if failure.cause() == Cause::NoNode => make_home(pool, session, &client).await?,
-            Err(failure) if failure.cause() != Cause::NodeExists => return Err(failure),
-            _ => return Ok(()),
+            Err(failure) if failure.cause() == Cause::NodeExists => {
+                return session.beat(pool.config.command_timeout).await;
+            }
+            Err(failure) => return Err(failure),
+            Ok((stat, _)) => return Ok(stat),
         }
     }
     Err(Failure::new(Kind::Unavailable, "somebody deletes the nodes above those of locks"))

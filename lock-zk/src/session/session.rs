@@ -10,7 +10,7 @@ use std::{
 
 use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper, margin};
 use tokio::sync::{Notify, watch};
-use zookeeper_client::{Client, Error, SessionInfo, SessionState};
+use zookeeper_client::{Client, Error, SessionInfo, SessionState, Stat, StateWatcher};
 
 use super::{Member, proofs::Proofs};
 use crate::{
@@ -141,20 +141,20 @@ impl Session {
         if self.keeper.now().since(self.lock().proofs.last()) <= age {
             return Ok(());
         }
-        self.beat(self.command_timeout).await
+        self.beat(self.command_timeout).await.map(drop)
     }
 
-    /// Makes a proof.
-    pub(super) async fn beat(&self, limit: Duration) -> Result<(), Failure> {
+    /// Makes a proof: with the server's word about it.
+    pub(super) async fn beat(&self, limit: Duration) -> Result<Stat, Failure> {
         let sent = self.keeper.now();
         if !self.is_alive(sent) {
             return Err(Failure::session_gone());
         }
         let client = self.client()?;
         let beat = client.set_data(&self.heart, &[], None);
-        self.answer_within(limit, "a heartbeat", beat).await?;
+        let stat = self.answer_within(limit, "a heartbeat", beat).await?;
         self.proved(sent);
-        Ok(())
+        Ok(stat)
     }
 
     /// When the next heartbeat is due: a tick after the last answer at the earliest, or it would confirm nothing (PR28).
@@ -178,7 +178,12 @@ impl Session {
         state.client.is_some() && now < self.deadline(&state)
     }
 
-    fn is_connected(&self) -> bool {
+    /// Tells of connections that are lost and made.
+    pub(super) fn states(&self) -> Result<StateWatcher, Failure> {
+        Ok(self.client()?.state_watcher())
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
         self.lock().client.as_ref().is_some_and(|client| client.state() == SessionState::SyncConnected)
     }
 

@@ -5,7 +5,7 @@ mod server;
 
 use std::time::Duration;
 
-use common::{client, name, options, take, waiting};
+use common::{client, options, take, waiting};
 use lock_conformance::{SLACK, audit::await_queue, audit::within};
 use lock_core::{AcquireOptions, DistributedLock, Release};
 use server::OwnServer;
@@ -49,7 +49,8 @@ impl Asked {
 /// A create and the look behind it go out together; the look is for the number of nodes, and not for their names.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_nobody_else_wants_costs_one_write_and_one_look_to_take_and_one_write_to_release() {
-    const LOCKS: u64 = 50;
+    const LOCKS: u64 = 100;
+    const FEW: u64 = 25;
     let server = OwnServer::start("case").await;
     let client = client(&url(&server));
     // Connects, and the container of each lock is there from now on: a second holder keeps it.
@@ -77,34 +78,34 @@ async fn a_lock_that_nobody_else_wants_costs_one_write_and_one_look_to_take_and_
     let again = client.mutex("again");
     again.acquire_with(&long()).await.unwrap().release().await.unwrap();
     let before = Asked::so_far(&server).await;
-    let mut made_anew = 0;
     for _ in 0..LOCKS {
         let guard = again.acquire_with(&long()).await.unwrap();
-        made_anew += u64::from(server.admin().nodes(&name("again")).await[0].ends_with("0000000000"));
         assert_eq!(guard.release().await.unwrap(), Release::Released);
     }
-    let pairs = before.since(&server).await;
-    println!("{LOCKS} pairs: {pairs:?}, with {made_anew} containers that were made anew");
-    // Our own looks are one read each, and a session that is opened and closed.
-    let (writes, reads) = (pairs.writes - 2 * LOCKS, pairs.reads - LOCKS);
-    assert!(writes <= 2 * LOCKS + 2 * made_anew, "{writes} writes for {LOCKS} pairs");
-    assert!(reads <= LOCKS + 2 * made_anew, "{reads} looks for {LOCKS} pairs");
+    let Asked { writes, reads } = before.since(&server).await;
+    // Pings count as reads; and a container may have been removed between two, and is made anew.
+    assert!((2 * LOCKS..=2 * LOCKS + FEW).contains(&writes), "{writes} writes for {LOCKS} pairs");
+    assert!((LOCKS..=LOCKS + FEW).contains(&reads), "{reads} looks for {LOCKS} pairs");
 }
 
 /// So many requests for each hand-over as with a single waiter.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hand_over_costs_the_same_with_one_waiter_and_with_a_thousand() {
     for waiters in [1, 10, 100, 1000] {
-        let [per_join, per_hand_over] = queue_of(waiters).await;
+        let [joined, handed] = queue_of(waiters).await;
         // Into the queue: the create, the number of nodes, their names, and two watches: for the one ahead, and for one's own.
-        assert!(per_join <= 560, "{per_join}/100 requests to stand in a queue of {waiters}");
-        // The delete; its event admits whoever had nobody else ahead; others look once more.
-        assert!(per_hand_over <= 460, "{per_hand_over}/100 requests for a hand-over among {waiters}");
+        let [joined, handed] = [joined, handed].map(|asked| asked.all().saturating_sub(PINGS));
+        assert!(joined <= 6 * waiters, "{joined} requests for {waiters} to stand in a queue");
+        // The delete; its event admits whoever had nobody else ahead, and others look once more.
+        assert!(handed <= 3 * (waiters + 1), "{handed} requests for the turns of {waiters}");
     }
 }
 
-/// Lets so many stand in a queue, and each have the lock in turn. Gives what each cost, in hundredths.
-async fn queue_of(waiters: u64) -> [u64; 2] {
+/// More than the clients send while nothing else happens.
+const PINGS: u64 = 60;
+
+/// Lets so many stand in a queue, and each have the lock in turn. Gives what the one and the other cost.
+async fn queue_of(waiters: u64) -> [Asked; 2] {
     let server = OwnServer::start("case").await;
     let (holder, other) = (client(&url(&server)), client(&url(&server)));
     let guard = take(&holder, "job", &long()).await;
@@ -130,7 +131,7 @@ async fn queue_of(waiters: u64) -> [u64; 2] {
     .await;
     // The watches, too: they are asked for right after.
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let joined = before.since(&server).await.all();
+    let joined = before.since(&server).await;
 
     let before = Asked::so_far(&server).await;
     guard.release().await.unwrap();
@@ -140,6 +141,6 @@ async fn queue_of(waiters: u64) -> [u64; 2] {
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
     let handed = before.since(&server).await;
-    println!("{waiters} waiters: {joined} to join, {handed:?} for the hand-overs");
-    [joined * 100 / waiters, handed.all() * 100 / (waiters + 1)]
+    println!("{waiters} waiters: {joined:?} to join, {handed:?} for the hand-overs");
+    [joined, handed]
 }

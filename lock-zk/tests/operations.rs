@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{assert_free, client, kind, name, options, queue, soon, take, waiting};
 use lock_conformance::{
-    Data, Flow, Links, SLACK, ServerControl, Way,
+    Data, Flow, Links, Newcomers, SLACK, ServerControl, Way,
     audit::{await_queue, eventually, within},
 };
 use lock_core::{AcquireOptions, BackendErrorKind, DistributedLock, HoldState, Outage, Release};
@@ -32,15 +32,15 @@ async fn close_session(server: &OwnServer, place: usize) {
     server.admin().close_session(session).await;
 }
 
-/// PR18: long before anything is due to be renewed.
+/// PR18: with the next renewal at the latest, as with a node that is deleted by hand.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_whose_session_is_closed_by_an_operator_is_told_so() {
     let server = OwnServer::start("case").await;
     let (holder, other) = (client(&url(&server)), client(&url(&server)));
-    let guard = take(&holder, NAME, &long()).await;
+    let guard = take(&holder, NAME, &options().ttl(Duration::from_secs(6))).await;
     let waiter = waiting(&other, NAME, &long(), 2).await;
     close_session(&server, 0).await;
-    soon("the loss of a lock whose session was closed", guard.lost()).await;
+    within("the loss of a lock whose session was closed", guard.ttl() / 3 + SLACK, guard.lost()).await;
     assert!(matches!(guard.state(), HoldState::Lost(_)) && !guard.is_held());
     let next = soon("the next in the queue", waiter).await.unwrap();
     assert!(next.token() > guard.token());
@@ -162,8 +162,9 @@ async fn an_acquisition_that_is_dropped_while_its_create_is_in_doubt_leaves_noth
     for _ in 0..3 {
         assert_free(&this, NAME).await;
         // Carried out, and never answered.
+        server.proxy().newcomers(Newcomers::Refuse);
         server.proxy().order(Links::Open, Way::Replies, &Flow::Lose);
-        let lock = this.mutex(NAME).with_options(long());
+        let lock = this.mutex(NAME).with_options(options());
         let acquiring = tokio::spawn(async move { lock.acquire().await.map(drop) });
         await_queue(&other, NAME, 1).await;
         acquiring.abort();
@@ -218,6 +219,10 @@ async fn a_queue_whose_numbers_are_used_up_keeps_its_order_or_says_so() {
     server.stop().await.unwrap();
     server.set_children_made(&name(NAME), i32::MAX - 2);
     server.start(Data::Kept).await.unwrap();
+    for client in [&holder, &other] {
+        let back = || async { client.mutex(NAME).queue().await.is_ok() };
+        eventually("both are connected again", SLACK, back).await;
+    }
     let mut waiters = Vec::new();
     for len in 2..8 {
         let lock = other.mutex(NAME).with_options(long());

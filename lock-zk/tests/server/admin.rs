@@ -1,12 +1,13 @@
 //! [`Admin`]: what an operator does to a server, over connections of his own.
 
-use std::{fmt::Write, time::Duration};
+use std::{fmt::Write, sync::OnceLock, time::Duration};
 
 use lock_conformance::Footprint;
 use lock_core::LockName;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    runtime::{Builder, Runtime},
 };
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Error, Permission};
 
@@ -38,7 +39,11 @@ impl Admin {
     /// If the server does not answer.
     pub(crate) async fn client(&self) -> Client {
         let connector = Client::connector().with_auth("digest", SUPER).with_session_timeout(PATIENCE);
-        let connected = tokio::time::timeout(PATIENCE, connector.connect(&self.address)).await;
+        let address = self.address.clone();
+        // A session is closed by a task of its own, and those of a test end with it.
+        let connected =
+            office().spawn(async move { tokio::time::timeout(PATIENCE, connector.connect(&address)).await });
+        let connected = connected.await.expect("nothing panics in the client");
         let connected = connected.expect("the server lets us in in time");
         connected.unwrap_or_else(|error| panic!("the server does not let us in: {error}"))
     }
@@ -193,7 +198,7 @@ impl Admin {
         let quota = self.quota();
         client.mkdir(&quota, &mode).await.expect("the server makes nodes");
         let nodes = count(&client, &self.chroot).await;
-        let limits = format!("count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=1");
+        let limits = "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=1".to_owned();
         for (node, data) in [("limits", limits), ("stats", format!("count={nodes},bytes=0"))] {
             let node = format!("{quota}/zookeeper_{node}");
             client.create(&node, data.as_bytes(), &mode).await.expect("the server takes quotas");
@@ -252,6 +257,15 @@ impl Admin {
     fn foreign(&self, name: &LockName) -> String {
         format!("{}/somebody-elses", self.folder(name))
     }
+}
+
+/// Where operators work. It ends with the process.
+fn office() -> &'static Runtime {
+    static OFFICE: OnceLock<Runtime> = OnceLock::new();
+    OFFICE.get_or_init(|| {
+        let office = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        office.expect("a runtime can be started")
+    })
 }
 
 /// The children of a node; none if there is no such node.

@@ -40,6 +40,8 @@ pub(crate) async fn for_one_case(case: &Case) -> (String, Box<dyn ServerControl>
     let shows = |labels: &[&str]| case.ids.iter().any(|id| labels.contains(id));
     let Some(base) = url() else {
         let server = OwnServer::start("case").await;
+        // The client crate has a thread for all sessions of a process, which is there from the first one on.
+        drop(server.admin().client().await);
         let user = if shows(CREDENTIALS) { Admin::user() } else { String::new() };
         let server = if shows(CUTS) { server.behind_proxy() } else { server };
         return (own_url(&user, &server.address()), Box::new(server));

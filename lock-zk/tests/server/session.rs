@@ -18,7 +18,11 @@ pub(super) async fn close(address: &str, session: i64) -> io::Result<()> {
     hello.extend(16_i32.to_be_bytes());
     hello.extend(password(session));
     send(&mut stream, &hello).await?;
-    let welcome = receive(&mut stream).await?;
+    let welcome = match receive(&mut stream).await {
+        // Whose session is just ending is not let in.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
+        welcome => welcome?,
+    };
     if welcome.get(8..16) != Some(&session.to_be_bytes()) {
         return Err(io::Error::other("the session has ended already, or its password is another one"));
     }

@@ -52,7 +52,8 @@ fn show_tells_who_holds_a_lock_and_who_waits() {
             assert_eq!(row["entry"].as_str().unwrap().len(), 32, "{backend}");
         }
         let left = rows[1]["lease_left_ms"].as_u64().unwrap();
-        assert!((1..=10_000).contains(&left), "{backend}: {left}");
+        // It asked for 10 s; a store that counts in seconds grants a little more.
+        assert!((1..=12_000).contains(&left), "{backend}: {left}");
     }
 }
 

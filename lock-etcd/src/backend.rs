@@ -11,6 +11,7 @@ use lock_core::{
 use crate::{
     ConfigError, ConnectError, EtcdConfig,
     connection::{Cluster, Wire},
+    crowds::Crowds,
     diagnosis, guarantees,
     session::Sessions,
     watch::Hub,
@@ -34,6 +35,7 @@ pub struct Etcd {
     pub(crate) wire: Wire,
     pub(crate) sessions: Sessions,
     pub(crate) hub: Hub,
+    pub(crate) crowds: Crowds,
     pub(crate) keeper: Keeper,
     pub(crate) config: Arc<EtcdConfig>,
 }
@@ -49,7 +51,7 @@ impl Etcd {
         let wire = Wire::new(cluster, keeper.clone());
         let hub = Hub::new(wire.clone(), config.prefix.clone());
         let sessions = Sessions::new(wire.clone(), config.prefix.clone(), Arc::clone(hub.board()));
-        Ok(Self { wire, sessions, hub, keeper: keeper.clone(), config })
+        Ok(Self { wire, sessions, hub, crowds: Crowds::new(), keeper: keeper.clone(), config })
     }
 
     /// The same, after a member of the cluster has answered that it can be used, and that we may use it.

@@ -67,8 +67,8 @@ pub struct EtcdConfig {
     /// 2 s; 10 ms to 1 h. A command that needs a new connection can take this and `command_timeout`.
     #[serde(with = "lock_core::settings::duration")]
     pub connect_timeout: Duration,
-    /// How often the watch stream is asked for a sign of life, and how long that may take. Default 1 s; 10 ms to 1 h. A
-    /// stream that died without a word is noticed within twice this time.
+    /// How long the watch stream may be silent when it is asked for a sign of life, which it is twice in this time. Default
+    /// 1 s; 10 ms to 1 h. A connection that died without a word is noticed within one and a half times this.
     #[serde(with = "lock_core::settings::duration")]
     pub heartbeat: Duration,
 }

@@ -38,7 +38,8 @@ pub(crate) async fn check(etcd: &Etcd) -> Result<(), BackendError> {
     let touched = [queues.clone(), session, keys::evictions(prefix)];
     let mut would: Vec<_> = touched.into_iter().map(|key| TxnOp::put(key, Vec::new(), None)).collect();
     would.push(TxnOp::get(queues, Some(GetOptions::new().with_range(end).with_count_only())));
-    etcd.wire.txn(Txn::new().when([never]).and_then(would)).await.answer?;
+    let asked = Txn::new().when([never]).and_then(would);
+    etcd.wire.txn(|| asked.clone()).await.answer?;
     Ok(())
 }
 

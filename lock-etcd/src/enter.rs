@@ -1,13 +1,14 @@
 //! Standing in a queue.
 
-use std::{future::ready, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use etcd_client::CompareOp;
-use futures_util::future::{Either, join};
+use futures_util::future::join;
 use lock_core::{BackendError, BackendErrorKind as Kind, Entry, FencingToken, Holder, Standing, WaitMode};
 
 use crate::{
     Etcd,
+    crowds::{Crowd, Turn},
     error::{Cause, Failure, STORE},
     recipe::{self, Created, Creation, Look, Refusal},
     session::{Member, delete},
@@ -22,6 +23,9 @@ const LOOKS: usize = 16;
 /// A waiter looks again at least this often: etcd has lost events (F13, H75).
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
+/// More keys than these are looked at with the whole queue: etcd takes 128 operations.
+const MANY_WATCHED: usize = 100;
+
 /// What a create that was refused comes to.
 enum Next {
     Standing(Standing),
@@ -34,46 +38,66 @@ impl Etcd {
         if self.sessions.is_shut_out(entry.id) {
             return Ok(Standing::Gone);
         }
-        let Some(member) = self.sessions.join(entry).await? else { return Ok(Standing::Gone) };
+        // What is rarely needed is boxed, here and below, so that it is not part of every acquisition's future.
+        let member = match self.sessions.sit_down(entry) {
+            Some(member) => Some(member),
+            None => Box::pin(self.sessions.join(entry)).await?,
+        };
+        let Some(member) = member else { return Ok(Standing::Gone) };
+        let crowd = self.crowds.at(entry.name.as_str());
         let mut none_since = None;
         for _ in 0..TRIES {
             if member.session.epoch().is_some_and(|(_, epoch)| epoch == 0) {
-                match member.session.restore_epoch(&self.wire).await {
+                match Box::pin(member.session.restore_epoch(&self.wire)).await {
                     Ok(()) => {}
                     Err(failure) if failure.cause() == Cause::LeaseGone => return Ok(Standing::Gone),
                     Err(failure) => return Err(failure.unsent().into()),
                 }
             }
+            // A queue that has to be counted was not empty.
+            let alone = none_since.is_none() && !crowd.is_met();
+            let turn = if alone { None } else { Some(Box::pin(self.turn(crowd)).await) };
             let sent = self.keeper.now();
+            let creation = Creation::new(&member, wait, none_since);
             // Whether this future is dropped or gets an error: it stays in doubt.
-            member.creates();
-            let txn = Creation { member: &member, wait, none_since }.txn();
-            let (created, _) = join(self.wire.txn(txn), self.freshen(&member)).await;
+            if !member.creates() {
+                return Ok(Standing::Gone);
+            }
+            let txn = || if alone { creation.alone() } else { creation.behind() };
+            let created = match self.freshen(&member) {
+                None => self.wire.txn(txn).await,
+                Some(proof) => Box::pin(join(self.wire.txn(txn), proof)).await.0,
+            };
             if !created.unanswered {
                 member.created();
             }
             let answer = match created.answer {
-                Ok(answer) => answer,
-                // Nothing can be created under it any more.
-                Err(failure) if failure.cause() == Cause::LeaseGone => {
-                    member.session.doubt();
-                    return Ok(Standing::Gone);
+                Ok(answer) => {
+                    if let Some(turn) = turn {
+                        turn.done();
+                    }
+                    answer
                 }
-                Err(failure) => {
-                    self.sessions.is_gone(&member);
-                    return Err(failure.into());
-                }
+                Err(failure) => return self.not_created(&member, failure),
             };
-            match recipe::created(&member, &answer)? {
+            let created =
+                if alone { recipe::created_alone(&answer) } else { recipe::created(&member, &answer) };
+            match created? {
                 Created::Put(look) => {
                     let token = look.revision;
+                    crowd.note(look.ahead != Some(0));
                     member.stands(token, look.ahead);
                     if !member.refresh(sent) {
                         return Ok(Standing::Gone);
                     }
-                    return self.stand(&member, token, look).await;
+                    if look.admits(entry.claim) && self.is_proved(&member) {
+                        return Ok(admitted(&member, token));
+                    }
+                    return Box::pin(self.stand(&member, token, look)).await;
                 }
-                Created::Refused(refusal) => match self.refused(&member, refusal, wait).await? {
+                // Whatever it is, the other transaction tells.
+                Created::NotAlone => crowd.note(true),
+                Created::Refused(refusal) => match Box::pin(self.refused(&member, refusal, wait)).await? {
                     Next::Standing(standing) => return Ok(standing),
                     Next::Again(since) => none_since = since,
                 },
@@ -81,6 +105,16 @@ impl Etcd {
         }
         let message = format!("{TRIES} others came first, one after the other");
         Err(BackendError::new(STORE, Kind::Unavailable, message))
+    }
+
+    fn not_created(&self, member: &Arc<Member>, failure: Failure) -> Result<Standing, BackendError> {
+        // Nothing can be created under it any more.
+        if failure.cause() == Cause::LeaseGone {
+            member.session.doubt();
+            return Ok(Standing::Gone);
+        }
+        self.sessions.is_gone(member);
+        Err(failure.into())
     }
 
     async fn refused(
@@ -140,7 +174,10 @@ impl Etcd {
     async fn look(&self, member: &Arc<Member>, token: FencingToken) -> Result<Standing, BackendError> {
         let place = i64::try_from(token.get()).unwrap_or(i64::MAX);
         let sent = self.keeper.now();
-        let (looked, _) = join(self.look_once(member, place), self.freshen(member)).await;
+        let looked = match self.freshen(member) {
+            None => self.look_once(member, place).await,
+            Some(proof) => join(self.look_once(member, place), proof).await.0,
+        };
         let Some(look) = looked? else { return Ok(Standing::Gone) };
         member.stands(place, look.ahead);
         // A proof that failed leaves the one before, which may do for a while.
@@ -152,7 +189,9 @@ impl Etcd {
 
     /// Who is ahead of this place. `None` if the entry is not there, or has another place.
     async fn look_once(&self, member: &Arc<Member>, place: i64) -> Result<Option<Look>, BackendError> {
-        let answer = self.wire.txn(recipe::look_again(member, place)).await.answer?;
+        let turn = self.turn(self.crowds.at(member.entry.name.as_str())).await;
+        let answer = self.wire.txn(|| recipe::look_again(member, place)).await.answer?;
+        turn.done();
         match recipe::looked(member, &answer)? {
             (Some(found), look) if found == place => Ok(Some(look)),
             (found, _) => {
@@ -164,6 +203,27 @@ impl Etcd {
         }
     }
 
+    /// Whether the waiter and all whom it watches are where the look showed them: then it holds for a later revision, too.
+    /// To see that is the same for etcd however many wait.
+    async fn still(
+        &self,
+        member: &Arc<Member>,
+        place: i64,
+        look: &Look,
+    ) -> Result<Option<i64>, BackendError> {
+        let watched = look.sight(place, member.entry.claim, &member.key).watched();
+        if watched.len() > MANY_WATCHED {
+            return Ok(None);
+        }
+        let answer = self.wire.txn(|| recipe::are_there(watched.iter().map(Vec::as_slice))).await.answer?;
+        recipe::all_stand(&answer, watched.len(), place)
+    }
+
+    /// A turn to look at a queue.
+    async fn turn<'a>(&self, crowd: &'a Crowd) -> Turn<'a> {
+        crowd.turn(&self.keeper, self.config.command_timeout).await
+    }
+
     /// What a place that was seen comes to. A waiter's watches are there before it is judged for good (C6).
     async fn stand(
         &self,
@@ -172,12 +232,12 @@ impl Etcd {
         mut look: Look,
     ) -> Result<Standing, BackendError> {
         let claim = member.entry.claim;
-        // What is granted on a shared proof that is nearly over would be lost in a moment, and the store has just answered.
-        // A lease of its own was asked for a proof with the look.
-        let (session, age) = (&member.session, member.entry.ttl / 2);
-        let proved = session.is_private() || session.prove(&self.wire, age).await.is_ok();
-        if !proved && !session.is_alive(self.keeper.now()) {
-            return Ok(Standing::Gone);
+        if !self.is_proved(member) {
+            let (session, age) = (&member.session, member.entry.ttl / 2);
+            let proved = session.prove(&self.wire, age).await.is_ok();
+            if !proved && !session.is_alive(self.keeper.now()) {
+                return Ok(Standing::Gone);
+            }
         }
         if look.admits(claim) {
             return Ok(admitted(member, place));
@@ -194,10 +254,13 @@ impl Etcd {
                 board.arm(id);
                 break;
             }
-            // Something may have happened between the look and the watch (PR27).
-            match self.look_once(member, place).await? {
-                Some(again) => look = again,
-                None => return Ok(Standing::Gone),
+            // Something may have happened between the look and the watch (PR27): mostly to others.
+            match self.still(member, place, &look).await? {
+                Some(revision) => look.revision = revision,
+                None => match self.look_once(member, place).await? {
+                    Some(again) => look = again,
+                    None => return Ok(Standing::Gone),
+                },
             }
             if look.admits(claim) {
                 return Ok(admitted(member, place));
@@ -215,15 +278,23 @@ impl Etcd {
         })
     }
 
-    /// Sees to it that the session's last proof leaves two thirds of the entry's ttl. Where leases are long that needs
+    /// Whether the session's last proof does for a grant: what is granted on a shared proof that is nearly over would be
+    /// lost in a moment, and the store has just answered. A lease of its own was asked for a proof with the look.
+    fn is_proved(&self, member: &Member) -> bool {
+        let session = &member.session;
+        session.is_private() || self.keeper.now().since(session.proved()) <= member.entry.ttl / 2
+    }
+
+    /// What it takes that the session's last proof leaves two thirds of the entry's ttl. Where leases are long that is
     /// nothing; one of an entry's own is extended by every look.
-    fn freshen<'a>(&'a self, member: &'a Member) -> impl Future<Output = Result<(), Failure>> + Send + 'a {
+    fn freshen<'a>(
+        &'a self,
+        member: &'a Member,
+    ) -> Option<impl Future<Output = Result<(), Failure>> + Send + 'a> {
         let session = &member.session;
         let age = if session.is_private() { Duration::ZERO } else { member.entry.ttl / 3 };
-        if self.keeper.now().since(session.proved()) <= age {
-            return Either::Left(ready(Ok(())));
-        }
-        Either::Right(session.prove(&self.wire, age))
+        let stale = self.keeper.now().since(session.proved()) > age;
+        stale.then(|| session.prove(&self.wire, age))
     }
 }
 

@@ -30,6 +30,7 @@ mod backend;
 mod config;
 mod connect_error;
 mod connection;
+mod crowds;
 mod diagnosis;
 mod enter;
 mod error;

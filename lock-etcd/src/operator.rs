@@ -66,7 +66,7 @@ impl Operator for Etcd {
         // Whoever it is learns of it at once.
         let told = TxnOp::put(keys::evictions(&self.config.prefix), entry.to_string(), None);
         let evict = Txn::new().when([there]).and_then([TxnOp::delete(kv.key(), None), told]);
-        let sent = self.wire.txn(evict).await;
+        let sent = self.wire.txn(|| evict.clone()).await;
         // What an earlier sending did is not found by a later one.
         let evicted = sent.answer?.succeeded() || sent.unanswered;
         Ok(if evicted { Departure::Left } else { Departure::Absent })

@@ -92,7 +92,7 @@ impl Etcd {
 
     /// The create revision of each, if it is there.
     async fn look_for(&self, dues: &[Due]) -> Vec<Result<Option<i64>, Failure>> {
-        let txn = recipe::are_there(dues.iter().map(|due| &*due.member));
+        let txn = || recipe::are_there(dues.iter().map(|due| due.member.key.as_slice()));
         match self.wire.txn(txn).await.answer {
             Ok(answer) => {
                 let mut found = recipe::present(&answer).into_iter();

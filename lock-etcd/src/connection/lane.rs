@@ -80,8 +80,8 @@ impl Lane {
     }
 
     /// The connection, if it is open.
-    pub(super) fn opened(&self) -> Option<&Link> {
-        self.link.get()?.as_ref().ok().map(|link| &**link)
+    pub(super) fn opened(&self) -> Option<&Arc<Link>> {
+        self.link.get()?.as_ref().ok()
     }
 
     /// The connection, as soon as it is open.

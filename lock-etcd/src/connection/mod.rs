@@ -42,13 +42,13 @@ impl Wire {
         &self.0.keeper
     }
 
-    /// Sends a transaction.
+    /// Sends a transaction, which is made anew for each sending.
     ///
     /// # Cancel safety
     /// Safe to drop. The transaction may have been carried out.
-    pub(crate) async fn txn(&self, txn: Txn) -> Sent<TxnResponse> {
+    pub(crate) async fn txn(&self, txn: impl Fn() -> Txn + Send + Sync) -> Sent<TxnResponse> {
         self.send(self.0.cluster.config.command_timeout, |link| {
-            let (mut kv, txn) = (link.kv.clone(), txn.clone());
+            let (mut kv, txn) = (link.kv.clone(), txn());
             async move { kv.txn(txn).await }
         })
         .await

@@ -1,12 +1,12 @@
 //! How a request is sent, and sent again.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{StreamExt, future::Either, stream::FuturesUnordered};
 use lock_core::{BackendErrorKind as Kind, BootTime};
 
 use super::{
-    Sent, Wire,
+    Sent, Wire, by,
     lane::{Lane, Link},
 };
 use crate::error::{Cause, Failure};
@@ -32,17 +32,54 @@ impl Wire {
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
         let keeper = self.keeper();
-        let (lane, link) = match self.connect_in(limit).await {
-            Ok(place) => place,
-            Err(failure) => return Sent { answer: Err(failure), unanswered: false },
+        let place = match self.open_already() {
+            Some(place) => place,
+            // Boxed, as what follows a failure is: whatever is rare is not carried by every request.
+            None => match Box::pin(self.connect_in(limit)).await {
+                Ok(place) => place,
+                Err(failure) => return Sent { answer: Err(failure), unanswered: false },
+            },
         };
-        let end = keeper.now() + limit;
+        let sent = keeper.now();
+        let patience = if self.cluster().config.endpoints.len() > 1 { limit / (BESIDE + 1) } else { limit };
+        let mut first = pin!(request(&place.1));
+        let failed = match by(keeper, sent + patience, first.as_mut()).await {
+            Some(Ok(answer)) => return Sent { answer: Ok(answer), unanswered: false },
+            Some(Err(error)) => Some(error),
+            None => None,
+        };
+        let there = place.clone();
+        let first = async move {
+            let answer = match failed {
+                Some(error) => Err(error),
+                None => first.await,
+            };
+            (answer.map_err(|error| Failure::of(&there.1.address, &error)), Some(there))
+        };
+        Box::pin(self.persist(&request, place, first, sent, limit)).await
+    }
+
+    /// Goes on with a request whose first try has failed or is not answered: again, and beside it, until `limit` after it
+    /// was sent.
+    async fn persist<T, F>(
+        &self,
+        request: &(impl Fn(&Link) -> F + Send + Sync),
+        (lane, link): (Arc<Lane>, Arc<Link>),
+        first: impl Future<Output = (Result<T, Failure>, Place)> + Send,
+        sent: BootTime,
+        limit: Duration,
+    ) -> Sent<T>
+    where
+        T: Send,
+        F: Future<Output = Result<T, etcd_client::Error>> + Send,
+    {
+        let keeper = self.keeper();
+        let end = sent + limit;
         let mut beside = if self.cluster().config.endpoints.len() > 1 { BESIDE } else { 0 };
-        let mut beside_at = keeper.now() + limit / (BESIDE + 1);
+        let mut beside_at = sent + limit / (BESIDE + 1);
         let mut unanswered = false;
         let mut under_way = FuturesUnordered::new();
-        let first = Some((Arc::clone(&lane), Arc::clone(&link)));
-        under_way.push(self.one(&request, first, keeper.now()));
+        under_way.push(Either::Left(first));
         loop {
             tokio::select! {
                 biased;
@@ -57,7 +94,7 @@ impl Wire {
                     self.note(&failure, place.as_ref());
                     unanswered |= !failure.is_unsent() && !failure.is_an_answer();
                     match again(&failure, place.is_some()).map(|pause| keeper.now() + pause) {
-                        Some(from) if from < end => under_way.push(self.one(&request, None, from)),
+                        Some(from) if from < end => under_way.push(Either::Right(self.one(request, from))),
                         _ if under_way.is_empty() => {
                             let failure = if unanswered { failure.perhaps_sent() } else { failure };
                             return Sent { answer: Err(failure), unanswered };
@@ -69,7 +106,7 @@ impl Wire {
                     beside -= 1;
                     beside_at = beside_at + limit / (BESIDE + 1);
                     self.0.fail(&lane, &link);
-                    under_way.push(self.one(&request, None, keeper.now()));
+                    under_way.push(Either::Right(self.one(request, keeper.now())));
                 }
                 () = keeper.sleep_until(end) => {
                     self.0.fail(&lane, &link);
@@ -80,27 +117,25 @@ impl Wire {
         }
     }
 
-    /// One try, not before `from`.
+    /// The connection of this runtime, if it is open.
+    fn open_already(&self) -> Option<(Arc<Lane>, Arc<Link>)> {
+        let lane = self.0.lane();
+        let link = Arc::clone(lane.opened()?);
+        Some((lane, link))
+    }
+
+    /// One more try, not before `from`.
     async fn one<T, F>(
         &self,
         request: &(impl Fn(&Link) -> F + Send + Sync),
-        place: Place,
         from: BootTime,
     ) -> (Result<T, Failure>, Place)
     where
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        let place = if place.is_some() {
-            Ok(place)
-        } else {
-            self.keeper().sleep_until(from).await;
-            self.connect().await.map(Some)
-        };
-        let (lane, link) = match place {
-            Ok(Some(place)) => place,
-            Ok(None) => {
-                return (Err(Failure::new(Kind::Unreachable, "there is no connection").unsent()), None);
-            }
+        self.keeper().sleep_until(from).await;
+        let (lane, link) = match self.connect().await {
+            Ok(place) => place,
             Err(failure) => return (Err(failure), None),
         };
         let answer = request(&link).await.map_err(|error| Failure::of(&link.address, &error));

@@ -15,6 +15,8 @@ use crate::{
 pub(crate) enum Created {
     /// The entry is there, and this is what was ahead then. Its create revision is that of the look.
     Put(Look),
+    /// Somebody is there, or the door is closed. Nothing else was asked.
+    NotAlone,
     Refused(Refusal),
 }
 
@@ -35,19 +37,18 @@ pub(crate) struct Refusal {
     pub(crate) look: Option<Look>,
 }
 
-/// Reads the answer to [`Creation::txn`](super::Creation::txn).
+/// Reads the answer to [`Creation::alone`](super::Creation::alone).
+pub(crate) fn created_alone(answer: &TxnResponse) -> Result<Created, BackendError> {
+    Ok(if answer.succeeded() { Created::Put(Look::free(revision(answer)?)) } else { Created::NotAlone })
+}
+
+/// Reads the answer to [`Creation::behind`](super::Creation::behind).
 pub(crate) fn created(member: &Member, answer: &TxnResponse) -> Result<Created, BackendError> {
     let wrong = || misunderstood("a create");
     let revision = revision(answer)?;
-    if answer.succeeded() {
-        return Ok(Created::Put(Look::free(revision)));
-    }
-    let Some(TxnOpResponse::Txn(behind)) = answer.op_responses().into_iter().next() else {
-        return Err(wrong());
-    };
     let claim = member.entry.claim;
-    let ops = behind.op_responses();
-    if behind.succeeded() {
+    let ops = answer.op_responses();
+    if answer.succeeded() {
         // A try sees nobody who matters.
         return match &ops[..] {
             [TxnOpResponse::Get(near), TxnOpResponse::Get(first), TxnOpResponse::Put(_)] => {
@@ -103,6 +104,14 @@ pub(crate) fn present(answer: &TxnResponse) -> Vec<Option<i64>> {
         _ => None,
     };
     answer.op_responses().into_iter().map(created).collect()
+}
+
+/// Reads the answer to [`are_there`](super::are_there) for entries that were seen ahead of `place` or at it: the revision, if
+/// all are the same still. A key that was deleted may be somebody else's by now, who came later.
+pub(crate) fn all_stand(answer: &TxnResponse, keys: usize, place: i64) -> Result<Option<i64>, BackendError> {
+    let present = present(answer);
+    let stand = present.iter().filter(|created| created.is_some_and(|created| created <= place)).count();
+    Ok(if stand == keys && present.len() == keys { Some(revision(answer)?) } else { None })
 }
 
 /// `all_ahead`: whether everybody who is there is ahead. If not, etcd counts also those behind.

@@ -10,7 +10,7 @@ use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, SortOrder, SortTar
 use lock_core::{Claim, Kind, WaitMode};
 
 pub(crate) use self::{
-    answer::{Created, Refusal, created, foreign, looked, present},
+    answer::{Created, Refusal, all_stand, created, created_alone, foreign, looked, present},
     look::{Look, token_of},
 };
 use crate::{
@@ -26,29 +26,37 @@ const MANY: i64 = 16_384;
 
 /// What it takes to create an entry.
 pub(crate) struct Creation<'a> {
-    pub(crate) member: &'a Member,
-    pub(crate) wait: WaitMode,
+    member: &'a Member,
+    wait: WaitMode,
     /// For a try with permits that have to be counted: nobody came after this revision.
-    pub(crate) none_since: Option<i64>,
+    none_since: Option<i64>,
+    /// The session's key and the mod revision that it had: however often the transaction is sent, and whenever it arrives,
+    /// the door has to be as it was (PR08).
+    door: Option<(&'a [u8], i64)>,
 }
 
-impl Creation<'_> {
-    /// One transaction, however the queue is: if nobody is there, the entry is put and that is all; else it is put behind
-    /// those who are there, if they allow it; else it says what is in the way.
-    pub(crate) fn txn(&self) -> Txn {
-        let mut free = self.door_open();
-        free.push(empty(self.member.keys.all()));
-        Txn::new().when(free).and_then([self.put()]).or_else([TxnOp::txn(self.behind())])
+impl<'a> Creation<'a> {
+    pub(crate) fn new(member: &'a Member, wait: WaitMode, none_since: Option<i64>) -> Self {
+        Self { member, wait, none_since, door: member.session.epoch() }
     }
 
-    /// The transaction for a queue that is not empty.
-    fn behind(&self) -> Txn {
+    /// For a queue that is thought to be empty: puts the entry if it is, and says nothing more. It is what a lock that
+    /// nobody else wants costs, so it has no part that an empty queue does not need: whatever stands in a transaction is
+    /// sent, checked and logged, also in a branch that is not taken.
+    pub(crate) fn alone(&self) -> Txn {
+        let mut free = self.door_open();
+        free.push(empty(self.member.keys.all()));
+        Txn::new().when(free).and_then([self.put()])
+    }
+
+    /// However the queue is: puts the entry behind those who are there, if they allow it; else says what is in the way.
+    pub(crate) fn behind(&self) -> Txn {
         let Member { keys, entry, key, .. } = self.member;
         let claim = entry.claim;
         let mut allowed = self.door_open();
         allowed.push(absent(key));
         allowed.extend(keys.disagreeing(claim).map(empty));
-        let mut refusal = why(self.member);
+        let mut refusal = self.why();
         let put = match (self.wait, self.none_since) {
             (WaitMode::Queue, _) => {
                 let mut put = look(keys, claim, None);
@@ -67,7 +75,7 @@ impl Creation<'_> {
                 vec![self.put()]
             }
             (WaitMode::Try, None) => {
-                // Somebody is there, so one that needs all permits is not admitted; the others have to count.
+                // Where somebody is there, one that needs all permits is not admitted; the others have to count.
                 allowed.push(empty(keys.all()));
                 if !needs_all(claim) {
                     refusal.extend(look(keys, claim, None));
@@ -80,14 +88,26 @@ impl Creation<'_> {
 
     /// No create of this session was told to stay out since (PR08).
     fn door_open(&self) -> Vec<Compare> {
-        let epoch = self.member.session.epoch();
-        epoch.map(|(key, epoch)| Compare::mod_revision(key, CompareOp::Equal, epoch)).into_iter().collect()
+        let door = self.door;
+        door.map(|(key, epoch)| Compare::mod_revision(key, CompareOp::Equal, epoch)).into_iter().collect()
     }
 
     fn put(&self) -> TxnOp {
         let Member { key, entry, session, .. } = self.member;
         let options = PutOptions::new().with_lease(session.lease());
         TxnOp::put(key.clone(), keys::value(entry), Some(options))
+    }
+
+    /// What is in the way: the entry itself, whoever is first, and the session's key.
+    fn why(&self) -> Vec<TxnOp> {
+        let Member { keys, entry, key, .. } = self.member;
+        let mut why = vec![TxnOp::get(key.clone(), None), first(keys.all(), None)];
+        // Whoever does not agree, for the first may be one of the same kind beside somebody else's data.
+        for (from, to) in keys.disagreeing(entry.claim) {
+            why.push(TxnOp::get(from, Some(GetOptions::new().with_range(to).with_limit(1).with_keys_only())));
+        }
+        why.extend(self.door.map(|(key, _)| exists(key)));
+        why
     }
 }
 
@@ -100,26 +120,14 @@ pub(crate) fn look_again(member: &Member, token: i64) -> Txn {
     Txn::new().and_then(looks)
 }
 
-/// Whether these entries are there: at most 100, for etcd takes 128 in a transaction (PR18).
-pub(crate) fn are_there<'a>(members: impl IntoIterator<Item = &'a Member>) -> Txn {
-    let looks: Vec<_> = members.into_iter().map(|member| exists(&member.key)).collect();
+/// Whether these keys are there: at most 100, for etcd takes 128 operations in a transaction (PR18).
+pub(crate) fn are_there<'a>(keys: impl IntoIterator<Item = &'a [u8]>) -> Txn {
+    let looks: Vec<_> = keys.into_iter().map(exists).collect();
     Txn::new().and_then(looks)
 }
 
 fn exists(key: &[u8]) -> TxnOp {
     TxnOp::get(key, Some(GetOptions::new().with_keys_only()))
-}
-
-/// What is in the way: the entry itself, whoever is first, and the session's key.
-fn why(member: &Member) -> Vec<TxnOp> {
-    let Member { keys, entry, session, key, .. } = member;
-    let mut why = vec![TxnOp::get(key.clone(), None), first(keys.all(), None)];
-    // Whoever does not agree, for the first may be one of the same kind beside somebody else's data.
-    for (from, to) in keys.disagreeing(entry.claim) {
-        why.push(TxnOp::get(from, Some(GetOptions::new().with_range(to).with_limit(1).with_keys_only())));
-    }
-    why.extend(session.epoch().map(|(key, _)| exists(key)));
-    why
 }
 
 /// The nearest ahead, and the first one. `up_to` is a create revision; without it, everybody who is there.

@@ -48,7 +48,7 @@ struct State {
     seats: usize,
     members: HashMap<EntryId, Arc<Member>>,
     /// Which numbers are taken, for each lock and claim.
-    slots: HashMap<String, Slots>,
+    slots: HashMap<Vec<u8>, Slots>,
 }
 
 impl Session {
@@ -202,9 +202,13 @@ impl Session {
 
     /// A new member, under a key of its own.
     pub(super) fn admit(self: &Arc<Self>, entry: &Entry, keys: Keys, now: BootTime) -> Arc<Member> {
+        let place = keys.slots(entry.claim, self.lease).into_bytes();
         let mut state = self.lock();
-        let slot = state.slots.entry(keys.slots(entry.claim, self.lease)).or_default().take();
-        let member = Arc::new(Member::new(entry, slot, keys, Arc::clone(self), now));
+        let slot = match state.slots.get_mut(&place) {
+            Some(slots) => slots.take(),
+            None => state.slots.entry(place.clone()).or_default().take(),
+        };
+        let member = Arc::new(Member::new(entry, (place, slot), keys, Arc::clone(self), now));
         state.members.insert(entry.id, Arc::clone(&member));
         member
     }
@@ -214,9 +218,9 @@ impl Session {
         if state.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
             state.members.remove(&member.entry.id);
             state.seats = state.seats.saturating_sub(1);
-            let slots = member.keys.slots(member.entry.claim, self.lease);
-            if state.slots.get_mut(&slots).is_some_and(|taken| taken.give_back(member.slot)) {
-                state.slots.remove(&slots);
+            let (place, slot) = member.slot();
+            if state.slots.get_mut(place).is_some_and(|taken| taken.give_back(slot)) {
+                state.slots.remove(place);
             }
         }
     }

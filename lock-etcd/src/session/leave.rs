@@ -86,7 +86,7 @@ impl Session {
             Door::Removed => ops.push(TxnOp::delete(key, None)),
         }
         let close = Txn::new().when([here]).and_then(ops).or_else([TxnOp::get(key, None)]);
-        let sent = wire.txn(close).await;
+        let sent = wire.txn(|| close.clone()).await;
         if sent.unanswered {
             self.exit.are_perhaps_gone(&leavers);
         }
@@ -118,8 +118,10 @@ impl Session {
 
 /// Deletes a key if its create revision is so. True if it was.
 pub(crate) async fn delete(wire: &Wire, key: &[u8], when: CompareOp, place: i64) -> Result<bool, Failure> {
-    let there = Compare::create_revision(key, when, place);
-    let delete = Txn::new().when([there]).and_then([TxnOp::delete(key, None)]);
+    let delete = || {
+        let there = Compare::create_revision(key, when, place);
+        Txn::new().when([there]).and_then([TxnOp::delete(key, None)])
+    };
     let sent = wire.txn(delete).await;
     // What an earlier sending did is not found by a later one (PR10).
     Ok(sent.answer?.succeeded() || sent.unanswered)

@@ -15,8 +15,8 @@ pub(crate) struct Member {
     pub(crate) entry: Arc<Entry>,
     /// Its key, which names its lease. Nobody else has it until this one is known to be gone.
     pub(crate) key: Vec<u8>,
-    /// The number at the end of it.
-    pub(super) slot: u32,
+    /// The number at the end of it, and where that begins.
+    slot: (usize, u32),
     pub(crate) keys: Keys,
     pub(crate) session: Arc<Session>,
     state: Mutex<State>,
@@ -37,11 +37,27 @@ struct State {
 }
 
 impl Member {
-    pub(super) fn new(entry: &Entry, slot: u32, keys: Keys, session: Arc<Session>, now: BootTime) -> Self {
-        let key = format!("{}{slot}", keys.slots(entry.claim, session.lease())).into_bytes();
+    /// Under a key that is one of the slots at `place`.
+    pub(super) fn new(
+        entry: &Entry,
+        (place, slot): (Vec<u8>, u32),
+        keys: Keys,
+        session: Arc<Session>,
+        now: BootTime,
+    ) -> Self {
+        let begins = place.len();
+        let mut key = place;
+        key.extend_from_slice(slot.to_string().as_bytes());
+        let slot = (begins, slot);
         let state =
             State { expires: now + session.granted(), ended: false, unanswered: 0, ahead: None, token: 0 };
         Self { entry: Arc::new(entry.clone()), key, slot, keys, session, state: Mutex::new(state) }
+    }
+
+    /// Where its slot is, and which one.
+    pub(super) fn slot(&self) -> (&[u8], u32) {
+        let (begins, slot) = self.slot;
+        (&self.key[..begins], slot)
     }
 
     /// Whether it may still be in the store, as far as the clock tells.
@@ -59,9 +75,12 @@ impl Member {
         !state.ended
     }
 
-    /// A create is being sent. If its answer is not taken note of, whether it came or not, it stays in doubt.
-    pub(crate) fn creates(&self) {
-        self.lock().unanswered += 1;
+    /// A create is being sent. If its answer is not taken note of, whether it came or not, it stays in doubt. False if
+    /// somebody has left for it: then nothing may be created any more. Whoever leaves later knows of this one.
+    pub(crate) fn creates(&self) -> bool {
+        let mut state = self.lock();
+        state.unanswered += u32::from(!state.ended);
+        !state.ended
     }
 
     /// A create was answered.

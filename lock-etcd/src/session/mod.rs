@@ -64,6 +64,18 @@ struct Class {
     opening: Option<Opening>,
 }
 
+impl Class {
+    fn free_seat(&self, now: BootTime) -> Option<Arc<Session>> {
+        let free = |session: &&Arc<Session>| session.is_alive(now) && session.take_seat(SEATS);
+        self.sessions.iter().find(free).map(Arc::clone)
+    }
+}
+
+/// Whole seconds, rounded up: what leases are granted for.
+fn seconds(ttl: Duration) -> u64 {
+    ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0)
+}
+
 impl Sessions {
     pub(crate) fn new(wire: Wire, prefix: String, board: Arc<Board>) -> Self {
         let keeper = wire.keeper().clone();
@@ -77,6 +89,25 @@ impl Sessions {
         }))
     }
 
+    /// The member that an entry becomes, where nothing has to be asked for that: there is a seat under a shared lease.
+    pub(crate) fn sit_down(&self, entry: &Entry) -> Option<Arc<Member>> {
+        let session = {
+            let book = self.0.lock();
+            if !entry.renew || book.members.contains_key(&entry.id) {
+                return None;
+            }
+            let class = book.classes.get(&seconds(entry.ttl))?;
+            class.free_seat(self.0.keeper.now())?
+        };
+        Some(self.admit(entry, &session))
+    }
+
+    fn admit(&self, entry: &Entry, session: &Arc<Session>) -> Arc<Member> {
+        let member = session.admit(entry, Keys::new(&self.0.prefix, &entry.name), self.0.keeper.now());
+        self.0.lock().members.insert(entry.id, Arc::clone(&member));
+        member
+    }
+
     /// The member that an entry is, or becomes: from here on it has a dead-man's timer. `None` if its session has died:
     /// with another one it would be another entry (PR26).
     pub(crate) async fn join(&self, entry: &Entry) -> Result<Option<Arc<Member>>, Failure> {
@@ -84,13 +115,11 @@ impl Sessions {
             return Ok(member.is_alive(self.0.keeper.now()).then_some(member));
         }
         let session = if entry.renew {
-            self.0.seat(entry.ttl.as_nanos().div_ceil(1_000_000_000)).await?
+            self.0.seat(seconds(entry.ttl)).await?
         } else {
             open::open_private(&self.0, entry.ttl).await?
         };
-        let member = session.admit(entry, Keys::new(&self.0.prefix, &entry.name), self.0.keeper.now());
-        self.0.lock().members.insert(entry.id, Arc::clone(&member));
-        Ok(Some(member))
+        Ok(Some(self.admit(entry, &session)))
     }
 
     /// The member that an entry is.
@@ -136,18 +165,14 @@ impl Sessions {
 
 impl Pool {
     /// A seat under a shared lease of so many seconds.
-    async fn seat(self: &Arc<Self>, seconds: u128) -> Result<Arc<Session>, Failure> {
-        // A ttl is a day at the most.
-        let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
+    async fn seat(self: &Arc<Self>, seconds: u64) -> Result<Arc<Session>, Failure> {
         loop {
             let mut opening = {
                 let now = self.keeper.now();
                 let mut book = self.lock();
                 let class = book.classes.entry(seconds).or_default();
-                let free =
-                    class.sessions.iter().find(|session| session.is_alive(now) && session.take_seat(SEATS));
-                if let Some(session) = free {
-                    return Ok(Arc::clone(session));
+                if let Some(session) = class.free_seat(now) {
+                    return Ok(session);
                 }
                 match &class.opening {
                     Some(opening) => opening.clone(),

@@ -39,9 +39,7 @@ pub(super) fn open_shared(pool: &Arc<Pool>, class: &mut Class, seconds: u64) -> 
 
 /// Opens a session for one entry, on the caller's runtime.
 pub(super) async fn open_private(pool: &Arc<Pool>, ttl: Duration) -> Result<Arc<Session>, Failure> {
-    // Whole seconds, rounded up.
-    let whole = Duration::from_secs(ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0));
-    open(pool, whole, false).await.map(Arc::new)
+    open(pool, Duration::from_secs(super::seconds(ttl)), false).await.map(Arc::new)
 }
 
 /// Nothing was created in anybody's queue if it fails: so it is *unsent*, as far as the entry goes.

@@ -205,14 +205,18 @@ impl Stream {
             Failure::new(Kind::Unreachable, "the watch stream was given up")
         };
         let heartbeats = async {
+            // When it was first asked without having said anything since.
+            let mut asked = keeper.now();
+            keeper.sleep_until(asked + every / 2).await;
             loop {
-                keeper.sleep_until(keeper.now() + every).await;
-                let asked = keeper.now();
-                self.board.ask_for_progress();
-                keeper.sleep_until(asked + every).await;
-                if last() < asked {
+                let now = keeper.now();
+                if last() >= asked {
+                    asked = now;
+                } else if now >= asked + every {
                     return Failure::timed_out(address, "a sign of life of the watch stream", every);
                 }
+                self.board.ask_for_progress();
+                keeper.sleep_until((now + every / 2).min((asked + every).max(now + every / 4))).await;
             }
         };
         let reading = async {

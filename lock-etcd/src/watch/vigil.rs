@@ -24,6 +24,14 @@ pub(crate) struct Sight {
     pub(crate) sum: Option<u64>,
 }
 
+impl Sight {
+    /// The keys that have to be watched for it.
+    pub(crate) fn watched(&self) -> Vec<Vec<u8>> {
+        let blockers = self.blockers.iter().map(|(key, _)| key);
+        blockers.chain(&self.scout).chain([&self.own]).cloned().collect()
+    }
+}
+
 /// A waiter between two looks.
 #[derive(Debug)]
 pub(super) struct Vigil {
@@ -68,8 +76,7 @@ impl Vigil {
 
     /// The keys that have to be watched for the look.
     pub(super) fn keys(&self) -> BTreeSet<Vec<u8>> {
-        let blockers = self.sight.blockers.iter().map(|(key, _)| key);
-        blockers.chain(&self.sight.scout).chain([&self.sight.own]).cloned().collect()
+        self.sight.watched().into_iter().collect()
     }
 
     /// All watches were there before the look: from here on each event counts, and those that came meanwhile do.

@@ -1,0 +1,106 @@
+//! Many who come at once, and connections that die without a word. E1, H75; PR14.
+
+mod common;
+mod server;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use common::{Client, name, options};
+use lock_conformance::{Links, SLACK, audit::within};
+use lock_core::{DistributedLock, Release};
+use server::{OwnServer, requests};
+use tokio::task::JoinSet;
+
+const NAME: &str = "job";
+const LONG: Duration = Duration::from_secs(600);
+
+/// Who waits looks again every 5 s, each time with two requests at the most: on a busy machine that adds up.
+fn looks(waiters: u64, since: Instant) -> u64 {
+    2 * waiters * (since.elapsed().as_secs() / 5)
+}
+
+/// What was asked, in transactions and reads.
+async fn reads_and_writes(server: &OwnServer) -> u64 {
+    let asked = requests(&server.address()).await;
+    asked.iter().filter(|(method, _)| method.starts_with("KV/")).map(|(_, count)| count).sum()
+}
+
+/// etcd answers one request at a time, and to look at a queue takes it the longer the more stand there. So the last of a
+/// crowd was answered after its time limit, asked again, and made the crowd larger.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_who_come_at_once_are_all_served_in_order() {
+    const CROWD: u64 = 1000;
+    let server = OwnServer::start("case").await;
+    let url = format!("etcd://{}/case?heartbeat=1h", server.address());
+    let (holder, other) = (Client::new(&url), Client::new(&url));
+    let guard = holder.take(NAME, &options().ttl(LONG)).await;
+    let (before, began) = (reads_and_writes(&server).await, Instant::now());
+    let tokens = Arc::new(Mutex::new(Vec::new()));
+    let mut crowd = JoinSet::new();
+    for _ in 0..CROWD {
+        let (lock, tokens) = (other.mutex(NAME), Arc::clone(&tokens));
+        crowd.spawn(async move {
+            let guard = lock.acquire_with(&options().ttl(LONG).wait(LONG)).await.unwrap();
+            tokens.lock().unwrap().push(guard.token());
+            guard.release().await.unwrap()
+        });
+    }
+    let joined = async {
+        while server.admin().count(&name(NAME)).await <= CROWD {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    within("a thousand who come at once", SLACK * 6, joined).await;
+    let joined = reads_and_writes(&server).await - before;
+    // Into the queue, once or twice, and a look at those who are watched: nobody asked again because an answer was late.
+    let most = CROWD * 7 / 2 + looks(CROWD, began);
+    assert!(joined <= most, "{joined} requests to join");
+
+    let began = Instant::now();
+    let before = reads_and_writes(&server).await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    for _ in 0..CROWD {
+        let released = within("the turn of each", SLACK * 4, crowd.join_next()).await;
+        assert_eq!(released.unwrap().unwrap(), Release::Released);
+    }
+    let tokens = tokens.lock().unwrap();
+    assert!(tokens.is_sorted(), "served out of order");
+    let served = reads_and_writes(&server).await - before;
+    // The delete, a look when only the holder is ahead, and what was still to be looked at from before.
+    let most = CROWD * 7 / 2 + looks(CROWD, began);
+    assert!(served <= most, "{served} requests for {CROWD} hand-overs");
+}
+
+/// Nobody says that the connection is dead, and every waiter depends on it. As on Redis, that is noticed within two seconds;
+/// then the waiters look again (PR14), over a new one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_dies_in_silence_is_noticed_in_two_seconds() {
+    let mut tries = JoinSet::new();
+    // Whenever it happens between two signs of life.
+    for offset in [0, 300, 600] {
+        tries.spawn(async move {
+            let server = OwnServer::start("case").await;
+            let direct = format!("etcd://{}/case", server.address());
+            let server = server.behind_proxy();
+            let (holder, other) =
+                (Client::new(&direct), Client::new(&format!("etcd://{}/case", server.address())));
+            let guard = holder.take(NAME, &options().ttl(LONG)).await;
+            let waiter = other.waiting(NAME, &options().ttl(LONG), 2).await;
+            tokio::time::sleep(Duration::from_millis(1000 + offset)).await;
+            server.proxy().silence(Links::Open);
+            let silent = Instant::now();
+            assert_eq!(guard.release().await.unwrap(), Release::Released);
+            let guard = within("the waiter with a dead connection", SLACK * 2, waiter).await.unwrap();
+            let noticed = silent.elapsed();
+            assert_eq!(guard.release().await.unwrap(), Release::Released);
+            noticed
+        });
+    }
+    let noticed = tries.join_all().await;
+    println!("noticed after {noticed:?}");
+    // Half a second more for what a busy machine takes.
+    assert!(noticed.iter().all(|noticed| *noticed < Duration::from_millis(2500)), "{noticed:?}");
+}

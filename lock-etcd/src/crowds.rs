@@ -83,17 +83,16 @@ impl Crowd {
         }
         let mut until = keeper.now() + patience;
         loop {
-            match by(keeper, until, self.looks.acquire()).await {
+            if let Some(permit) = by(keeper, until, self.looks.acquire()).await {
                 // Nobody closes it.
-                Some(permit) => return turn(permit.ok()),
-                None => {
-                    let moved = *self.moved.lock().unwrap_or_else(PoisonError::into_inner) + patience;
-                    if moved <= keeper.now() {
-                        return turn(None);
-                    }
-                    until = moved;
-                }
+                return turn(permit.ok());
             }
+            // Nothing panics while it is held.
+            let moved = *self.moved.lock().unwrap_or_else(PoisonError::into_inner) + patience;
+            if moved <= keeper.now() {
+                return turn(None);
+            }
+            until = moved;
         }
     }
 }

@@ -39,20 +39,15 @@ impl Etcd {
             return Ok(Standing::Gone);
         }
         // What is rarely needed is boxed, here and below, so that it is not part of every acquisition's future.
-        let member = match self.sessions.sit_down(entry) {
-            Some(member) => Some(member),
-            None => Box::pin(self.sessions.join(entry)).await?,
-        };
-        let Some(member) = member else { return Ok(Standing::Gone) };
+        let seated = self.sessions.sit_down(entry);
+        let joined = if seated.is_some() { seated } else { Box::pin(self.sessions.join(entry)).await? };
+        let Some(member) = joined else { return Ok(Standing::Gone) };
         let crowd = self.crowds.at(entry.name.as_str());
         let mut none_since = None;
         for _ in 0..TRIES {
-            if member.session.epoch().is_some_and(|(_, epoch)| epoch == 0) {
-                match Box::pin(member.session.restore_epoch(&self.wire)).await {
-                    Ok(()) => {}
-                    Err(failure) if failure.cause() == Cause::LeaseGone => return Ok(Standing::Gone),
-                    Err(failure) => return Err(failure.unsent().into()),
-                }
+            let no_door = member.session.epoch().is_some_and(|(_, epoch)| epoch == 0);
+            if no_door && !Box::pin(self.restore_door(&member)).await? {
+                return Ok(Standing::Gone);
             }
             // A queue that has to be counted was not empty.
             let alone = none_since.is_none() && !crowd.is_met();
@@ -71,13 +66,11 @@ impl Etcd {
             if !created.unanswered {
                 member.created();
             }
+            if let (Some(turn), Ok(_)) = (turn, &created.answer) {
+                turn.done();
+            }
             let answer = match created.answer {
-                Ok(answer) => {
-                    if let Some(turn) = turn {
-                        turn.done();
-                    }
-                    answer
-                }
+                Ok(answer) => answer,
                 Err(failure) => return self.not_created(&member, failure),
             };
             let created =
@@ -103,8 +96,16 @@ impl Etcd {
                 },
             }
         }
-        let message = format!("{TRIES} others came first, one after the other");
-        Err(BackendError::new(STORE, Kind::Unavailable, message))
+        Err(overtaken())
+    }
+
+    /// False if its session is over.
+    async fn restore_door(&self, member: &Member) -> Result<bool, BackendError> {
+        match member.session.restore_epoch(&self.wire).await {
+            Ok(()) => Ok(true),
+            Err(failure) if failure.cause() == Cause::LeaseGone => Ok(false),
+            Err(failure) => Err(failure.unsent().into()),
+        }
     }
 
     fn not_created(&self, member: &Arc<Member>, failure: Failure) -> Result<Standing, BackendError> {
@@ -296,6 +297,11 @@ impl Etcd {
         let stale = self.keeper.now().since(session.proved()) > age;
         stale.then(|| session.prove(&self.wire, age))
     }
+}
+
+fn overtaken() -> BackendError {
+    let message = format!("{TRIES} others came first, one after the other");
+    BackendError::new(STORE, Kind::Unavailable, message)
 }
 
 fn admitted(member: &Member, place: i64) -> Standing {

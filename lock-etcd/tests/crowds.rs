@@ -66,12 +66,11 @@ async fn a_thousand_who_come_at_once_are_all_served_in_order() {
         let released = within("the turn of each", SLACK * 4, crowd.join_next()).await;
         assert_eq!(released.unwrap().unwrap(), Release::Released);
     }
-    let tokens = tokens.lock().unwrap();
-    assert!(tokens.is_sorted(), "served out of order");
-    let served = reads_and_writes(&server).await - before;
+    assert!(tokens.lock().unwrap().is_sorted(), "served out of order");
+    let handed = reads_and_writes(&server).await - before;
     // The delete, a look when only the holder is ahead, and what was still to be looked at from before.
     let most = CROWD * 7 / 2 + looks(CROWD, began);
-    assert!(served <= most, "{served} requests for {CROWD} hand-overs");
+    assert!(handed <= most, "{handed} requests for {CROWD} hand-overs");
 }
 
 /// Nobody says that the connection is dead, and every waiter depends on it. As on Redis, that is noticed within two seconds;

@@ -137,8 +137,7 @@ impl Care {
                 }
             }
             Err(failure) => {
-                let id = format_args!("{:#x}", session.id);
-                tracing::warn!(session = id, "a zookeeper session is not proved alive: {failure}");
+                tracing::warn!(session = %format_args!("{:#x}", session.id), "a zookeeper session is not proved alive: {failure}");
                 let pause = (session.granted() / 20).clamp(Duration::from_millis(20), Duration::from_secs(1));
                 self.retry = pool.keeper.now() + pause;
             }
@@ -228,8 +227,7 @@ fn bury(pool: &Arc<Pool>, session: &Arc<Session>) {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(failure) => {
-                    let id = format_args!("{:#x}", session.id);
-                    tracing::debug!(session = id, "the end of a session is not confirmed yet: {failure}");
+                    tracing::debug!(session = %format_args!("{:#x}", session.id), "the end of a session is not confirmed yet: {failure}");
                 }
             }
             failures += 1;

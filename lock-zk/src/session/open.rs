@@ -59,8 +59,7 @@ async fn open_one(pool: &Pool, timeout: Duration) -> Result<Session, Failure> {
         // Whoever stood under it would be gone at once, again and again.
         return Err(Failure::new(Kind::TimedOut, "a session was over before it was opened"));
     }
-    let id = format_args!("{:#x}", session.id);
-    tracing::debug!(session = id, asked = ?timeout, granted = ?granted, "zookeeper session opened");
+    tracing::debug!(session = %format_args!("{:#x}", session.id), asked = ?timeout, granted = ?granted, "zookeeper session opened");
     Ok(session)
 }
 

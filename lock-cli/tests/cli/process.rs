@@ -18,10 +18,18 @@ pub(crate) const SLACK: Duration = Duration::from_secs(30);
 
 /// The command on a store, with no settings but those that are given here.
 pub(crate) fn distlock(url: &str, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
+    let mut command = hearing(env!("CARGO_BIN_EXE_distlock"));
     // A folder without a settings file.
     command.env("XDG_CONFIG_HOME", "/nonexistent").env_remove("DISTLOCK_URL");
     command.args(["--url", url]).args(args).stdin(Stdio::null());
+    command
+}
+
+/// A program that ignores no signal, whatever those who started these tests ignore: a shell's background job ignores SIGINT, and
+/// what is ignored at the start stays so.
+pub(crate) fn hearing(program: &str) -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal", program]);
     command
 }
 

@@ -168,11 +168,11 @@ fn a_signal_that_was_ignored_from_the_start_stays_ignored() {
     let store = Store::any();
     let folder = tempfile::tempdir().unwrap();
     let line = "trap 'exit 5' USR1; echo > ready; while :; do sleep 0.01; done";
-    let inner = distlock(&store.url, &["run", "a", "--shell", "--", line]);
-    // What `nohup` does.
-    let mut outer = std::process::Command::new("sh");
-    outer.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(inner.get_program()).args(inner.get_args());
-    let process = Process::start(outer.env("XDG_CONFIG_HOME", "/nonexistent").current_dir(&folder));
+    let hearing = distlock(&store.url, &["run", "a", "--shell", "--", line]);
+    // What `nohup` does. The first argument is what lets it hear all signals.
+    let mut deaf = std::process::Command::new("env");
+    deaf.arg("--ignore-signal=HUP").args(hearing.get_args().skip(1));
+    let process = Process::start(deaf.env("XDG_CONFIG_HOME", "/nonexistent").current_dir(&folder));
     until_written(&folder.path().join("ready"));
     process.signal(Signal::SIGHUP);
     process.signal(Signal::SIGUSR1);

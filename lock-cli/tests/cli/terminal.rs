@@ -1,11 +1,11 @@
 //! A session on a terminal.
 
-use std::{fs, process::Command};
+use std::fs;
 
 use rexpect::session::{PtySession, spawn_command};
 
 use crate::{
-    process::{Process, SLACK, distlock, outcome, queue, until_queued, until_written},
+    process::{Process, SLACK, distlock, hearing, outcome, queue, until_queued, until_written},
     store::Store,
 };
 
@@ -14,7 +14,7 @@ struct Session(PtySession);
 
 impl Session {
     fn new(store: &Store) -> Self {
-        let mut shell = Command::new("bash");
+        let mut shell = hearing("bash");
         shell.args(["--norc", "--noprofile", "-i"]);
         shell.env("PS1", "ready$ ").env("TERM", "xterm").env("DISTLOCK_URL", &store.url);
         shell.env("XDG_CONFIG_HOME", "/nonexistent").env("D", env!("CARGO_BIN_EXE_distlock"));

@@ -55,11 +55,6 @@ impl Proofs {
     pub(super) fn last(&self) -> BootTime {
         self.waiting.back().map_or(self.base, |(sent, _)| *sent)
     }
-
-    /// When the last one was answered.
-    pub(super) fn answered(&self) -> BootTime {
-        self.waiting.back().map_or(self.base, |(_, answered)| *answered)
-    }
 }
 
 #[cfg(test)]
@@ -80,7 +75,7 @@ mod tests {
         proofs.take(at(1_220), at(1_230));
         assert_eq!((proofs.base(), proofs.last()), (at(1_010), at(1_220)));
         proofs.take(at(1_440), at(1_900));
-        assert_eq!((proofs.base(), proofs.answered()), (at(1_220), at(1_900)));
+        assert_eq!((proofs.base(), proofs.last()), (at(1_220), at(1_440)));
     }
 
     #[test]

@@ -44,6 +44,8 @@ struct State {
     /// Closing it takes that nobody has it.
     client: Option<Arc<Client>>,
     proofs: Proofs,
+    /// When the last heartbeat was answered.
+    beaten: BootTime,
     seats: usize,
     members: HashMap<EntryId, Arc<Member>>,
     /// Somebody is taking away those who are overdue.
@@ -62,6 +64,7 @@ impl Session {
             ended: Notify::new(),
             state: Mutex::new(State {
                 proofs: Proofs::new(limits.tick, opened),
+                beaten: opened,
                 seats: 0,
                 members: HashMap::new(),
                 sweeping: false,
@@ -154,12 +157,16 @@ impl Session {
         let beat = client.set_data(&self.heart, &[], None);
         let stat = self.answer_within(limit, "a heartbeat", beat).await?;
         self.proved(sent);
+        let mut state = self.lock();
+        state.beaten = state.beaten.max(self.keeper.now());
+        drop(state);
         Ok(stat)
     }
 
-    /// When the next heartbeat is due: a tick after the last answer at the earliest, or it would confirm nothing (PR28).
+    /// When the next heartbeat is due: a tick after the answer to the last one at the earliest, or it would not confirm that
+    /// (PR28). Other writes put none off: by the age of the heartbeat others tell how long the session will live.
     pub(super) fn next_beat(&self, tick: Duration) -> BootTime {
-        self.lock().proofs.answered() + tick.max(self.granted / 6)
+        self.lock().beaten + tick.max(self.granted / 6)
     }
 
     /// Until when the session lives for certain, less the margin.

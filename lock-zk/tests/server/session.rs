@@ -7,8 +7,23 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Closes a session over a connection of its own, as if its client had connected anew and said goodbye.
+/// How often a client that is back before the goodbye is said has its session opened once more.
+const TRIES: usize = 100;
+
+/// Closes a session over a connection of its own, as if its client had connected anew and said goodbye. When this returns, the
+/// session is over: the server has said so.
 pub(super) async fn close(address: &str, session: i64) -> io::Result<()> {
+    for _ in 0..TRIES {
+        if close_once(address, session).await? {
+            return Ok(());
+        }
+    }
+    Err(io::Error::other(format!("its client was quicker {TRIES} times")))
+}
+
+/// True if the session is over. The server drops a client's connection when its session is opened from elsewhere. So does it with
+/// ours if the client is back at once: then nothing is said about the goodbye, which may not have been read.
+async fn close_once(address: &str, session: i64) -> io::Result<bool> {
     let mut stream = TcpStream::connect(address).await?;
     let mut hello = Vec::new();
     hello.extend(0_i32.to_be_bytes()); // version of the protocol
@@ -17,34 +32,47 @@ pub(super) async fn close(address: &str, session: i64) -> io::Result<()> {
     hello.extend(session.to_be_bytes());
     hello.extend(16_i32.to_be_bytes());
     hello.extend(password(session));
-    send(&mut stream, &hello).await?;
-    let welcome = match receive(&mut stream).await {
-        // Whose session is just ending is not let in.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
-        welcome => welcome?,
-    };
-    if welcome.get(8..16) != Some(&session.to_be_bytes()) {
-        return Err(io::Error::other("the session has ended already, or its password is another one"));
-    }
     let goodbye = [1_i32.to_be_bytes(), (-11_i32).to_be_bytes()].concat();
-    send(&mut stream, &goodbye).await?;
-    // Answered, or the connection is closed, when it is carried out.
-    match receive(&mut stream).await {
-        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
-        _ => Ok(()),
+    send(&mut stream, &[hello, goodbye]).await?;
+    let Some(welcome) = receive(&mut stream).await? else { return Ok(false) };
+    if welcome.get(8..16) != Some(&session.to_be_bytes()) {
+        // The server knows no such session.
+        return Ok(true);
+    }
+    Ok(receive(&mut stream).await?.is_some())
+}
+
+/// In one go, so that there is little time for the client in between.
+async fn send(stream: &mut TcpStream, messages: &[Vec<u8>]) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    for message in messages {
+        bytes.extend(u32::try_from(message.len()).expect("messages here are short").to_be_bytes());
+        bytes.extend(message);
+    }
+    match stream.write_all(&bytes).await {
+        Err(error) if is_over(&error) => Ok(()),
+        sent => sent,
     }
 }
 
-async fn send(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
-    let len = u32::try_from(bytes.len()).expect("messages here are short");
-    stream.write_all(&[&len.to_be_bytes(), bytes].concat()).await
+/// The next message, or `None` if the server has closed the connection.
+async fn receive(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
+    let received = async {
+        let len = stream.read_u32().await?;
+        let mut bytes = vec![0; len as usize];
+        stream.read_exact(&mut bytes).await?;
+        Ok(bytes)
+    };
+    match received.await {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if is_over(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
-async fn receive(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let len = stream.read_u32().await?;
-    let mut bytes = vec![0; len as usize];
-    stream.read_exact(&mut bytes).await?;
-    Ok(bytes)
+fn is_over(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
 /// The password that a server gives to a session: the first bytes of Java's generator of random numbers, whose seed is made

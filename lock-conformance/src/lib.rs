@@ -55,6 +55,7 @@ mod residue;
 mod run;
 mod server;
 mod server_process;
+mod signals;
 pub mod simulation;
 mod suite;
 mod wire;

@@ -9,7 +9,7 @@ use std::{
 use lock_core::FencingToken;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::{Client, Command, Reply, Side, audit, command::Interpreter};
+use crate::{Client, Command, Reply, Side, audit, command::Interpreter, signals};
 
 /// The variable that makes the test `contender` a process that is told what to do.
 pub(crate) const VARIABLE: &str = "DISTLOCK_CONTENDER";
@@ -165,7 +165,7 @@ impl Process {
     /// # Panics
     /// If it is no process of the operating system, which alone can be stopped: then the case is to be declared.
     pub fn stop(&self) {
-        self.signal("STOP");
+        signals::stop(self.real());
     }
 
     /// Lets it go on after [`stop`](Self::stop).
@@ -173,14 +173,11 @@ impl Process {
     /// # Panics
     /// As `stop` does.
     pub fn go_on(&self) {
-        self.signal("CONT");
+        assert!(signals::send("CONT", self.real()), "a process of our own can be sent a signal");
     }
 
-    fn signal(&self, signal: &str) {
-        let pid = self.pid().expect("a case that stops a process is declared where there is none");
-        let sent =
-            std::process::Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
-        assert!(sent.is_ok_and(|sent| sent.success()), "a process of our own can be sent a signal");
+    fn real(&self) -> u32 {
+        self.pid().expect("a case that stops a process is declared where there is none")
     }
 
     /// Ends it at once (`SIGKILL`): nothing is cleaned up.

@@ -10,6 +10,8 @@ use std::{
 
 use lock_core::{Entropy, SystemEntropy};
 
+use crate::signals;
+
 /// Starts the program, tells its process id, and ends it when this test process ends, however that may come about: then
 /// the pipe that it reads from is closed. The output of the program goes where its own goes.
 const WATCHDOG: &str = r#""$0" "$@" >&2 & echo $!; exec >&-; read -r _; kill -9 $!"#;
@@ -45,10 +47,26 @@ impl ServerProcess {
         Self { watchdog, pid }
     }
 
-    /// Sends it a signal, as `STOP`.
-    pub fn signal(&self, signal: &str) {
-        // A server that has ended already gets none.
-        let _ = Command::new("sh").args(["-c", &format!("kill -{signal} {} 2>&-", self.pid)]).status();
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Asks it to end (`SIGTERM`). One that has ended already is left alone.
+    pub fn terminate(&self) {
+        signals::send("TERM", self.pid);
+    }
+
+    /// Makes it stand still, as if its machine were asleep, until [`resume`](Self::resume). When this returns, none of its
+    /// threads runs any more.
+    pub fn pause(&self) {
+        signals::stop(self.pid);
+    }
+
+    /// Lets it go on after [`pause`](Self::pause).
+    pub fn resume(&self) {
+        signals::send("CONT", self.pid);
     }
 
     /// Whether it still runs.

@@ -4,13 +4,12 @@ use std::{
     io::{Read, Write},
     net::{TcpListener, TcpStream},
     path::Path,
-    process::{Child, Command, Stdio},
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use lock_conformance::Proxy;
+use lock_conformance::{Proxy, ServerProcess};
 use lock_core::Keeper;
 use tempfile::TempDir;
 
@@ -21,7 +20,8 @@ use crate::{
 
 /// A server that ends with its value.
 pub(crate) struct Server {
-    process: Process,
+    /// There is always one, but while it is started again.
+    process: Option<ServerProcess>,
     dir: TempDir,
     pub(crate) port: u16,
     args: Vec<String>,
@@ -39,7 +39,7 @@ impl Server {
             let port = free_port();
             // Another process may have taken the port meanwhile; then the server ends, and the next port is tried.
             if let Some(process) = launch(port, dir.path(), &args) {
-                return Self { process, dir, port, args };
+                return Self { process: Some(process), dir, port, args };
             }
         }
     }
@@ -68,35 +68,28 @@ impl Server {
         eventually(Duration::from_secs(5), || self.clients().len() == count);
     }
 
-    pub(crate) fn signal(&self, signal: &str) {
-        let status = Command::new("kill").args([signal, &self.process.0.id().to_string()]).status();
-        assert!(status.unwrap().success());
+    /// Makes it stand still.
+    pub(crate) fn pause(&self) {
+        self.running().pause();
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self) {
+        self.running().resume();
     }
 
     pub(crate) fn kill(&mut self) {
-        self.process.end();
+        drop(self.process.take());
     }
 
     pub(crate) fn restart(&mut self) {
         self.kill();
-        self.process = launch(self.port, self.dir.path(), &self.args).expect("the port is still free");
+        let process = launch(self.port, self.dir.path(), &self.args).expect("the port is still free");
+        self.process = Some(process);
     }
-}
 
-/// A process that ends with its value, also in a panic. A stopped one ends as well.
-struct Process(Child);
-
-impl Process {
-    fn end(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.end();
+    fn running(&self) -> &ServerProcess {
+        self.process.as_ref().expect("the server runs")
     }
 }
 
@@ -109,18 +102,14 @@ pub(crate) fn words(command: &str) -> redis::Cmd {
     cmd
 }
 
-fn launch(port: u16, dir: &Path, args: &[String]) -> Option<Process> {
-    let process = Command::new("redis-server")
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
-        .arg(dir)
-        .args(args)
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("redis-server is installed");
-    let mut process = Process(process);
+fn launch(port: u16, dir: &Path, args: &[String]) -> Option<ServerProcess> {
+    let (port_text, dir_text) = (port.to_string(), dir.display().to_string());
+    let first = ["--port", &port_text, "--bind", "127.0.0.1", "--save", "", "--dir", &dir_text];
+    let arguments: Vec<_> = first.map(str::to_owned).into_iter().chain(args.iter().cloned()).collect();
+    let process = ServerProcess::start(Path::new("redis-server"), &arguments, &dir.join("server.log"));
     let started = Instant::now();
     while started.elapsed() < Duration::from_secs(10) {
-        if process.0.try_wait().unwrap().is_some() {
+        if !process.is_alive() {
             return None;
         }
         if answers(port) {

@@ -132,9 +132,9 @@ fn a_stopped_server_is_noticed_within_two_heartbeats_and_taken_back_when_it_goes
     let server = Server::start();
     let notifications = notifications(&format!("{}?heartbeat=100ms&connect_timeout=200ms", server.url()));
     let (listener, mut hints) = listen(&notifications, 1);
-    server.signal("-STOP");
+    server.pause();
     eventually(Duration::from_millis(1200), || phase(&listener) == Phase::Down);
-    server.signal("-CONT");
+    server.resume();
     told_to_look_again(&server, &listener, &mut hints, Duration::from_secs(4));
 }
 

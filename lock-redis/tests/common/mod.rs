@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use lock_conformance::ServerProcess;
 use lock_core::{
     Backend, BackendError, BackendErrorKind, Claim, Creates, Departure, Entropy, Entry, EntryId,
     FencingToken, Keeper, Lease, LockName, Renewal, Standing, Step, SystemEntropy, WaitMode,
@@ -16,7 +17,7 @@ use lock_redis::{Redis, RedisConfig};
 use redis::{FromRedisValue, RedisResult};
 use tempfile::TempDir;
 
-use self::process::{Process, Start, free_port};
+use self::process::{Process, Start};
 
 /// How long a server may take to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -42,7 +43,7 @@ impl Server {
         let mut server = Self { process: None, directory, port: 0, arguments };
         // Somebody may take the port between the look and the start.
         while server.process.is_none() {
-            server.port = free_port();
+            server.port = ServerProcess::free_port();
             server.launch();
         }
         server

@@ -8,11 +8,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lock_conformance::{Control, Data, Footprint, ServerControl, Unsupported};
+use lock_conformance::{Control, Data, Footprint, ServerControl, ServerProcess, Unsupported};
 use lock_core::{FencingToken, LockName};
 
 use super::Admin;
-use crate::common::process::{Process, Start, free_port};
+use crate::common::process::{Process, Start};
 
 /// How long a server may take to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -31,7 +31,7 @@ impl OwnServer {
     /// Starts a server, and returns when it answers.
     pub(crate) async fn start(keeps_data: bool) -> Self {
         loop {
-            let port = free_port();
+            let port = ServerProcess::free_port();
             let directory = std::env::temp_dir().join(format!("distlock-redis-{port}-{}", super::unique()));
             fs::create_dir(&directory).expect("a directory for the server can be made");
             let admin = Admin::new(&format!("redis://127.0.0.1:{port}/0"), "", "");
@@ -86,8 +86,8 @@ impl OwnServer {
         if theirs { Ok(()) } else { Err(Unsupported("its clients have no user of their own")) }
     }
 
-    fn signal(&self, signal: &str) {
-        self.process().as_ref().expect("the server runs").signal(signal);
+    fn running(&self, order: impl FnOnce(&Process)) {
+        order(self.process().as_ref().expect("the server runs"));
     }
 }
 
@@ -129,12 +129,12 @@ impl ServerControl for OwnServer {
     }
 
     async fn pause(&self) -> Control {
-        self.signal("STOP");
+        self.running(Process::pause);
         Ok(())
     }
 
     async fn resume(&self) -> Control {
-        self.signal("CONT");
+        self.running(Process::resume);
         Ok(())
     }
 

@@ -114,7 +114,7 @@ impl Member {
 
     /// Ends it in an orderly way.
     pub(crate) async fn stop(&self) {
-        self.signal("TERM");
+        self.running(ServerProcess::terminate);
         let end = Instant::now() + PATIENCE;
         while self.process().as_ref().is_some_and(ServerProcess::is_alive) {
             assert!(Instant::now() < end, "the server did not end:\n{}", self.log());
@@ -123,14 +123,14 @@ impl Member {
         self.kill();
     }
 
-    /// Stops it without ending it.
+    /// Stops it without ending it. It stands still when this returns.
     pub(crate) fn pause(&self) {
-        self.signal("STOP");
+        self.running(ServerProcess::pause);
     }
 
     /// Lets it go on.
     pub(crate) fn resume(&self) {
-        self.signal("CONT");
+        self.running(ServerProcess::resume);
     }
 
     /// Removes what it kept, but for its number in an ensemble. Only while it does not run.
@@ -152,8 +152,8 @@ impl Member {
         &self.directory
     }
 
-    fn signal(&self, signal: &str) {
-        self.process().as_ref().expect("the server runs").signal(signal);
+    fn running(&self, order: impl FnOnce(&ServerProcess)) {
+        order(self.process().as_ref().expect("the server runs"));
     }
 
     fn process(&self) -> MutexGuard<'_, Option<ServerProcess>> {

@@ -81,13 +81,13 @@ fn a_stopped_server_times_out_and_is_used_again_when_it_goes_on() {
     let server = Server::start();
     let wire = limited(server.port);
     ask(&wire, "PING").unwrap();
-    server.signal("-STOP");
+    server.pause();
     let error = refused_within(IN_TIME, &wire, "SET k 1");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, false), "{error}");
     // The kernel still takes connections.
     let error = refused_within(IN_TIME, &wire, "SET k 1");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, true), "{error}");
-    server.signal("-CONT");
+    server.resume();
     ask(&wire, "PING").unwrap();
     server.await_clients(1);
 }

@@ -119,12 +119,12 @@ fn a_runtime_without_timers_is_enough_and_its_limits_hold() {
     let wire = wire(&format!("{}?command_timeout=200ms&connect_timeout=200ms", server.url()));
     let runtime = runtime_without(false);
     runtime.block_on(wire.command(&words("PING"))).unwrap();
-    server.signal("-STOP");
+    server.pause();
     for unsent in [false, true] {
         let error = runtime.block_on(wire.command(&words("PING"))).unwrap_err();
         assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, unsent), "{error}");
     }
-    server.signal("-CONT");
+    server.resume();
 }
 
 #[test]

@@ -63,9 +63,9 @@ fn a_password_is_in_no_error_no_debug_and_no_trace() {
     drop(block_on(notifications.listen(lock_core::EntryId::new(1))));
     seen.push(format!("{right:?} {notifications:?}"));
     seen.push(whole(&ask(&right, "NOSUCHCOMMAND").unwrap_err()));
-    server.signal("-STOP");
+    server.pause();
     seen.push(whole(&ask(&right, "PING").unwrap_err()));
-    server.signal("-CONT");
+    server.resume();
     server.kill();
     seen.push(whole(&ask(&right, "PING").unwrap_err()));
 

@@ -40,6 +40,7 @@ use crate::{
 /// | `sqlite:` | a file of this user, for all processes on this machine, without a server; feature `sqlite`, on Linux |
 /// | `sqlite:PATH` | another file |
 /// | `zk://[user:password@]host[:port][,host[:port]…][/chroot]` | a ZooKeeper ensemble; feature `zk` |
+/// | `zks://…` | the same over TLS; feature `zk-tls` |
 ///
 /// Whoever names the same `memory:` URL in one process gets the same store, which lives as long as the process. What else
 /// the URL of a server can say is written down with its backend. In a user or a password, `@`, `/`, `?`, `#` and `%` are
@@ -82,7 +83,9 @@ pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
         #[cfg(feature = "sqlite")]
         "sqlite" => sqlite(url).await,
         #[cfg(feature = "zk")]
-        scheme @ ("zk" | "zks") => zookeeper(scheme, url).await,
+        scheme @ "zk" => zookeeper(scheme, url).await,
+        #[cfg(feature = "zk-tls")]
+        scheme @ "zks" => zookeeper(scheme, url).await,
         // Whatever else is known has a feature, which is off.
         name => Err(ConnectError::MissingFeature { scheme: name, feature: scheme.feature }),
     }

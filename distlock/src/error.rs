@@ -64,7 +64,7 @@ pub(crate) const SCHEMES: [Scheme; 8] = [
     Scheme { name: "rediss", feature: "redis" },
     Scheme { name: "sqlite", feature: "sqlite" },
     Scheme { name: "zk", feature: "zk" },
-    Scheme { name: "zks", feature: "zk" },
+    Scheme { name: "zks", feature: "zk-tls" },
 ];
 
 fn known() -> String {

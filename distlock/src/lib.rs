@@ -32,7 +32,8 @@
 //! | `etcd://…`, `etcds://…` | `etcd` (takes `protoc` to build) | `lock-etcd` |
 //! | `redis://…`, `rediss://…` | `redis` | `lock-redis` |
 //! | `sqlite:`, `sqlite:PATH` | `sqlite` (a C compiler to build; on Linux) | `lock-sqlite` |
-//! | `zk://…`, `zks://…` | `zk` | `lock-zk` |
+//! | `zk://…` | `zk` | `lock-zk` |
+//! | `zks://…` | `zk-tls` (a C compiler to build) | `lock-zk` |
 //!
 //! No feature is on by default. What each store promises, and what breaks it, is data: [`Locks::guarantees`].
 //!

@@ -67,11 +67,25 @@ async fn etcd_that_was_not_compiled_in_names_its_feature() {
 #[cfg(not(feature = "zk"))]
 #[tokio::test]
 async fn zookeeper_that_was_not_compiled_in_names_its_feature() {
-    for url in ["zk://localhost", "zks://localhost"] {
-        let error = connect(url).await.unwrap_err();
-        assert!(matches!(error, ConnectError::MissingFeature { feature: "zk", .. }), "{url}: {error}");
-        assert!(error.to_string().contains("features = [\"zk\"]"), "{error}");
-    }
+    let error = connect("zk://localhost").await.unwrap_err();
+    assert!(matches!(error, ConnectError::MissingFeature { feature: "zk", .. }), "{error}");
+    assert!(error.to_string().contains("features = [\"zk\"]"), "{error}");
+}
+
+#[cfg(not(feature = "zk-tls"))]
+#[tokio::test]
+async fn zookeeper_over_tls_that_was_not_compiled_in_names_its_feature() {
+    let error = connect("zks://localhost").await.unwrap_err();
+    assert!(matches!(error, ConnectError::MissingFeature { feature: "zk-tls", .. }), "{error}");
+    assert!(error.to_string().contains("features = [\"zk-tls\"]"), "{error}");
+}
+
+/// With several providers of cryptography in the program, of which nobody has chosen one.
+#[cfg(feature = "zk-tls")]
+#[tokio::test]
+async fn zookeeper_over_tls_is_only_away_where_no_server_is() {
+    let error = connect("zks://127.0.0.1:1").await.unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
 }
 
 #[cfg(all(feature = "sqlite", target_os = "linux"))]

@@ -38,6 +38,14 @@ fn the_zk_feature_brings_the_client_of_zookeeper_and_no_second_provider_of_crypt
 }
 
 #[test]
+fn only_tls_to_zookeeper_brings_a_second_provider_of_cryptography() {
+    for features in [&["zk-tls"][..], &["etcd", "redis", "sqlite", "zk"]] {
+        let second = crates_with(features).contains(&"aws-lc-rs".to_owned());
+        assert_eq!(second, features.contains(&"zk-tls"), "{features:?}");
+    }
+}
+
+#[test]
 fn the_etcd_feature_brings_the_client_of_etcd_and_no_other_does() {
     assert!(crates_with(&["etcd"]).contains(&"etcd-client".to_owned()));
     assert!(!crates_with(&["redis"]).contains(&"etcd-client".to_owned()));

@@ -8,7 +8,9 @@ use lock_core::{
     Standing, Step, WaitMode, settings::ConfigError,
 };
 
-use crate::{ConnectError, ZkConfig, config::read_acl, diagnosis, guarantees, session::Sessions};
+use crate::{
+    ConnectError, ZkConfig, config::read_acl, connection::Route, diagnosis, guarantees, session::Sessions,
+};
 
 /// Locks on a ZooKeeper ensemble, version 3.6 or later. Make one for a process, and share it.
 ///
@@ -39,7 +41,8 @@ impl ZooKeeper {
         config.validate()?;
         let acl = read_acl(&config.acl, config.user.is_some())?;
         let config = Arc::new(config);
-        let sessions = Sessions::new(Arc::clone(&config), acl, keeper.clone());
+        let route = Route::new(Arc::clone(&config), keeper.clone())?;
+        let sessions = Sessions::new(route, acl, keeper.clone());
         Ok(Self { sessions, keeper: keeper.clone(), config })
     }
 

@@ -18,7 +18,7 @@ use crate::nodes::{Layout, Nodes, is_path};
 /// zk://[user:password@]host[:port][,host[:port]…][/chroot][?parameter=value[&…]]
 /// ```
 ///
-/// `zks://` is the same with TLS, and takes the feature `tls`. The parameters are `tick`, `command_timeout`,
+/// `zks://` is the same with TLS, and takes the feature `tls`; see [`tls`](Self::tls). The parameters are `tick`, `command_timeout`,
 /// `connect_timeout`, `interop`, `ca`, `cert` and `key`: the fields of this struct of the same names.
 ///
 /// ```
@@ -47,7 +47,9 @@ use crate::nodes::{Layout, Nodes, is_path};
 pub struct ZkConfig {
     /// Servers of the ensemble, `host` or `host:port` each. Default `localhost:2181`. Tried in whatever order.
     pub endpoints: Vec<Endpoint>,
-    /// Whether to use TLS. Default: no. Takes the feature `tls`.
+    /// Whether to use TLS. Default: no. Takes the feature `tls`. The client of ZooKeeper uses the provider of cryptography that is
+    /// installed in rustls for the process: if there is none when the backend is made, ring is installed. Whoever wants
+    /// another one installs it before.
     pub tls: bool,
     /// A PEM file with the only certificates to trust. Default: those that the system trusts. Only with TLS; read once,
     /// when the backend is made.
@@ -175,7 +177,7 @@ impl ZkConfig {
             _ => {}
         }
         TlsFiles { ca: &self.ca, cert: &self.cert, key: &self.key }.validate(self.tls)?;
-        if self.tls {
+        if self.tls && !cfg!(feature = "tls") {
             return Err(ConfigError::Tls {
                 reason: "this build is without the feature `tls` of lock-zk".into(),
             });
@@ -202,7 +204,13 @@ impl ZkConfig {
     }
 
     /// All of them, as the client of ZooKeeper wants them.
-    pub(crate) fn servers(&self) -> String {
+    pub(crate) fn connect_string(&self) -> String {
+        let scheme = if self.tls { "tcp+tls://" } else { "tcp://" };
+        scheme.to_owned() + &self.servers().replace(',', &format!(",{scheme}"))
+    }
+
+    /// All of them, for people.
+    fn servers(&self) -> String {
         let servers: Vec<_> = (0..self.endpoints.len()).map(|endpoint| self.address(endpoint)).collect();
         servers.join(",")
     }

@@ -1,14 +1,8 @@
 //! Facts about the ensemble, and what is wrong with it for locks.
 
-use std::time::Duration;
-
 use futures_util::future::join_all;
-use lock_core::{BackendError, BackendErrorKind as Kind, Diagnosis, Keeper};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    sync::oneshot,
-};
+use lock_core::{BackendError, BackendErrorKind as Kind, Diagnosis};
+use tokio::sync::oneshot;
 
 use crate::{
     ZooKeeper,
@@ -21,9 +15,6 @@ const OLDEST: (u32, u32) = (3, 6);
 
 /// The oldest series that is still mended.
 const MAINTAINED: (u32, u32) = (3, 8);
-
-/// Nobody says more than this about himself.
-const MOST_TOLD: u64 = 64 * 1024;
 
 /// Whether a server gives us a session, is new enough, and lets us write under the chroot: a session writes there first of all.
 pub(crate) async fn check(zookeeper: &ZooKeeper) -> Result<(), BackendError> {
@@ -65,8 +56,6 @@ pub(crate) async fn diagnose(zookeeper: &ZooKeeper) -> Result<Diagnosis, Backend
         let address = config.address(endpoint);
         match told {
             Ok(told) => server_problems(&mut diagnosis.problems, &address, told),
-            // Over TLS nobody is asked.
-            Err(_) if config.tls => {}
             Err(failure) => diagnosis.problems.push(format!(
                 "{address} does not tell about itself ({failure}): start it, take it from the list of endpoints, or add `srvr` to \
                  its `4lw.commands.whitelist`"
@@ -95,24 +84,17 @@ fn server_problems(problems: &mut Vec<String>, address: &str, told: &str) {
 
 /// What each server tells about itself.
 async fn servers(zookeeper: &ZooKeeper) -> Vec<Result<String, Failure>> {
-    let config = &zookeeper.config;
-    let limit = config.connect_timeout;
-    join_all((0..config.endpoints.len()).map(|endpoint| async move {
-        if config.tls {
-            return Err(Failure::new(Kind::Unsupported, "it is asked only without tls"));
-        }
-        srvr(&zookeeper.keeper, config.address(endpoint), limit).await
-    }))
-    .await
+    join_all((0..zookeeper.config.endpoints.len()).map(|endpoint| srvr(zookeeper, endpoint))).await
 }
 
-/// The answer to `srvr`, which servers give to everybody unless they are told not to. On the keeper, which has I/O.
-async fn srvr(keeper: &Keeper, address: String, limit: Duration) -> Result<String, Failure> {
+async fn srvr(zookeeper: &ZooKeeper, endpoint: usize) -> Result<String, Failure> {
+    let (keeper, limit) = (&zookeeper.keeper, zookeeper.config.connect_timeout);
+    let route = zookeeper.sessions.route().clone();
     let (done, answer) = oneshot::channel();
     let until = keeper.now() + limit;
     keeper.spawn(async move {
         // Nobody may wait for it any more.
-        let _ = done.send(ask(&address).await);
+        let _ = done.send(route.ask(endpoint).await);
     });
     match by(keeper, until, answer).await {
         Some(Ok(Ok(told))) => Ok(told),
@@ -120,14 +102,6 @@ async fn srvr(keeper: &Keeper, address: String, limit: Duration) -> Result<Strin
         Some(Err(_)) => Err(Failure::new(Kind::Unavailable, "the keeper has ended")),
         None => Err(Failure::timed_out("the question", limit)),
     }
-}
-
-async fn ask(address: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(b"srvr").await?;
-    let mut told = String::new();
-    stream.take(MOST_TOLD).read_to_string(&mut told).await?;
-    Ok(told)
 }
 
 /// The version that a server tells: as it writes it, and major and minor.

@@ -41,6 +41,7 @@ mod operator;
 mod renew;
 mod row;
 mod session;
+mod tls;
 mod wait;
 
 pub use lock_core::settings::{ConfigError, Endpoint, Password};

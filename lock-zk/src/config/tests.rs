@@ -51,6 +51,7 @@ fn what_cannot_be_meant_is_an_error_that_says_so() {
     assert!(serde_json::from_str::<ZkConfig>(r#"{ "ticks": "1s" }"#).is_err());
 }
 
+#[cfg(not(feature = "tls"))]
 #[test]
 fn tls_without_the_feature_is_an_error_that_names_it() {
     let error = ZkConfig::from_url("zks://a").unwrap_err();

@@ -14,10 +14,7 @@ use lock_core::{BackOff, BackendErrorKind as Kind, BootTime, Entropy, SystemEntr
 use zookeeper_client::SessionState;
 
 use super::{Pool, Session, open::make_heart};
-use crate::{
-    connection,
-    error::{Cause, Failure},
-};
+use crate::error::{Cause, Failure};
 
 /// How often members are looked at whose time may be over.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -152,8 +149,7 @@ impl Care {
             return false;
         }
         // It is given back as it is: the client will go on with it.
-        let detached =
-            connection::attach(&pool.config, &pool.keeper, session.granted(), session.info.clone(), true);
+        let detached = pool.route.attach(session.granted(), session.info.clone(), true);
         if detached.await.is_err_and(|failure| is_over(&failure)) {
             session.end();
         }
@@ -241,8 +237,7 @@ fn bury(pool: &Arc<Pool>, session: &Arc<Session>) {
 
 /// Whether the ensemble says that a session which was ended here is over. If not, it is closed from another connection.
 pub(super) async fn confirm_over(pool: &Pool, session: &Session) -> Result<bool, Failure> {
-    let attached =
-        connection::attach(&pool.config, &pool.keeper, session.granted(), session.info.clone(), false);
+    let attached = pool.route.attach(session.granted(), session.info.clone(), false);
     match attached.await {
         // To drop it closes the session.
         Ok(client) => {

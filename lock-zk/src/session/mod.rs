@@ -30,7 +30,7 @@ pub(crate) use self::{
     member::{Gone, Member, Place},
     session::Session,
 };
-use crate::{ZkConfig, alarms::Bell, error::Failure, nodes::Nodes};
+use crate::{ZkConfig, alarms::Bell, connection::Route, error::Failure, nodes::Nodes};
 
 /// So many entries share a session at the most: when it ends, all their nodes are deleted in one transaction, which has to fit
 /// into what servers send one another.
@@ -47,6 +47,7 @@ pub(crate) struct Pool {
     /// For tasks that end with it.
     this: Weak<Self>,
     config: Arc<ZkConfig>,
+    route: Route,
     acl: Vec<Acl>,
     nodes: Nodes,
     keeper: Keeper,
@@ -81,11 +82,13 @@ struct Class {
 }
 
 impl Sessions {
-    pub(crate) fn new(config: Arc<ZkConfig>, acl: Vec<Acl>, keeper: Keeper) -> Self {
+    pub(crate) fn new(route: Route, acl: Vec<Acl>, keeper: Keeper) -> Self {
+        let config = Arc::clone(&route.config);
         let nodes = config.nodes();
         Self(Arc::new_cyclic(|this| Pool {
             this: Weak::clone(this),
             config,
+            route,
             acl,
             nodes,
             keeper,
@@ -100,6 +103,10 @@ impl Sessions {
 
     pub(crate) fn acl(&self) -> &[Acl] {
         &self.0.acl
+    }
+
+    pub(crate) fn route(&self) -> &Route {
+        &self.0.route
     }
 
     pub(crate) fn bell(&self) -> &Bell {

@@ -7,10 +7,7 @@ use tokio::sync::watch;
 use zookeeper_client::{Acls, Client, CreateMode, Error, Stat};
 
 use super::{Class, Opening, Pool, Session, evictions, keep};
-use crate::{
-    connection,
-    error::{Cause, Failure},
-};
+use crate::error::{Cause, Failure};
 
 /// With fewer ticks there is no time in which a session is known to live.
 const LEAST_TICKS: u32 = 4;
@@ -43,7 +40,7 @@ pub(super) fn open(pool: &Arc<Pool>, class: &mut Class, timeout: Duration) -> Op
 
 async fn open_one(pool: &Pool, timeout: Duration) -> Result<Session, Failure> {
     let sent = pool.keeper.now();
-    let client = connection::open(&pool.config, &pool.keeper, timeout).await?;
+    let client = pool.route.open(timeout).await?;
     let (granted, tick) = (client.session_timeout(), pool.config.tick);
     if granted < tick * LEAST_TICKS {
         let message = format!(

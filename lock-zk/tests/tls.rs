@@ -1,0 +1,198 @@
+//! Locks over TLS: who is trusted, and who is told in time that he is not. H101.
+#![cfg(feature = "tls")]
+
+mod common;
+mod server;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use common::{assert_free, client, kind, options, take, waiting};
+use lock_conformance::{SLACK, ServerProcess, audit::within};
+use lock_core::{Backend, BackendError, BackendErrorKind, DistributedLock, Keeper, Release};
+use lock_zk::{ConfigError, ConnectError, ZkConfig, ZooKeeper};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use server::OwnServer;
+use tempfile::TempDir;
+
+const NAME: &str = "job";
+const LIMITS: &str = "tick=200ms&command_timeout=2s&connect_timeout=2s";
+
+/// A server that speaks TLS on a second port, to clients that show a certificate, and the files for these. The certificate of
+/// the server is for `localhost`.
+struct Secured {
+    #[expect(dead_code, reason = "it ends when it is dropped")]
+    server: OwnServer,
+    port: u16,
+    files: TempDir,
+}
+
+impl Secured {
+    async fn start() -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let folder = files.path();
+        let (ours, other) = (authority("ours"), authority("somebody else's"));
+        for (file, ca) in [("ca.pem", &ours), ("other-ca.pem", &other)] {
+            fs::write(folder.join(file), ca.pem()).unwrap();
+        }
+        for (who, ca) in [("server", &ours), ("client", &ours), ("stranger", &other)] {
+            let key = KeyPair::generate().unwrap();
+            let names = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+            let certificate = names.signed_by(&key, ca).unwrap();
+            fs::write(folder.join(format!("{who}.pem")), certificate.pem()).unwrap();
+            fs::write(folder.join(format!("{who}-key.pem")), key.serialize_pem()).unwrap();
+        }
+        // For the server, both in one file.
+        let both =
+            ["server-key.pem", "server.pem"].map(|file| fs::read_to_string(folder.join(file)).unwrap());
+        fs::write(folder.join("keystore.pem"), both.concat()).unwrap();
+        let port = ServerProcess::free_port();
+        let settings = [
+            format!("secureClientPort={port}"),
+            "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory".to_owned(),
+            "ssl.keyStore.type=PEM".to_owned(),
+            format!("ssl.keyStore.location={}", folder.join("keystore.pem").display()),
+            "ssl.trustStore.type=PEM".to_owned(),
+            format!("ssl.trustStore.location={}", folder.join("ca.pem").display()),
+            "ssl.clientAuth=need".to_owned(),
+            // That of clients, who come from wherever they are.
+            "ssl.hostnameVerification=false".to_owned(),
+        ];
+        Self { server: OwnServer::start_with("case", &settings).await, port, files }
+    }
+
+    /// The URL for a client with these files.
+    fn url(&self, host: &str, ca: &str, certificate: Option<&str>) -> String {
+        let file = |file: &str| self.file(file).display().to_string();
+        let own = certificate.map_or_else(String::new, |who| {
+            format!("&cert={}&key={}", file(&format!("{who}.pem")), file(&format!("{who}-key.pem")))
+        });
+        format!("zks://{host}:{}/case?{LIMITS}&ca={}{own}", self.port, file(ca))
+    }
+
+    fn good(&self) -> String {
+        self.url("localhost", "ca.pem", Some("client"))
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.files.path().join(name)
+    }
+}
+
+fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
+    let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// Why nobody gets in, by name.
+async fn refused(url: &str) -> BackendError {
+    let keeper = Keeper::start().expect("a keeper's thread can be started");
+    let asked = Instant::now();
+    let answer = ZooKeeper::connect(ZkConfig::from_url(url).unwrap(), &keeper).await;
+    let took = asked.elapsed();
+    assert!(took < SLACK, "refused after {took:?}");
+    match answer {
+        Err(ConnectError::Store(error)) => error,
+        other => panic!("{url}: {other:?}"),
+    }
+}
+
+/// Two providers of cryptography are compiled in, and nobody has chosen one: with either the client would have to panic.
+#[tokio::test(flavor = "multi_thread")]
+async fn locks_work_over_tls_with_certificates_on_both_sides() {
+    let secured = Secured::start().await;
+    let (holder, other) = (client(&secured.good()), client(&secured.good()));
+    let guard = take(&holder, NAME, &options()).await;
+    let waiter = waiting(&other, NAME, &options(), 2).await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let guard = within("the waiter", SLACK, waiter).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert_free(&holder, NAME).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_tells_its_version_over_tls() {
+    let secured = Secured::start().await;
+    let keeper = Keeper::start().expect("a keeper's thread can be started");
+    let config = ZkConfig::from_url(&secured.good()).unwrap();
+    let zookeeper = ZooKeeper::connect(config, &keeper).await.unwrap();
+    let diagnosis = zookeeper.operator().diagnose().await.unwrap();
+    let version = diagnosis.facts.iter().find(|(fact, _)| *fact == "version").unwrap();
+    assert!(version.1.starts_with("3."), "{diagnosis:?}");
+    assert!(diagnosis.problems.is_empty(), "{diagnosis:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_of_another_authority_is_denied_on_both_sides() {
+    let secured = Secured::start().await;
+    for (url, said) in [
+        (secured.url("localhost", "other-ca.pem", Some("client")), "UnknownIssuer"),
+        (secured.url("localhost", "ca.pem", Some("stranger")), "alert"),
+        (secured.url("localhost", "ca.pem", None), "alert"),
+    ] {
+        let error = refused(&url).await;
+        assert_eq!(*error.kind(), BackendErrorKind::Denied, "{url}: {error:?}");
+        assert!(error.to_string().contains(said), "{url}: {error}");
+        let error = client(&url).mutex(NAME).acquire().await.unwrap_err();
+        assert_eq!(*kind(&error), BackendErrorKind::Denied, "{url}: {error:?}");
+        assert!(error.to_string().contains(NAME), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_for_another_host_is_denied() {
+    let secured = Secured::start().await;
+    let error = refused(&secured.url("127.0.0.1", "ca.pem", Some("client"))).await;
+    assert_eq!(*error.kind(), BackendErrorKind::Denied, "{error:?}");
+    assert!(error.to_string().contains("not valid for name"), "{error}");
+}
+
+/// Neither side is let in by what it cannot read.
+#[tokio::test(flavor = "multi_thread")]
+async fn plain_text_and_tls_do_not_meet() {
+    let secured = Secured::start().await;
+    let plain = format!("zk://localhost:{}/case?{LIMITS}", secured.port);
+    assert!(refused(&plain).await.is_transient());
+    let (_, rest) = secured.good().split_once('?').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let other = OwnServer::start("case").await;
+    let error = refused(&format!("zks://{}/case?{rest}", other.address())).await;
+    assert!(error.is_transient(), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_cannot_be_used_are_errors_that_name_them() {
+    let secured = Secured::start().await;
+    let file = |name: &str| secured.file(name);
+    fs::write(file("empty.pem"), "").unwrap();
+    let (ca, cert, key) = (file("ca.pem"), file("client.pem"), file("client-key.pem"));
+    let with = |ca: &Path, cert: &Path, key: &Path| {
+        let mut config = ZkConfig::from_url(&secured.good()).unwrap();
+        (config.ca, config.cert, config.key) = (Some(ca.into()), Some(cert.into()), Some(key.into()));
+        config
+    };
+    for (config, wrong, path) in [
+        (with(&file("none.pem"), &cert, &key), "ca", "none.pem"),
+        (with(&key, &cert, &key), "ca", "client-key.pem"),
+        (with(&ca, &file("empty.pem"), &key), "cert", "empty.pem"),
+        (with(&ca, &cert, &file("ca.pem")), "key", "ca.pem"),
+        // Somebody else's.
+        (with(&ca, &cert, &file("server-key.pem")), "cert", "client.pem"),
+    ] {
+        match ZooKeeper::new(config, &Keeper::shared()) {
+            Err(ConfigError::File { option, path: named, .. }) => {
+                assert_eq!((option, named), (wrong, file(path)));
+            }
+            other => panic!("{wrong} {path}: {other:?}"),
+        }
+    }
+    // No certificate can be for it; the client of zookeeper would panic.
+    let mut config = ZkConfig::from_url(&secured.good()).unwrap();
+    config.endpoints = vec!["a..b:2181".parse().unwrap()];
+    let error = ZooKeeper::new(config, &Keeper::shared()).unwrap_err();
+    assert!(error.to_string().contains("a..b"), "{error}");
+}

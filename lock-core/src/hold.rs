@@ -228,9 +228,11 @@ impl Hold {
         }
     }
 
-    /// Takes note that the lock is lost.
+    /// Takes note that the lock is lost. If its deadline has passed before that was known, then that is how.
     pub(crate) fn lose(&self, reason: LostReason) {
-        let loss = Self::lose_locked(&mut self.lock(), reason);
+        let mut state = self.lock();
+        let loss = self.judge(&mut state).1.or_else(|| Self::lose_locked(&mut state, reason));
+        drop(state);
         self.announce(loss);
     }
 

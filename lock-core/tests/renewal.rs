@@ -152,6 +152,22 @@ async fn an_evicted_holder_knows_it_at_once_and_not_at_its_next_renewal() {
     assert_at(sim.now(), evicted);
 }
 
+/// The store, too, forgets an entry at its deadline: which of the two is noticed first says nothing.
+#[tokio::test(start_paused = true)]
+async fn what_is_known_to_be_gone_only_after_the_deadline_was_lost_by_the_deadline() {
+    let sim = Sim::new();
+    let client = sim.client();
+    let guard = client.locks.mutex("a").unwrap().acquire_with(&options()).await.unwrap();
+    sleep(ms(50)).await;
+    client.wire.once(Verb::Renew, Fault::Late(ms(100)));
+    client.locks.operator().evict(guard.name(), guard.entry_id()).await.unwrap();
+    sleep(ms(10)).await;
+    // The answer is the first thing that anybody hears after it.
+    sim.suspend(TTL);
+    sleep(ms(100)).await;
+    assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_slow_answer_for_one_class_of_leases_never_delays_another() {
     let sim = Sim::new();

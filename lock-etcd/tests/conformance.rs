@@ -1,17 +1,20 @@
-//! The suite on a real etcd server.
+//! The suite on a real etcd server, and what takes as long as that.
 
+mod common;
 mod server;
 
 use std::{
     net::{SocketAddr, ToSocketAddrs},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
+use common::{Client, options};
 use lock_conformance::{Case, Declared, Harness, ServerControl, Wire};
-use lock_core::{Backend, Keeper};
+use lock_core::{Backend, Keeper, Release};
 use lock_etcd::{Etcd, EtcdConfig};
+use server::OwnServer;
 
 lock_conformance::suite!(EtcdHarness);
 
@@ -107,4 +110,24 @@ impl EtcdHarness {
     fn config(&self) -> EtcdConfig {
         EtcdConfig::from_url(&self.url).expect("the URL of a test server is good")
     }
+}
+
+/// E12: the server drops whoever pings it more often than it likes: on a connection with a stream every 5 s, and on one
+/// without any hardly ever, which it finds out after 40 s.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_asks_nothing_keeps_its_connections() {
+    const LONG: Duration = Duration::from_secs(3600);
+    let server = OwnServer::start("case").await.behind_proxy();
+    // Whatever is asked and answered would excuse the pings before it.
+    let client = Client::new(&format!("etcd://{}/case?heartbeat=1h", server.address()));
+    let guard = client.take("job", &options().ttl(LONG)).await;
+    let connections = || (server.proxy().opened(), server.proxy().open());
+    let began = (Instant::now(), connections());
+    assert_eq!(began.1, (2, 2), "that of this runtime, and that of the keeper with its streams");
+    while began.0.elapsed() < Duration::from_secs(44) {
+        assert_eq!(connections(), began.1, "after {:?}", began.0.elapsed());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert_eq!(connections(), began.1);
 }

@@ -24,7 +24,7 @@ use crate::{
 /// How long a member may be silent before the next one is tried beside it.
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// A server drops who pings it more often than every 5 s (E12).
+/// A server drops who pings it more often than every 5 s, or while nothing is asked (E12).
 const PING_EVERY: Duration = Duration::from_secs(10);
 
 /// The members of a cluster, with all that was read from files for them.
@@ -45,9 +45,11 @@ impl Cluster {
             .with_require_leader(true)
             .with_auto_token_refresh(true)
             .with_connect_timeout(config.connect_timeout)
-            // For connections that nobody uses; whoever waits for an answer has a time limit.
+            // For the connection with the watch stream; whoever waits for an answer has a time limit.
             .with_keep_alive(PING_EVERY, PING_EVERY)
-            .with_keep_alive_while_idle(true);
+            .with_keep_alive_while_idle(false)
+            // For those that nobody uses: what stands between us and the server is not to forget them.
+            .with_tcp_keepalive(PING_EVERY);
         if let Some(tls) = tls::load(&config)? {
             options = options.with_tls(tls);
         }

@@ -58,6 +58,24 @@ pub enum Kind {
     Semaphore,
 }
 
+impl Kind {
+    /// One lower-case word, for a store to keep: `mutex`, `rwlock`, `semaphore`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Mutex => "mutex",
+            Self::RwLock => "rwlock",
+            Self::Semaphore => "semaphore",
+        }
+    }
+
+    /// The kind that has this [`word`](Self::word).
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Mutex, Self::RwLock, Self::Semaphore].into_iter().find(|kind| kind.word() == word)
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -117,6 +135,24 @@ impl Claim {
             return Err(InputError::Permits { permits, limit });
         }
         Ok(Self { kind: Kind::Semaphore, permits, limit })
+    }
+
+    /// The claim that a store has kept as these three, or `None` if no lock makes such a claim.
+    ///
+    /// ```
+    /// use lock_core::{Claim, Kind};
+    ///
+    /// assert_eq!(Claim::from_parts(Kind::RwLock, 1, Claim::MAX), Some(Claim::reader()));
+    /// assert_eq!(Claim::from_parts(Kind::Mutex, 2, 2), None);
+    /// ```
+    #[must_use]
+    pub fn from_parts(kind: Kind, permits: u32, limit: u32) -> Option<Self> {
+        let found = Self { kind, permits, limit };
+        match kind {
+            Kind::Mutex => (found == Self::mutex()).then_some(found),
+            Kind::RwLock => [Self::reader(), Self::writer()].contains(&found).then_some(found),
+            Kind::Semaphore => Self::semaphore(permits, limit).ok(),
+        }
     }
 
     /// The kind of lock.
@@ -214,6 +250,25 @@ mod tests {
         let plus = format!("+{}", "1".repeat(31));
         for text in ["", "1", &"0".repeat(31), &"0".repeat(33), &upper, &plus] {
             assert!(text.parse::<EntryId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_claim_is_put_together_again_from_what_a_store_kept_of_it() {
+        for claim in [Claim::mutex(), Claim::reader(), Claim::writer(), Claim::semaphore(2, 3).unwrap()] {
+            let kind = Kind::from_word(claim.kind().word()).unwrap();
+            assert_eq!(Claim::from_parts(kind, claim.permits(), claim.limit()), Some(claim));
+        }
+        assert_eq!(Kind::from_word("Mutex"), None);
+        for (kind, permits, limit) in [
+            (Kind::Mutex, 1, 2),
+            (Kind::Mutex, 0, 1),
+            (Kind::RwLock, 2, Claim::MAX),
+            (Kind::RwLock, 1, 1),
+            (Kind::Semaphore, 0, 3),
+            (Kind::Semaphore, 4, 3),
+        ] {
+            assert_eq!(Claim::from_parts(kind, permits, limit), None, "{kind}: {permits} of {limit}");
         }
     }
 

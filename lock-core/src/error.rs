@@ -1,6 +1,6 @@
 //! [`Error`], what a user gets, and [`BackendError`], what a store says.
 
-use std::{error::Error as StdError, fmt, time::Duration};
+use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
 
 use crate::{BootTime, Claim, Holder, Kind, LockName, LostReason, NameError};
 
@@ -183,14 +183,16 @@ pub enum InputError {
 /// What a store said when it did not do what it was asked.
 ///
 /// Unless [`is_unsent`](Self::is_unsent), the request may have been carried out all the same.
+#[derive(Clone)]
 pub struct BackendError(Box<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     store: &'static str,
     kind: BackendErrorKind,
     unsent: bool,
     message: String,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl BackendError {
@@ -210,7 +212,7 @@ impl BackendError {
     /// The same error, with the error that caused it.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(source.into().into());
         self
     }
 

@@ -1,4 +1,4 @@
-//! [`Switchboard`]: hands hints to the entries that wait for them.
+//! [`Switchboard`]: hands hints to the entries that wait for them, and alarms to whoever keeps them.
 
 use std::{
     collections::BTreeMap,
@@ -10,9 +10,9 @@ use std::{
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_core::Stream;
 
-use crate::{EntryId, Hint, Hints};
+use crate::{Alarms, EntryId, Hint, Hints};
 
-/// Where a backend's one notification stream meets its many waiting entries.
+/// Where a backend's one notification stream meets its many waiting entries, and the keepers of those that hold.
 ///
 /// Listen **before** the request that judges the standing is sent: then no hint falls between. Two listeners of one
 /// entry both get every hint, so that an old stream stays good while a new look is under way.
@@ -26,6 +26,7 @@ struct Lines {
     next: u64,
     // Ordered, so that a simulation wakes its waiters in the same order every time.
     open: BTreeMap<(EntryId, u64), UnboundedSender<Hint>>,
+    alarms: BTreeMap<u64, UnboundedSender<EntryId>>,
 }
 
 impl Switchboard {
@@ -54,7 +55,26 @@ impl Switchboard {
         tell(listeners, Hint::Changed);
     }
 
-    /// How many listeners there are.
+    /// A stream of the entries that may have been lost from now on: what [`Backend::alarms`](crate::Backend::alarms) gives.
+    /// Dropping it hangs up.
+    #[must_use]
+    pub fn alarms(&self) -> Alarms {
+        let (sender, alarms) = unbounded();
+        let mut lines = self.lock();
+        lines.next += 1;
+        let line = lines.next;
+        lines.alarms.insert(line, sender);
+        drop(lines);
+        Box::pin(AlarmListener { line, alarms, switchboard: self.clone() })
+    }
+
+    /// Says that an entry may have been lost, to all who listen for alarms.
+    pub fn alarm(&self, entry: EntryId) {
+        let listeners: Vec<_> = self.lock().alarms.values().cloned().collect();
+        tell(listeners, entry);
+    }
+
+    /// How many listeners for hints there are.
     #[must_use]
     pub fn listeners(&self) -> usize {
         self.lock().open.len()
@@ -67,10 +87,10 @@ impl Switchboard {
 }
 
 /// Outside of the lock: to send wakes a task, which is code of others.
-fn tell(listeners: Vec<UnboundedSender<Hint>>, hint: Hint) {
+fn tell<T: Copy>(listeners: Vec<UnboundedSender<T>>, word: T) {
     for sender in listeners {
-        // A listener that is being dropped needs no hint.
-        let _ = sender.unbounded_send(hint);
+        // A listener that is being dropped needs no word.
+        let _ = sender.unbounded_send(word);
     }
 }
 
@@ -94,6 +114,28 @@ impl Drop for Listener {
     }
 }
 
+struct AlarmListener {
+    line: u64,
+    alarms: UnboundedReceiver<EntryId>,
+    switchboard: Switchboard,
+}
+
+impl Stream for AlarmListener {
+    type Item = EntryId;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<EntryId>> {
+        Pin::new(&mut self.alarms).poll_next(cx)
+    }
+}
+
+impl Drop for AlarmListener {
+    fn drop(&mut self) {
+        let sender = self.switchboard.lock().alarms.remove(&self.line);
+        // Only now: with it goes a waker, which is code of others.
+        drop(sender);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use futures_util::{FutureExt, StreamExt};
@@ -114,8 +156,20 @@ mod tests {
     }
 
     #[test]
+    fn all_who_listen_for_alarms_hear_of_each_entry() {
+        let board = Switchboard::default();
+        let (mut one, mut two) = (board.alarms(), board.alarms());
+        board.alarm(EntryId::new(7));
+        assert_eq!(one.next().now_or_never(), Some(Some(EntryId::new(7))));
+        assert_eq!(two.next().now_or_never(), Some(Some(EntryId::new(7))));
+        assert_eq!(one.next().now_or_never(), None);
+    }
+
+    #[test]
     fn a_dropped_listener_leaves_nothing_behind() {
         let board = Switchboard::default();
+        drop(board.alarms());
+        assert!(board.lock().alarms.is_empty());
         let one = board.listen(EntryId::new(1));
         drop(board.listen(EntryId::new(1)));
         assert_eq!(board.listeners(), 1);

@@ -5,15 +5,11 @@ mod queue;
 use std::{
     collections::BTreeMap,
     fmt,
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
-use futures_core::Stream;
 
 use self::queue::{Look, Queue};
 use crate::{
@@ -44,7 +40,6 @@ struct State {
     last_token: u64,
     /// Entries that left while a create was in doubt, and until when they may not come back.
     closed_doors: BTreeMap<EntryId, BootTime>,
-    alarms: Vec<UnboundedSender<EntryId>>,
 }
 
 impl Memory {
@@ -168,10 +163,7 @@ impl Backend for Memory {
     }
 
     fn alarms(&self) -> Alarms {
-        let (sender, alarms) = unbounded();
-        let mut state = self.lock();
-        state.alarms.push(sender);
-        Box::pin(Listener { alarms, memory: self.clone() })
+        self.0.hints.alarms()
     }
 
     fn guarantees(&self) -> &Guarantees {
@@ -201,11 +193,7 @@ impl Operator for Memory {
 
     async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
         let departure = self.on_queue(name, |_, queue, _| queue.remove(entry));
-        let alarms = self.lock().alarms.clone();
-        for alarm in alarms {
-            // A client that is gone needs no alarm.
-            let _ = alarm.unbounded_send(entry);
-        }
+        self.0.hints.alarm(entry);
         Ok(departure)
     }
 
@@ -215,31 +203,6 @@ impl Operator for Memory {
         diagnosis.facts.push(("queues", self.lock().queues.len().to_string()));
         diagnosis.facts.push(("listeners", self.0.hints.listeners().to_string()));
         Ok(diagnosis)
-    }
-}
-
-/// Alarms for one client. What a sender keeps of whoever listened goes with it.
-struct Listener {
-    alarms: UnboundedReceiver<EntryId>,
-    memory: Memory,
-}
-
-impl Stream for Listener {
-    type Item = EntryId;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<EntryId>> {
-        Pin::new(&mut self.alarms).poll_next(cx)
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.alarms.close();
-        let mut state = self.memory.lock();
-        let gone: Vec<_> = state.alarms.extract_if(.., |sender| sender.is_closed()).collect();
-        drop(state);
-        // Only now: with it goes a waker, which is code of others.
-        drop(gone);
     }
 }
 
@@ -276,20 +239,5 @@ impl Default for Memory {
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").field("clock", &self.0.clock).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_client_that_is_gone_leaves_no_alarms_behind() {
-        let memory = Memory::new();
-        let kept = memory.alarms();
-        drop(memory.alarms());
-        assert_eq!(memory.lock().alarms.len(), 1);
-        drop(kept);
-        assert_eq!(memory.lock().alarms.len(), 0);
     }
 }

@@ -31,7 +31,7 @@
 //! | the cases and the promises they carry | [`cases`], [`Case`], [`REQUIRED`] |
 //! | checking what clients of any lock saw, and simulations | [`history`], [`simulation`] |
 //! | seeing that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
-//! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`ServerProcess`], [`Faulty`], [`Proxy`], [`polls`], [`audit`] |
+//! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`ServerProcess`], [`ServerProgram`], [`Faulty`], [`Proxy`], [`polls`], [`audit`] |
 
 mod alone;
 pub mod audit;
@@ -55,6 +55,7 @@ mod residue;
 mod run;
 mod server;
 mod server_process;
+mod server_program;
 mod signals;
 pub mod simulation;
 mod suite;
@@ -79,6 +80,7 @@ pub use self::{
     run::{check_declarations, contend, finds, run},
     server::{Control, Data, ServerControl, Unsupported},
     server_process::ServerProcess,
+    server_program::ServerProgram,
     wire::Wire,
     world::World,
 };

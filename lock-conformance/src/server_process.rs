@@ -10,63 +10,94 @@ use std::{
 
 use lock_core::{Entropy, SystemEntropy};
 
-use crate::signals;
+use crate::{ServerProgram, signals};
 
 /// Starts the program, tells its process id, and ends it when this test process ends, however that may come about: then
 /// the pipe that it reads from is closed. The output of the program goes where its own goes.
-const WATCHDOG: &str = r#""$0" "$@" >&2 & echo $!; exec >&-; read -r _; kill -9 $!"#;
+const PROCESS: &str = r#""$0" "$@" >&2 & echo $!; exec >&-; read -r _; kill -9 $!"#;
 
-/// A server process. It ends when this is dropped, or when the test process ends.
+/// The same for a container, which is there before anything runs in it: so nobody can be too early to remove it. The
+/// process id is that of the client of Docker, which ends when the container does.
+const CONTAINER: &str = r#"docker create --name "$0" "$@" >&2 </dev/null || exit
+docker start --attach "$0" >&2 </dev/null & echo $!; exec >&-; read -r _; docker rm --force "$0" >&2"#;
+
+/// The label of all containers that this makes.
+const LABEL: &str = "distlock-test";
+
+/// A server process, on this machine or in a container, which then shares the network and the temporary directory of this
+/// machine. It ends when this is dropped, or when the test process ends.
 #[derive(Debug)]
 pub struct ServerProcess {
     watchdog: Child,
     pid: u32,
+    /// The name of its container.
+    container: Option<String>,
 }
 
 impl ServerProcess {
     /// Starts a program with these arguments, which writes its log to a file. It may not be listening yet.
     ///
     /// # Panics
-    /// If the log cannot be written. That there is no such program is only seen in the log.
+    /// If the log cannot be written, or no container can be made; that there is no such program is only seen in the log.
     #[must_use]
-    pub fn start(program: &Path, arguments: &[String], log: &Path) -> Self {
-        let log = File::create(log).expect("the log can be written in a directory of our own");
-        let mut watchdog = Command::new("sh")
-            .args(["-c", WATCHDOG])
-            .arg(program)
+    pub fn start(program: &ServerProgram, arguments: &[String], log: &Path) -> Self {
+        let container = program.image.as_ref().map(|_| format!("{LABEL}-{:032x}", SystemEntropy.bits()));
+        let output = File::create(log).expect("the log can be written in a directory of our own");
+        let mut watchdog = Command::new("sh");
+        match (&program.image, &container) {
+            (Some(image), Some(name)) => {
+                watchdog.args(["-c", CONTAINER, name]).args(container_options()).arg(image)
+            }
+            _ => watchdog.args(["-c", PROCESS]),
+        };
+        let mut watchdog = watchdog
+            .args(&program.command)
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(log)
+            .stderr(output)
             .spawn()
             .expect("a shell can be started");
         let mut line = String::new();
-        let output = watchdog.stdout.take().expect("its output is a pipe");
-        BufReader::new(output).read_line(&mut line).expect("the watchdog writes a line");
-        let pid = line.trim().parse().expect("the line is a process id");
-        Self { watchdog, pid }
-    }
-
-    /// Its process id.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.pid
+        let told = watchdog.stdout.take().expect("its output is a pipe");
+        BufReader::new(told).read_line(&mut line).expect("the output of the watchdog can be read");
+        let Ok(pid) = line.trim().parse() else {
+            let _ = watchdog.wait();
+            let why = fs::read_to_string(log).unwrap_or_default();
+            panic!("{program:?} could not be started:\n{why}");
+        };
+        Self { watchdog, pid, container }
     }
 
     /// Asks it to end (`SIGTERM`). One that has ended already is left alone.
     pub fn terminate(&self) {
-        signals::send("TERM", self.pid);
+        match &self.container {
+            Some(name) => drop(docker(&["kill", "--signal", "TERM", name])),
+            None => drop(signals::send("TERM", self.pid)),
+        }
     }
 
     /// Makes it stand still, as if its machine were asleep, until [`resume`](Self::resume). When this returns, none of its
     /// threads runs any more.
+    ///
+    /// # Panics
+    /// If it does not.
     pub fn pause(&self) {
-        signals::stop(self.pid);
+        match &self.container {
+            Some(name) => docker(&["pause", name]).unwrap_or_else(|why| panic!("{name} goes on: {why}")),
+            None => signals::stop(self.pid),
+        }
     }
 
     /// Lets it go on after [`pause`](Self::pause).
+    ///
+    /// # Panics
+    /// If a container stays as it is.
     pub fn resume(&self) {
-        signals::send("CONT", self.pid);
+        match &self.container {
+            Some(name) => docker(&["unpause", name]).unwrap_or_else(|why| panic!("{name} stands: {why}")),
+            None => drop(signals::send("CONT", self.pid)),
+        }
     }
 
     /// Whether it still runs.
@@ -96,4 +127,22 @@ impl Drop for ServerProcess {
         drop(self.watchdog.stdin.take());
         let _ = self.watchdog.wait();
     }
+}
+
+/// All that tests and servers tell each other goes by ports of the loopback interface, and by files in the temporary
+/// directory, which belong to whoever runs the tests.
+fn container_options() -> Vec<String> {
+    let temporary = std::env::temp_dir().display().to_string();
+    let owner = fs::metadata("/proc/self").expect("this process has an owner");
+    let user = {
+        use std::os::unix::fs::MetadataExt;
+        format!("--user={}:{}", owner.uid(), owner.gid())
+    };
+    let volume = format!("--volume={temporary}:{temporary}");
+    ["--rm", "--network=host", &format!("--label={LABEL}"), &user, &volume].map(str::to_owned).into()
+}
+
+fn docker(arguments: &[&str]) -> Result<(), String> {
+    let output = Command::new("docker").args(arguments).output().map_err(|error| error.to_string())?;
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }

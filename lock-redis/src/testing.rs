@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::{Proxy, ServerProcess};
+use lock_conformance::{Proxy, ServerProcess, ServerProgram};
 use lock_core::Keeper;
 use tempfile::TempDir;
 
@@ -106,7 +106,8 @@ fn launch(port: u16, dir: &Path, args: &[String]) -> Option<ServerProcess> {
     let (port_text, dir_text) = (port.to_string(), dir.display().to_string());
     let first = ["--port", &port_text, "--bind", "127.0.0.1", "--save", "", "--dir", &dir_text];
     let arguments: Vec<_> = first.map(str::to_owned).into_iter().chain(args.iter().cloned()).collect();
-    let process = ServerProcess::start(Path::new("redis-server"), &arguments, &dir.join("server.log"));
+    let process =
+        ServerProcess::start(&ServerProgram::local(["redis-server"]), &arguments, &dir.join("server.log"));
     let started = Instant::now();
     while started.elapsed() < Duration::from_secs(10) {
         if !process.is_alive() {

@@ -9,7 +9,7 @@ use std::{
 
 use lock_conformance::ServerProcess;
 
-use super::{Admin, process::binary};
+use super::{Admin, process::program};
 
 /// How long a server may take to start on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -89,7 +89,7 @@ impl Member {
         ];
         arguments.extend_from_slice(&self.arguments);
         *self.process() =
-            Some(ServerProcess::start(binary(), &arguments, &self.directory.join("server.log")));
+            Some(ServerProcess::start(&program(), &arguments, &self.directory.join("server.log")));
     }
 
     /// Returns when the server answers, or, with `false`, when somebody else has taken one of its ports.

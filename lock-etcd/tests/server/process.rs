@@ -1,4 +1,4 @@
-//! [`binary`]: the program that is an etcd server.
+//! [`program`]: what is run as an etcd server.
 
 use std::{
     env,
@@ -7,11 +7,25 @@ use std::{
     sync::OnceLock,
 };
 
+use lock_conformance::ServerProgram;
+
+/// Names the image of the servers that run in containers (`LOCK_TEST_SERVERS=docker`).
+const IMAGE_VARIABLE: &str = "LOCK_TEST_ETCD_IMAGE";
+
 /// Names the server to start, where it is not the default one.
 const BINARY_VARIABLE: &str = "DISTLOCK_TEST_ETCD";
 
-/// The server to start: the one that [`BINARY_VARIABLE`] names, or else the first that `scripts/setup` knows.
-pub(super) fn binary() -> &'static Path {
+/// The one of this machine, or one in a container.
+pub(super) fn program() -> ServerProgram {
+    if ServerProgram::wants_containers() {
+        let default = "gcr.io/etcd-development/etcd:v3.7.3";
+        return ServerProgram::in_container(IMAGE_VARIABLE, default, ["etcd"]);
+    }
+    ServerProgram::local([binary().display().to_string()])
+}
+
+/// The one of this machine: the one that [`BINARY_VARIABLE`] names, or else the first that `scripts/setup` knows.
+fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
         let binary = env::var_os(BINARY_VARIABLE).map_or_else(default_binary, PathBuf::from);

@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use lock_conformance::ServerProcess;
+use lock_conformance::{ServerProcess, ServerProgram};
+
+/// Names the image of the servers that run in containers (`LOCK_TEST_SERVERS=docker`).
+const IMAGE_VARIABLE: &str = "LOCK_TEST_REDIS_IMAGE";
 
 /// How long one look at a server may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -15,7 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A server process. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Process {
-    process: ServerProcess,
+    server: ServerProcess,
+    directory: String,
     log: PathBuf,
 }
 
@@ -32,27 +36,23 @@ impl Process {
     /// Starts a server on a port of the loopback interface, with its data and its log in a directory, and these arguments
     /// on its command line. It may not be listening yet.
     pub(crate) fn start(port: u16, directory: &Path, arguments: &[String]) -> Self {
-        assert!(
-            is_installed(),
-            "redis-server is not installed, and without a server no test can pass: run scripts/setup"
-        );
         let (port, directory) = (port.to_string(), directory.display().to_string());
         let first = ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--dir", &directory];
         let arguments: Vec<_> =
             first.map(str::to_owned).into_iter().chain(arguments.iter().cloned()).collect();
         let log = Path::new(&directory).join("server.log");
-        Self { process: ServerProcess::start(Path::new("redis-server"), &arguments, &log), log }
+        Self { server: ServerProcess::start(&program(), &arguments, &log), directory, log }
     }
 
     /// Looks once whether the server is there.
     pub(crate) fn look(&self, client: &redis::Client) -> Start {
         // Our own server, and not somebody else's on the same port.
-        let ours = format!("process_id:{}\r\n", self.process.pid());
         let up = client.get_connection_with_timeout(PATIENCE).and_then(|mut connection| {
             connection.set_read_timeout(Some(PATIENCE))?;
-            let info: String = redis::cmd("INFO").arg("server").query(&mut connection)?;
+            let (_, directory): (String, String) =
+                redis::cmd("CONFIG").arg("GET").arg("dir").query(&mut connection)?;
             // It tells about itself before it has read its data, and about its data only then.
-            redis::cmd("DBSIZE").exec(&mut connection).map(|()| info.contains(&ours))
+            redis::cmd("DBSIZE").exec(&mut connection).map(|()| directory == self.directory)
         });
         match up {
             Ok(true) => Start::Done,
@@ -63,12 +63,12 @@ impl Process {
 
     /// Makes the server stand still.
     pub(crate) fn pause(&self) {
-        self.process.pause();
+        self.server.pause();
     }
 
     /// Lets it go on.
     pub(crate) fn resume(&self) {
-        self.process.resume();
+        self.server.resume();
     }
 
     /// What the server wrote to its log, for the message of a failure.
@@ -76,6 +76,18 @@ impl Process {
         // Without a log there is nothing to show.
         fs::read_to_string(&self.log).unwrap_or_default()
     }
+}
+
+/// The one of this machine, or one in a container.
+fn program() -> ServerProgram {
+    if ServerProgram::wants_containers() {
+        return ServerProgram::in_container(IMAGE_VARIABLE, "redis:7.4", ["redis-server"]);
+    }
+    assert!(
+        is_installed(),
+        "redis-server is not installed, and without a server no test can pass: run scripts/setup"
+    );
+    ServerProgram::local(["redis-server"])
 }
 
 fn is_installed() -> bool {

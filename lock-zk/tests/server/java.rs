@@ -7,12 +7,23 @@ use std::{
     sync::OnceLock,
 };
 
+use lock_conformance::ServerProgram;
+
 /// Names the class path of the server to start, where it is not the default one.
 const SERVER_VARIABLE: &str = "DISTLOCK_TEST_ZK";
 
-/// The class path of the servers.
-pub(super) fn server_classes() -> String {
-    env::var(SERVER_VARIABLE).unwrap_or_else(|_| class_path(0))
+/// Names the image of the servers that run in containers (`LOCK_TEST_SERVERS=docker`).
+const IMAGE_VARIABLE: &str = "LOCK_TEST_ZOOKEEPER_IMAGE";
+
+/// Java with the classes of a server: on this machine, or in a container.
+pub(super) fn server() -> ServerProgram {
+    if ServerProgram::wants_containers() {
+        // The folder of the image is named after its version.
+        let run = r#"exec java -cp "$(echo /apache-zookeeper-*/lib)/*" "$@""#;
+        return ServerProgram::in_container(IMAGE_VARIABLE, "zookeeper:3.9.4", ["sh", "-c", run, "java"]);
+    }
+    let classes = env::var(SERVER_VARIABLE).unwrap_or_else(|_| class_path(0));
+    ServerProgram::local([java().display().to_string(), "-cp".to_owned(), classes])
 }
 
 /// The class path of our own programs.

@@ -66,9 +66,8 @@ impl Member {
         let mut arguments: Vec<String> = java::SMALL.map(str::to_owned).into();
         arguments.extend(PROPERTIES.map(|property| format!("-D{property}")));
         arguments.extend_from_slice(&self.arguments);
-        arguments.extend(["-cp".to_owned(), java::server_classes()]);
         arguments.extend([MAIN.to_owned(), file.display().to_string()]);
-        *self.process() = Some(ServerProcess::start(java::java(), &arguments, &self.log_file()));
+        *self.process() = Some(ServerProcess::start(&java::server(), &arguments, &self.log_file()));
     }
 
     fn configuration(&self) -> String {

@@ -2,12 +2,11 @@
 
 use std::{
     env, fs,
-    path::Path,
     process::Command,
     time::{Duration, Instant},
 };
 
-use lock_conformance::ServerProcess;
+use lock_conformance::{ServerProcess, ServerProgram};
 
 mod built;
 
@@ -52,7 +51,7 @@ impl Server {
         let main = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
         let arguments = ["-Xmx96m", "-cp", &classes(), main, &file.display().to_string()].map(str::to_owned);
         let log = directory.path().join("log");
-        let process = ServerProcess::start(Path::new("java"), &arguments, &log);
+        let process = ServerProcess::start(&ServerProgram::local(["java"]), &arguments, &log);
         Self { url: format!("zk://127.0.0.1:{port}?tick=200ms"), _process: Some((process, directory)) }
     }
 }

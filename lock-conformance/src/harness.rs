@@ -1,6 +1,6 @@
 //! [`Harness`]: what a backend brings to the suite.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use lock_core::{Backend, Keeper};
@@ -43,6 +43,13 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
     /// The connection that a proxy can stand in. `None` if there is none, as with a store in the memory of this process:
     /// then the cases that need one are [declared](Self::declared).
     fn wire(&self) -> Option<&dyn Wire>;
+
+    /// How far behind the asking a deadline may be counted, where what proves a lease is made now and then and not with each
+    /// renewal: so deadlines move in steps of this. `ttl` is the one that was granted. Nothing for most.
+    fn deadline_step(&self, ttl: Duration) -> Duration {
+        let _ = ttl;
+        Duration::ZERO
+    }
 
     /// The server side.
     fn server(&self) -> &dyn ServerControl;

@@ -49,6 +49,12 @@ impl World {
         self.mode
     }
 
+    /// In which steps the deadlines of leases move that were granted this ttl: see [`Harness::deadline_step`].
+    #[must_use]
+    pub fn deadline_step(&self, ttl: Duration) -> Duration {
+        self.harness.deadline_step(ttl)
+    }
+
     /// A new client with a keeper and connections of its own, as if in a process of its own.
     ///
     /// # Panics

@@ -47,19 +47,24 @@ impl ZooKeeper {
         let Some(session) = dues.first().map(|due| Arc::clone(&due.member.session)) else {
             return Vec::new();
         };
-        let least = dues.iter().map(|due| due.member.entry.ttl).min().unwrap_or_default();
         let Ok(client) = session.client() else {
             return dues.iter().map(|due| (due.index, Ok(Renewal::Lost))).collect();
         };
         let sent = self.keeper.now();
         let paths: Vec<_> = dues.iter().map(|due| due.member.beside(&due.node)).collect();
         // The looks are sent behind the heartbeat, so what they see was so when that was carried out, or later: a server that is
-        // cut off from the others may see what no longer is (F3).
-        let looks = join_all(paths.iter().map(|path| session.answer("a renewal", client.check_stat(path))));
-        let (proof, found) = join(session.prove(least / 6), looks).await;
+        // cut off from the others may see what no longer is (F3). It is made however young the last one is: the next renewal
+        // counts from this one at least (PR28).
+        // The client sends a request when it is made, and not when it is waited for: so each is made in a future of its own, and the
+        // heartbeat, being polled first, is the first.
+        let (client, session) = (&*client, &*session);
+        let looks = paths
+            .iter()
+            .map(|path| async move { session.answer("a renewal", client.check_stat(path)).await });
+        let (proof, found) = join(session.beat(self.config.command_timeout), join_all(looks)).await;
         dues.iter()
             .zip(found)
-            .map(|(due, found)| (due.index, self.renewed(due, &session, sent, &proof, found)))
+            .map(|(due, found)| (due.index, self.renewed(due, session, sent, &proof, found)))
             .collect()
     }
 
@@ -68,7 +73,7 @@ impl ZooKeeper {
         due: &Due,
         session: &Session,
         sent: BootTime,
-        proof: &Result<(), Failure>,
+        proof: &Result<Stat, Failure>,
         found: Result<Option<Stat>, Failure>,
     ) -> Result<Renewal, BackendError> {
         if !session.is_alive(self.keeper.now()) {

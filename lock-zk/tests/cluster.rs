@@ -244,6 +244,28 @@ async fn a_create_whose_reply_is_lost_is_found_again_by_way_of_a_follower_that_l
     }
 }
 
+/// PR18, F3: its server has not heard of the deletion, and says so of the node if it is asked before the proof.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_by_way_of_a_follower_that_lags_behind_takes_no_node_for_there_that_is_deleted() {
+    let ensemble = Ensemble::start_patient("case").await;
+    let leader = ensemble.leader().await;
+    let [lagging, _] = ensemble.followers().await;
+    let holder = client(&url_of(&ensemble.address(lagging)));
+    for _ in 0..3 {
+        let guard = take(&holder, NAME, &options().ttl(Duration::from_secs(60)).renew(false)).await;
+        let gate = Gate::new();
+        ensemble.hold_back(lagging, &Flow::Hold(gate.clone()));
+        ensemble.admin(leader).delete(guard.name()).await;
+        let extending = tokio::spawn(async move { (guard.extend().await, guard) });
+        tokio::time::sleep(TICK).await;
+        gate.open();
+        let (extended, guard) = soon("an answer to the renewal", extending).await.unwrap();
+        assert!(matches!(extended, Err(Error::Lost { .. })), "{extended:?}, and the node is gone");
+        drop(guard);
+        ensemble.hold_back(lagging, &Flow::Pass);
+    }
+}
+
 /// L06.
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_go_on_when_all_members_come_back() {

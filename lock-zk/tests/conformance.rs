@@ -76,6 +76,11 @@ impl Harness for ZkHarness {
         Some(self)
     }
 
+    /// That of the heartbeats: ADR 11.
+    fn deadline_step(&self, ttl: Duration) -> Duration {
+        self.config().tick.max(ttl / 6)
+    }
+
     fn server(&self) -> &dyn ServerControl {
         self.server.as_deref().expect("a contender leaves the server alone")
     }

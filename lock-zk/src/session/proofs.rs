@@ -50,11 +50,6 @@ impl Proofs {
     pub(super) fn base(&self) -> BootTime {
         self.base
     }
-
-    /// When the last write that was carried out was sent.
-    pub(super) fn last(&self) -> BootTime {
-        self.waiting.back().map_or(self.base, |(sent, _)| *sent)
-    }
 }
 
 #[cfg(test)]
@@ -71,11 +66,11 @@ mod tests {
     fn the_last_proof_but_one_counts_and_never_the_last() {
         let mut proofs = Proofs::new(TICK, at(1_000));
         proofs.take(at(1_010), at(1_020));
-        assert_eq!((proofs.base(), proofs.last()), (at(1_000), at(1_010)));
+        assert_eq!(proofs.base(), at(1_000));
         proofs.take(at(1_220), at(1_230));
-        assert_eq!((proofs.base(), proofs.last()), (at(1_010), at(1_220)));
+        assert_eq!(proofs.base(), at(1_010));
         proofs.take(at(1_440), at(1_900));
-        assert_eq!((proofs.base(), proofs.last()), (at(1_220), at(1_440)));
+        assert_eq!(proofs.base(), at(1_220));
     }
 
     #[test]

@@ -138,17 +138,9 @@ impl Session {
         }
     }
 
-    /// Sees to it that the last proof is no older than `age`: makes one if need be. The request is sent when this is polled
-    /// first: what is sent behind it sees what was so then, or later.
-    pub(crate) async fn prove(&self, age: Duration) -> Result<(), Failure> {
-        if self.keeper.now().since(self.lock().proofs.last()) <= age {
-            return Ok(());
-        }
-        self.beat(self.command_timeout).await.map(drop)
-    }
-
-    /// Makes a proof: with the server's word about it.
-    pub(super) async fn beat(&self, limit: Duration) -> Result<Stat, Failure> {
+    /// Makes a proof: with the server's word about it. The request is sent when this is polled first: what is sent behind it sees
+    /// what was so then, or later.
+    pub(crate) async fn beat(&self, limit: Duration) -> Result<Stat, Failure> {
         let sent = self.keeper.now();
         if !self.is_alive(sent) {
             return Err(Failure::session_gone());

@@ -170,11 +170,12 @@ impl Drop for Member {
 
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
-const PROPERTIES: [&str; 6] = [
+const PROPERTIES: [&str; 7] = [
     // What was written outlives a kill of the process, and the operating system is not killed.
     "zookeeper.forceSync=no",
-    // Empty containers are removed soon, and not after a minute.
+    // Empty containers are removed soon, and not after a minute; and as many as there are, and not 167 in a second.
     "znode.container.checkIntervalMs=200",
+    "znode.container.maxPerMinute=6000000",
     "zookeeper.enforceQuota=true",
     "zookeeper.DigestAuthenticationProvider.superDigest=super:fJFGr9DG3pjj+ZcNzWBoN2VhlLA=",
     "org.slf4j.simpleLogger.defaultLogLevel=warn",

@@ -64,7 +64,7 @@ impl ServerProcess {
         let Ok(pid) = line.trim().parse() else {
             let _ = watchdog.wait();
             let why = fs::read_to_string(log).unwrap_or_default();
-            panic!("{program:?} could not be started:\n{why}");
+            panic!("{program} could not be started:\n{why}");
         };
         Self { watchdog, pid, container }
     }
@@ -145,4 +145,27 @@ fn container_options() -> Vec<String> {
 fn docker(arguments: &[&str]) -> Result<(), String> {
     let output = Command::new("docker").args(arguments).output().map_err(|error| error.to_string())?;
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "`server` in a container of `no/such-image:0` could not be started")]
+    fn without_docker_or_the_image_there_is_an_error_and_no_wait() {
+        let program = ServerProgram::in_container("DISTLOCK_NO_SUCH_VARIABLE", "no/such-image:0", ["server"]);
+        let _ = ServerProcess::start(&program, &[], Path::new("/dev/null"));
+    }
+
+    #[test]
+    fn what_a_program_says_before_it_ends_is_in_the_log() {
+        let log = std::env::temp_dir().join(format!("distlock-{:032x}", SystemEntropy.bits()));
+        let server = ServerProcess::start(&ServerProgram::local(["sh", "-c", "echo no port"]), &[], &log);
+        while server.is_alive() {
+            std::thread::yield_now();
+        }
+        assert_eq!(fs::read_to_string(&log).unwrap(), "no port\n");
+        fs::remove_file(&log).unwrap();
+    }
 }

@@ -1,6 +1,6 @@
 //! [`ServerProgram`]: what is to be run as a server, and where.
 
-use std::env;
+use std::{env, fmt};
 
 /// Says where the servers of tests run: `process` (the default) or `docker`.
 const PLACE_VARIABLE: &str = "LOCK_TEST_SERVERS";
@@ -42,5 +42,12 @@ impl ServerProgram {
             Ok("docker") => true,
             Ok(other) => panic!("{PLACE_VARIABLE} is `{other}`, and has to be `process` or `docker`"),
         }
+    }
+}
+
+impl fmt::Display for ServerProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.command.join(" "))?;
+        self.image.as_ref().map_or(Ok(()), |image| write!(f, " in a container of `{image}`"))
     }
 }

@@ -100,9 +100,9 @@ impl Wire for EtcdHarness {
         |_| true
     }
 
-    /// The watch stream is missed after two heartbeats, and the connection that it was on after as many again.
+    /// One and a half heartbeats: see `EtcdConfig::heartbeat`.
     fn noticed_within(&self) -> Duration {
-        Duration::from_secs(4)
+        self.config().heartbeat * 3 / 2
     }
 }
 

@@ -1,4 +1,4 @@
-//! Many who come at once, and connections that die without a word. E1, H75; PR14.
+//! Many who come at once, and connections that die without a word. E1, H75; PR14, PR17.
 
 mod common;
 mod server;
@@ -8,9 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Client, name, options};
-use lock_conformance::{Links, SLACK, audit::within};
-use lock_core::{DistributedLock, Release};
+use common::{Client, name, options, soon};
+use lock_conformance::{Flow, Links, SLACK, Way, audit::within};
+use lock_core::{DistributedLock, Outage, Release};
 use server::{OwnServer, requests};
 use tokio::task::JoinSet;
 
@@ -102,4 +102,28 @@ async fn a_connection_that_dies_in_silence_is_noticed_in_two_seconds() {
     println!("noticed after {noticed:?}");
     // Half a second more for what a busy machine takes.
     assert!(noticed.iter().all(|noticed| *noticed < Duration::from_millis(2500)), "{noticed:?}");
+}
+
+/// PR17: whoever has to ask where it stands finds also those who came behind it, and must not wait for them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_that_was_never_told_its_place_does_not_wait_for_those_behind_it() {
+    let server = OwnServer::start("case").await;
+    let holder = Client::new(&format!("etcd://{}/case", server.address()));
+    let server = server.behind_proxy();
+    let far = Client::new(&format!("etcd://{}/case?command_timeout=500ms", server.address()));
+    let guard = holder.take(NAME, &options().ttl(LONG)).await;
+    // It is connected, and knows that somebody is there: its next request takes a place.
+    let lock = far.mutex(NAME).with_options(options().ttl(LONG).outage(Outage::Wait));
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    server.proxy().order(Links::Open, Way::Replies, &Flow::Lose);
+    let waiter = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    holder.await_queue(NAME, 2).await;
+    let place = holder.queue(NAME).await[1].entry;
+    let last = holder.waiting(NAME, &options().ttl(LONG), 3).await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let next = soon("the waiter that was not answered", waiter).await.unwrap();
+    assert_eq!((Some(next.entry_id()), last.is_finished()), (place, false));
+    assert_eq!(next.release().await.unwrap(), Release::Released);
+    let last = soon("the last", last).await.unwrap();
+    assert_eq!(last.release().await.unwrap(), Release::Released);
 }

@@ -1,4 +1,4 @@
-//! The leases under which locks stand, and what the server keeps of a client. E5a, E5c, E6, E7, E8, E13; H78.
+//! The leases under which locks stand, and what the server keeps of a client. E5a, E5c, E5d, E6, E7, E8, E13; H78.
 
 mod common;
 mod server;
@@ -32,6 +32,29 @@ async fn two_tasks_that_share_a_lease_exclude_each_other() {
     assert!(guard.is_held() && !waiter.is_finished());
     assert_eq!(guard.release().await.unwrap(), Release::Released);
     let next = soon("the other task", waiter).await.unwrap();
+    assert_eq!(next.release().await.unwrap(), Release::Released);
+}
+
+/// E5d: its lease lives on with the others under it, so that nothing else would ever take it out of the queue.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_that_gives_up_leaves_its_place_at_once_and_nobody_elses() {
+    let server = OwnServer::start("case").await;
+    let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
+    let long = options().ttl(Duration::from_secs(600));
+    let guard = holder.take(NAME, &long).await;
+    let gives_up = other.waiting(NAME, &long, 2).await;
+    let stays = other.waiting(NAME, &long, 3).await;
+    let places = async || {
+        let keys = server.admin().keys(&name(NAME)).await;
+        keys.iter().map(etcd_client::KeyValue::create_revision).collect::<Vec<_>>()
+    };
+    let before = places().await;
+    gives_up.abort();
+    holder.await_queue(NAME, 2).await;
+    assert_eq!(places().await, [before[0], before[2]]);
+    assert!(guard.is_held() && !stays.is_finished());
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let next = soon("whoever stayed", stays).await.unwrap();
     assert_eq!(next.release().await.unwrap(), Release::Released);
 }
 

@@ -45,6 +45,7 @@ mod clock;
 mod entropy;
 mod entry;
 mod error;
+mod excerpt;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -79,6 +80,7 @@ pub use self::{
     entropy::{Entropy, SystemEntropy},
     entry::{Claim, Entry, EntryId, Kind},
     error::{BackendError, BackendErrorKind, Error, InputError},
+    excerpt::excerpt,
     guarantees::Guarantees,
     guard::{Guard, Release},
     hints::Switchboard,

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use etcd_client::Error;
-use lock_core::{BackendError, BackendErrorKind as Kind};
+use lock_core::{BackendError, BackendErrorKind as Kind, excerpt};
 use tonic::{Code, Status};
 
 use crate::config::tls::chain;
@@ -56,6 +56,7 @@ impl Failure {
             }
             other => (Kind::Protocol, Cause::Other, false, other.to_string()),
         };
+        let said = excerpt(format_args!("{said}"));
         Self { kind, message: format!("{address} says: {said}"), unsent, cause }
     }
 

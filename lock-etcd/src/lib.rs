@@ -34,6 +34,9 @@ mod crowds;
 mod diagnosis;
 mod enter;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guarantees;
 mod held;
 mod keys;

@@ -1,14 +1,8 @@
 //! What went wrong between us and the server, as a [`BackendError`].
 
-use std::{
-    error::Error as StdError,
-    fmt::{self, Write},
-    io,
-    sync::Arc,
-    time::Duration,
-};
+use std::{error::Error as StdError, io, sync::Arc, time::Duration};
 
-use lock_core::{BackendError, BackendErrorKind as Kind};
+use lock_core::{BackendError, BackendErrorKind as Kind, excerpt};
 use redis::{ErrorKind, RedisError, ServerError};
 use tokio_rustls::rustls;
 
@@ -54,33 +48,6 @@ impl Failure {
             Some(source) => error.with_source(Arc::clone(source)),
             None => error,
         }
-    }
-}
-
-/// What somebody else wrote, as we repeat it to people: the first 200 characters, in one line.
-///
-/// No more than that is ever made of it, however long it is.
-pub(crate) fn excerpt(said: fmt::Arguments<'_>) -> String {
-    let mut excerpt = Excerpt { text: String::new(), room: 200 };
-    if excerpt.write_fmt(said).is_err() {
-        excerpt.text.push('…');
-    }
-    excerpt.text
-}
-
-struct Excerpt {
-    text: String,
-    room: usize,
-}
-
-impl Write for Excerpt {
-    /// An error once it is full, so that nothing more is written.
-    fn write_str(&mut self, said: &str) -> fmt::Result {
-        for c in said.chars() {
-            self.room = self.room.checked_sub(1).ok_or(fmt::Error)?;
-            if c.is_control() { self.text.extend(c.escape_default()) } else { self.text.push(c) }
-        }
-        Ok(())
     }
 }
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use lock_core::{
     BackendError, BackendErrorKind as Kind, Claim, Departure, EntryId, FencingToken, Holder,
-    Kind as LockKind, QueueRow,
+    Kind as LockKind, QueueRow, excerpt,
 };
 use redis::Value;
 
-use crate::error::{STORE, excerpt, kind_of_code};
+use crate::error::{STORE, kind_of_code};
 
 /// What `enter` found.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What the answers of etcd mean.
 
 use etcd_client::{GetResponse, KeyValue, ResponseHeader, TxnOpResponse, TxnResponse};
-use lock_core::{BackendError, BackendErrorKind as Kind, Claim};
+use lock_core::{BackendError, BackendErrorKind as Kind, Claim, excerpt};
 
 use super::{Look, needs_all};
 use crate::{
@@ -149,8 +149,8 @@ fn mismatch(keys: &Keys, key: &[u8]) -> BackendError {
 
 /// Data of others among the entries.
 pub(crate) fn foreign(key: &[u8]) -> BackendError {
-    let shown = String::from_utf8_lossy(key);
-    let message = format!("among the entries stands `{}`, which is none", shown.escape_debug());
+    let shown = excerpt(format_args!("{}", String::from_utf8_lossy(key)));
+    let message = format!("among the entries stands `{shown}`, which is none");
     BackendError::new(STORE, Kind::ForeignData, message)
 }
 

@@ -5,11 +5,11 @@
 
 use std::io;
 
-use lock_core::BackendErrorKind as Kind;
+use lock_core::{BackendErrorKind as Kind, excerpt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::endpoint::Endpoint;
-use crate::error::{Failure, excerpt, kind_of_code};
+use crate::error::{Failure, kind_of_code};
 
 /// An answer that is longer is none.
 const MAX_ANSWERS: usize = 16 * 1024;

@@ -38,30 +38,39 @@ impl ZooKeeper {
             return Err(BackendError::new(STORE, Kind::Unsupported, message).unsent());
         }
         let Some(member) = self.sessions.join(entry, &lock).await? else { return Ok(Standing::Gone) };
+        let answer = self.stand(&member, wait).await;
+        // Nothing was created, so nobody will leave for it.
+        if answer.as_ref().is_err_and(BackendError::is_unsent) && member.place().is_none() {
+            self.sessions.is_gone(&member);
+        }
+        answer
+    }
+
+    async fn stand(&self, member: &Arc<Member>, wait: WaitMode) -> Result<Standing, BackendError> {
         let doubts = member.unanswered();
         if doubts > 0 {
-            self.clear_doubts(&member, doubts).await?;
+            self.clear_doubts(member, doubts).await?;
         }
         if let Some(place) = member.place() {
-            return self.look_or_wait(&member, place, wait).await;
+            return self.look_or_wait(member, place, wait).await;
         }
         if wait == WaitMode::Try
-            && let Some(refused) = self.look_first(&member).await?
+            && let Some(refused) = self.look_first(member).await?
         {
-            self.sessions.is_gone(&member);
+            self.sessions.is_gone(member);
             return refused;
         }
         for _ in 0..TRIES {
             let sent = self.keeper.now();
-            match self.create_once(&member).await? {
+            match self.create_once(member).await? {
                 Created::Gone => return Ok(Standing::Gone),
-                Created::NoContainer => self.make_container(&member).await?,
+                Created::NoContainer => self.make_container(member).await?,
                 // Alone: nobody is ahead.
                 Created::There(place, 1) => {
                     member.is_accepted();
-                    return Ok(admitted(&member, &place, sent, self.keeper.now()));
+                    return Ok(admitted(member, &place, sent, self.keeper.now()));
                 }
-                Created::There(place, _) => return self.look_or_wait(&member, place, wait).await,
+                Created::There(place, _) => return self.look_or_wait(member, place, wait).await,
             }
         }
         let message = format!("the container of the lock went away {TRIES} times, one after the other");

@@ -57,7 +57,7 @@ impl ZooKeeper {
         // counts from this one at least (PR28).
         // The client sends a request when it is made, and not when it is waited for: so each is made in a future of its own, and the
         // heartbeat, being polled first, is the first.
-        let (client, session) = (&*client, &*session);
+        let (client, session) = (&*client, &session);
         let looks = paths
             .iter()
             .map(|path| async move { session.answer("a renewal", client.check_stat(path)).await });

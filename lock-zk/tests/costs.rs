@@ -5,7 +5,7 @@ mod server;
 
 use std::time::Duration;
 
-use common::{client, options, take, waiting};
+use common::{client, name, options, queue, soon, take, waiting};
 use lock_conformance::{SLACK, audit::await_queue, audit::within};
 use lock_core::{AcquireOptions, DistributedLock, Release};
 use server::OwnServer;
@@ -86,6 +86,51 @@ async fn a_lock_that_nobody_else_wants_costs_one_write_and_one_look_to_take_and_
     // Pings count as reads; and a container may have been removed between two, and is made anew.
     assert!((2 * LOCKS..=2 * LOCKS + FEW).contains(&writes), "{writes} writes for {LOCKS} pairs");
     assert!((LOCKS..=LOCKS + FEW).contains(&reads), "{reads} looks for {LOCKS} pairs");
+}
+
+/// The watch on it fires, as if it were gone; what has fired once is made anew, and not asked again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_node_is_written_to_by_somebody_looks_once_more_and_waits_on() {
+    let server = OwnServer::start("case").await;
+    let (holder, other) = (client(&url(&server)), client(&url(&server)));
+    let guard = take(&holder, "job", &long()).await;
+    let waiter = waiting(&other, "job", &long(), 2).await;
+    let node = server.admin().node(&name("job"), 1).await;
+    for _ in 0..3 {
+        let before = Asked::so_far(&server).await;
+        server.admin().write(&node).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let asked = before.since(&server).await;
+        assert!(asked.all() <= PINGS, "{asked:?} for one change");
+    }
+    assert!(!waiter.is_finished());
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let next = soon("the waiter whose node was written to", waiter).await.unwrap();
+    assert_eq!(next.release().await.unwrap(), Release::Released);
+}
+
+/// Nor does one that is not waited for to its end.
+#[tokio::test(flavor = "multi_thread")]
+async fn to_look_at_a_queue_costs_one_write_and_leaves_nothing_behind() {
+    const LOOKS: u64 = 100;
+    let server = OwnServer::start("case").await;
+    let client = client(&url(&server));
+    let guard = take(&client, "job", &long()).await;
+    assert_eq!(queue(&client, "job").await.len(), 1);
+    let (before, nodes) = (Asked::so_far(&server).await, server.admin().nodes_of_sessions().await);
+    for _ in 0..LOOKS {
+        assert_eq!(queue(&client, "job").await.len(), 1);
+    }
+    // The rest are heartbeats, and the sessions of whoever counts.
+    let writes = before.since(&server).await.writes;
+    assert!(writes <= LOOKS + PINGS, "{writes} writes for {LOOKS} looks");
+    for i in 0..LOOKS {
+        let lock = client.mutex("job");
+        let _ = tokio::time::timeout(Duration::from_micros(50 * i), lock.queue()).await;
+    }
+    assert_eq!(queue(&client, "job").await.len(), 1);
+    assert_eq!(server.admin().nodes_of_sessions().await, nodes, "left by looks");
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
 }
 
 /// So many requests for each hand-over as with a single waiter.

@@ -182,6 +182,20 @@ async fn an_acquisition_that_is_dropped_while_its_create_is_in_doubt_leaves_noth
     }
 }
 
+/// Not for as long as its ttl would have lasted.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_acquisition_that_fails_before_it_stands_anywhere_is_forgotten_at_once() {
+    let server = OwnServer::start("case").await;
+    let this = client(&url(&server));
+    server.admin().put_foreign(&name(NAME)).await;
+    for _ in 0..3 {
+        let error = this.mutex(NAME).with_options(long()).try_acquire().await.unwrap_err();
+        assert_eq!(*kind(&error), BackendErrorKind::ForeignData, "{error:?}");
+        let members = format!("{:?}", this.backend);
+        assert!(members.contains("members: 0"), "{members}");
+    }
+}
+
 /// H98: the server removes a container when it is empty, also if somebody is about to stand in it.
 #[tokio::test(flavor = "multi_thread")]
 async fn containers_that_are_removed_all_the_time_cost_no_lock() {

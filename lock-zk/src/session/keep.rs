@@ -135,8 +135,12 @@ impl Care {
             }
             Err(failure) => {
                 tracing::warn!(session = %format_args!("{:#x}", session.id), "a zookeeper session is not proved alive: {failure}");
-                let pause = (session.granted() / 20).clamp(Duration::from_millis(20), Duration::from_secs(1));
-                self.retry = pool.keeper.now() + pause;
+                // The answer that did not come in time was waited for long enough.
+                if *failure.kind() != Kind::TimedOut {
+                    let pause =
+                        (session.granted() / 20).clamp(Duration::from_millis(20), Duration::from_secs(1));
+                    self.retry = pool.keeper.now() + pause;
+                }
             }
         }
     }

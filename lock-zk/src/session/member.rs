@@ -133,9 +133,10 @@ impl Member {
         self.lock().judged = true;
     }
 
-    /// Whoever waits watches its own node too (PR18).
+    /// Whoever waits watches its own node too (PR18). `None` if nothing watches it any more: what has told once tells no more, and
+    /// may have told of something else than its end.
     pub(crate) fn gone(&self) -> Option<Gone> {
-        self.lock().gone.clone()
+        self.lock().gone.clone().filter(|gone| gone.peek().is_none())
     }
 
     /// Watches its own node from now on. Kept as long as the entry is: to take back a watch is a request.

@@ -23,14 +23,20 @@ use std::{
 use futures_util::future::{join, join_all};
 use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper};
 use tokio::sync::watch;
-use zookeeper_client::{Acl, Acls, CreateMode};
+use zookeeper_client::{Acl, Acls, CreateMode, Stat};
 
 pub(crate) use self::{
     leave::{search, token},
     member::{Gone, Member, Place},
     session::Session,
 };
-use crate::{ZkConfig, alarms::Bell, connection::Route, error::Failure, nodes::Nodes};
+use crate::{
+    ZkConfig,
+    alarms::Bell,
+    connection::Route,
+    error::{Cause, Failure},
+    nodes::Nodes,
+};
 
 /// So many entries share a session at the most: when it ends, all their nodes are deleted in one transaction, which has to fit
 /// into what servers send one another.
@@ -168,12 +174,8 @@ impl Sessions {
         let client = session.client()?;
         let hearts: Vec<_> = owners.iter().map(|owner| self.0.nodes.session(*owner)).collect();
         let looks = join_all(hearts.iter().map(|heart| session.answer("a look", client.check_stat(heart))));
-        let clock = format!("{}-", session.heart);
-        let ephemeral = CreateMode::EphemeralSequential.with_acls(Acls::new(&self.0.acl));
-        let written = session.write("a look", client.create(&clock, &[], &ephemeral));
-        let (written, seen) = join(written, looks).await;
-        let (stat, sequence) = written?;
-        session.write("a look", client.delete(&format!("{clock}{sequence}"), None)).await?;
+        let (written, seen) = join(self.0.write_clock(session), looks).await;
+        let stat = written?;
         let mut ages = BTreeMap::new();
         for (owner, heart) in owners.iter().zip(seen) {
             let heard = heart?.map_or(stat.mtime, |heart| heart.mtime);
@@ -245,6 +247,26 @@ impl Pool {
                 }
             }
         }
+    }
+
+    /// Writes a node of a session now, and gives what the server says about it. The node ends with the session: one that was made for
+    /// each question would outlive those that are dropped.
+    async fn write_clock(&self, session: &Session) -> Result<Stat, Failure> {
+        let clock = format!("{}-clock", session.heart);
+        let ephemeral = CreateMode::Ephemeral.with_acls(Acls::new(&self.acl));
+        for _ in 0..2 {
+            let client = session.client()?;
+            match session.write("a look", client.set_data(&clock, &[], None)).await {
+                Err(failure) if failure.cause() == Cause::NoNode => {}
+                written => return written,
+            }
+            match session.write("a look", client.create(&clock, &[], &ephemeral)).await {
+                // Somebody else who asked was quicker.
+                Err(failure) if failure.cause() == Cause::NodeExists => {}
+                made => return made.map(|(stat, _)| stat),
+            }
+        }
+        Err(Failure::new(Kind::Unavailable, "somebody deletes the nodes of sessions"))
     }
 
     fn forget(&self, member: &Arc<Member>) {

@@ -20,7 +20,7 @@ pub(super) fn open(pool: &Arc<Pool>, class: &mut Class, timeout: Duration) -> Op
     pool.keeper.spawn(async move {
         let Some(pool) = pool_for_task.upgrade() else { return };
         // Nothing was created in anybody's queue if it fails: so it is *unsent*, as far as an entry goes.
-        let opened = open_one(&pool, timeout).await.map(Arc::new).map_err(Failure::unsent);
+        let opened = open_one(&pool, timeout).await.map_err(Failure::unsent);
         let mut book = pool.lock();
         let class = book.classes.entry(timeout).or_default();
         class.opening = None;
@@ -38,7 +38,7 @@ pub(super) fn open(pool: &Arc<Pool>, class: &mut Class, timeout: Duration) -> Op
     opening
 }
 
-async fn open_one(pool: &Pool, timeout: Duration) -> Result<Session, Failure> {
+async fn open_one(pool: &Pool, timeout: Duration) -> Result<Arc<Session>, Failure> {
     let sent = pool.keeper.now();
     let client = pool.route.open(timeout).await?;
     let (granted, tick) = (client.session_timeout(), pool.config.tick);
@@ -50,7 +50,7 @@ async fn open_one(pool: &Pool, timeout: Duration) -> Result<Session, Failure> {
         return Err(Failure::new(Kind::Unsupported, message));
     }
     let heart = pool.nodes.session(client.session_id().0);
-    let session = Session::new(client, sent, heart, pool.limits());
+    let session = Arc::new(Session::new(client, sent, heart, pool.limits()));
     make_heart(pool, &session).await?;
     if !session.is_alive(pool.keeper.now()) {
         // Whoever stood under it would be gone at once, again and again.
@@ -61,7 +61,7 @@ async fn open_one(pool: &Pool, timeout: Duration) -> Result<Session, Failure> {
 }
 
 /// Makes the node of the heartbeats, and what has to be above it.
-pub(super) async fn make_heart(pool: &Pool, session: &Session) -> Result<Stat, Failure> {
+pub(super) async fn make_heart(pool: &Pool, session: &Arc<Session>) -> Result<Stat, Failure> {
     let heart = CreateMode::Ephemeral.with_acls(Acls::new(&pool.acl));
     for _ in 0..2 {
         let client = session.client()?;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper, margin};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use zookeeper_client::{Client, Error, SessionInfo, SessionState, Stat, StateWatcher};
 
 use super::{Member, proofs::Proofs};
@@ -44,7 +44,9 @@ struct State {
     /// Closing it takes that nobody has it.
     client: Option<Arc<Client>>,
     proofs: Proofs,
-    /// When the last heartbeat was answered.
+    /// When the last heartbeat was sent.
+    beat_sent: BootTime,
+    /// When one was answered last.
     beaten: BootTime,
     seats: usize,
     members: HashMap<EntryId, Arc<Member>>,
@@ -64,6 +66,7 @@ impl Session {
             ended: Notify::new(),
             state: Mutex::new(State {
                 proofs: Proofs::new(limits.tick, opened),
+                beat_sent: opened,
                 beaten: opened,
                 seats: 0,
                 members: HashMap::new(),
@@ -139,26 +142,37 @@ impl Session {
     }
 
     /// Makes a proof: with the server's word about it. The request is sent when this is polled first: what is sent behind it sees
-    /// what was so then, or later.
-    pub(crate) async fn beat(&self, limit: Duration) -> Result<Stat, Failure> {
+    /// what was so then, or later. Its answer counts whenever it comes, though nobody may wait for it any more: a server may be
+    /// slow all the time.
+    pub(crate) async fn beat(self: &Arc<Self>, limit: Duration) -> Result<Stat, Failure> {
         let sent = self.keeper.now();
         if !self.is_alive(sent) {
             return Err(Failure::session_gone());
         }
-        let client = self.client()?;
-        let beat = client.set_data(&self.heart, &[], None);
-        let stat = self.answer_within(limit, "a heartbeat", beat).await?;
-        self.proved(sent);
-        let mut state = self.lock();
-        state.beaten = state.beaten.max(self.keeper.now());
-        drop(state);
-        Ok(stat)
+        let request = self.client()?.set_data(&self.heart, &[], None);
+        self.lock().beat_sent = sent;
+        let (done, answer) = oneshot::channel();
+        let this = Arc::clone(self);
+        self.keeper.spawn(async move {
+            // What comes later proves nothing.
+            let answered = by(&this.keeper, sent + this.granted, request).await;
+            if let Some(Ok(_)) = answered {
+                this.proved(sent);
+                let mut state = this.lock();
+                state.beaten = state.beaten.max(this.keeper.now());
+            }
+            // Nobody may wait for it any more.
+            let _ = answered.map(|answered| done.send(answered));
+        });
+        let answer = async { answer.await.unwrap_or(Err(Error::Timeout)) };
+        self.answer_within(limit, "a heartbeat", answer).await
     }
 
-    /// When the next heartbeat is due: a tick after the answer to the last one at the earliest, or it would not confirm that
-    /// (PR28). Other writes put none off: by the age of the heartbeat others tell how long the session will live.
+    /// When the next heartbeat is due: a tick after the last answer at the earliest, or it would not confirm that (PR28). Other
+    /// writes put none off: by the age of the heartbeat others tell how long the session will live.
     pub(super) fn next_beat(&self, tick: Duration) -> BootTime {
-        self.lock().beaten + tick.max(self.granted / 6)
+        let state = self.lock();
+        (state.beat_sent + self.granted / 6).max(state.beaten + tick)
     }
 
     /// Until when the session lives for certain, less the margin.

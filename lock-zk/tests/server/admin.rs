@@ -92,6 +92,22 @@ impl Admin {
         format!("{}/{}", self.folder(name), nodes[place])
     }
 
+    /// Writes something into a node.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn write(&self, node: &str) {
+        self.client().await.set_data(node, b"something", None).await.expect("the server writes nodes");
+    }
+
+    /// How many nodes the sessions of clients have for themselves.
+    ///
+    /// # Panics
+    /// If the server does not say.
+    pub(crate) async fn nodes_of_sessions(&self) -> usize {
+        children(&self.client().await, &format!("{}/s1", self.chroot)).await.len()
+    }
+
     /// Deletes the nodes of a lock.
     ///
     /// # Panics

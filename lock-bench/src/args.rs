@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-use crate::Result;
+use crate::{
+    Result,
+    compare::{CompareArgs, DriverArgs},
+};
 
 /// Benchmarks distlock on a server that it starts itself, beside the floors of that server.
 #[derive(Debug, Parser)]
@@ -79,15 +82,19 @@ impl StoreKind {
     }
 }
 
-/// What the binary is started for by itself.
-#[derive(Debug, Subcommand)]
+/// What else the binary does: to compare, and what it is started for by itself.
+#[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Task {
+    Compare(CompareArgs),
+    /// Drives our locks, or a floor, for `compare`
+    #[command(hide = true)]
+    Driver(DriverArgs),
     /// One of several processes: does what it is told on its standard input
     #[command(hide = true)]
     Worker(WorkerArgs),
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct WorkerArgs {
     #[arg(long, value_enum)]
     pub(crate) store: StoreKind,

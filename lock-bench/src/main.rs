@@ -5,6 +5,7 @@
 #![allow(clippy::cast_precision_loss, reason = "figures have three digits")]
 
 mod args;
+mod compare;
 mod counted;
 mod crew;
 mod heap;
@@ -54,16 +55,24 @@ fn start(args: Args) -> Result<ExitCode> {
     // tasks of a service do.
     let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let measuring = runtime.spawn(async move {
-        match args.task {
+        match args.task.clone() {
             Some(Task::Worker(worker)) => work(&worker).await.map(|()| ExitCode::SUCCESS),
-            None => tokio::select! {
-                code = bench(&args) => code,
+            Some(Task::Driver(driver)) => compare::drive(&driver).await.map(|()| ExitCode::SUCCESS),
+            task => tokio::select! {
+                code = measure(&args, task.as_ref()) => code,
                 // The server that was started is ended on the way out.
                 name = interrupted() => Err(format!("interrupted by {}", name?).into()),
             },
         }
     });
     runtime.block_on(measuring)?
+}
+
+async fn measure(args: &Args, task: Option<&Task>) -> Result<ExitCode> {
+    match task {
+        Some(Task::Compare(wanted)) => compare::compare(wanted).await,
+        _ => bench(args).await,
+    }
 }
 
 async fn bench(args: &Args) -> Result<ExitCode> {

@@ -31,6 +31,14 @@ impl Samples {
         self.0.len()
     }
 
+    /// All of them, to three digits, the shortest first.
+    pub(crate) fn nanoseconds(&self) -> Vec<u64> {
+        let each = |value: hdrhistogram::iterators::IterationValue<u64>| {
+            std::iter::repeat_n(value.value_iterated_to(), value.count_at_value() as usize)
+        };
+        self.0.iter_recorded().flat_map(each).collect()
+    }
+
     /// In microseconds: so many percent are no longer than this.
     pub(crate) fn percentile(&self, percent: f64) -> f64 {
         self.0.value_at_percentile(percent) as f64 / 1000.0

@@ -112,3 +112,71 @@ fn a_file_is_measured_beside_one_bare_transaction_and_between_processes() {
     assert_eq!(row(&rows, "handoff-processes.1.p50")["bound"], 2000.0);
     assert!(row(&rows, "handoff-processes.1.p50")["value"].as_f64().unwrap() > 0.0);
 }
+
+/// Compares with these arguments, and gives the folder of the report, and its rows.
+fn compare(arguments: &[&str]) -> (tempfile::TempDir, Vec<Value>) {
+    let folder = tempfile::tempdir().unwrap();
+    let out = ["compare", "--out", folder.path().to_str().unwrap()];
+    let output = bench(&[&out, arguments].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report: Value =
+        serde_json::from_slice(&std::fs::read(folder.path().join("report.json")).unwrap()).unwrap();
+    let rows = report["rows"].as_array().unwrap().clone();
+    (folder, rows)
+}
+
+#[test]
+fn ours_is_compared_with_the_floor_of_the_same_rounds_and_nobody_overlaps() {
+    let (folder, rows) = compare(&[
+        "--stores",
+        "redis",
+        "--systems",
+        "distlock",
+        "--scenarios",
+        "pair,handoff-4x1,readers-writers,semaphore-8,costs-2",
+    ]);
+    let of = |scenario: &str| {
+        let found = |row: &&Value| row["system"] == "distlock" && row["scenario"] == scenario;
+        rows.iter().find(found).unwrap_or_else(|| panic!("no {scenario}: {rows:?}"))
+    };
+    for row in &rows {
+        assert_eq!((&row["failed"], row["marks"].as_array().unwrap().len()), (&Value::Null, 0), "{row}");
+    }
+    for (scenario, figure) in [("pair", "p50_us"), ("handoff-4x1", "p50_us")] {
+        let ratios = of(scenario)["ratios"].as_array().unwrap();
+        assert_eq!(ratios.len(), 3);
+        assert!(ratios.iter().all(|ratio| ratio[figure].as_f64().unwrap() > 0.0), "{ratios:?}");
+    }
+    // Whoever waits stands in a queue: nobody gets the lock twice while another waits.
+    assert!(of("handoff-4x1")["rounds"][0]["own_percent"].as_f64().unwrap() < 10.0);
+    for scenario in ["readers-writers", "semaphore-8"] {
+        assert!(of(scenario)["rounds"][0]["tenures"].as_f64().unwrap() > 32.0);
+    }
+    // One command to acquire, and one to release.
+    let requests = of("costs-2")["rounds"][0]["pair_requests"].as_f64().unwrap();
+    assert!((2.0..2.1).contains(&requests), "{requests}");
+    let page = std::fs::read_to_string(folder.path().join("index.html")).unwrap();
+    assert!(page.contains("<svg") && folder.path().join("report.md").exists());
+}
+
+#[test]
+fn a_holder_that_is_killed_is_taken_over_when_its_ttl_ends() {
+    let (_folder, rows) = compare(&["--stores", "redis", "--systems", "distlock", "--scenarios", "takeover"]);
+    let [row] = rows.as_slice() else { panic!("{rows:?}") };
+    let after = row["rounds"][0]["after_kill_ms"].as_f64().unwrap();
+    assert!((1_000.0..10_000.0).contains(&after) && row["marks"].as_array().unwrap().is_empty(), "{row}");
+}
+
+#[test]
+fn what_cannot_be_compared_is_named_with_what_there_is() {
+    for (arguments, expected) in [
+        (["compare", "--systems", "rslok"], "there is no system `rslok`; there are floor, distlock, rslock"),
+        (["compare", "--scenarios", "pears"], "there is no scenario `pears`; there are pair, throughput-16"),
+        (["compare", "--stores", "paper"], "there is no store `paper`; there are redis, etcd, zk, sqlite"),
+        (["compare", "--only", "redis/floor/pears"], "there is no scenario `pears`"),
+    ] {
+        let output = bench(&arguments);
+        let message = text(&output.stderr);
+        assert!(!output.status.success() && message.contains(expected), "{arguments:?}: {message}");
+    }
+}

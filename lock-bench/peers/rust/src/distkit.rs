@@ -1,0 +1,77 @@
+//! `distkit`: `Mutex::lock`, and `RwLock`.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use distkit::{
+    DistkitRedisKey,
+    lock::{LockGuardState, LockOptions, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard},
+};
+use redis::aio::ConnectionManager;
+
+use crate::{
+    Setting,
+    driver::{Lock, Result, Role, System},
+};
+
+struct Connected {
+    connection: ConnectionManager,
+    ttl: Duration,
+}
+
+pub(crate) async fn connect(setting: &Setting) -> Result<impl System + use<>> {
+    let client = redis::Client::open(format!("redis://{}/", setting.address))?;
+    Ok(Connected { connection: client.get_connection_manager().await?, ttl: setting.ttl })
+}
+
+#[async_trait]
+impl System for Connected {
+    async fn lock(&self, name: &str, role: Role) -> Result<Box<dyn Lock>> {
+        let key = DistkitRedisKey::try_from(name.to_owned())?;
+        let options = LockOptions::builder(key, self.connection.clone()).ttl(self.ttl).build();
+        let of = match role {
+            Role::Read => Of::Read(RwLock::new(options)),
+            Role::Write => Of::Write(RwLock::new(options)),
+            _ => Of::Mutex(Mutex::new(options)),
+        };
+        Ok(Box::new(One { of, held: None }))
+    }
+}
+
+struct One {
+    of: Of,
+    held: Option<Held>,
+}
+
+enum Of {
+    Mutex(Arc<Mutex>),
+    Read(Arc<RwLock>),
+    Write(Arc<RwLock>),
+}
+
+enum Held {
+    Mutex(MutexGuard),
+    Read(RwLockReadGuard),
+    Write(RwLockWriteGuard),
+}
+
+#[async_trait]
+impl Lock for One {
+    async fn acquire(&mut self) -> Result<()> {
+        self.held = Some(match &self.of {
+            Of::Mutex(mutex) => Held::Mutex(mutex.lock().await?),
+            Of::Read(lock) => Held::Read(lock.read().await?),
+            Of::Write(lock) => Held::Write(lock.write().await?),
+        });
+        Ok(())
+    }
+
+    async fn release(&mut self) -> Result<bool> {
+        let state = match self.held.take().ok_or("not held")? {
+            Held::Mutex(guard) => guard.release().await?,
+            Held::Read(guard) => guard.release().await?,
+            Held::Write(guard) => guard.release().await?,
+        };
+        Ok(!matches!(state, LockGuardState::Lost))
+    }
+}

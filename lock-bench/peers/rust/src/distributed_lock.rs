@@ -1,0 +1,63 @@
+//! `distributed-lock`: a loop around `try_acquire`, for its `acquire(None)`, which is said to wait for ever, fails at once on
+//! a lock that is held (0.2.0). The pause is that of its own bounded `acquire`, at first.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use distributed_lock_core::{DistributedLock, LockHandle, LockProvider};
+use distributed_lock_redis::RedisLockProvider;
+use tokio::time::sleep;
+
+use crate::{
+    Setting,
+    driver::{Lock, Result, Role, System},
+};
+
+const PAUSE: Duration = Duration::from_millis(10);
+
+struct Provider(RedisLockProvider);
+
+type Mutex = <RedisLockProvider as LockProvider>::Lock;
+
+pub(crate) async fn connect(setting: &Setting) -> Result<impl System + use<>> {
+    let url = format!("redis://{}/", setting.address);
+    let provider = RedisLockProvider::builder()
+        .url(url)
+        .expiry(setting.ttl)
+        .extension_cadence(setting.ttl / 3)
+        .build()
+        .await?;
+    Ok(Provider(provider))
+}
+
+#[async_trait]
+impl System for Provider {
+    async fn lock(&self, name: &str, _: Role) -> Result<Box<dyn Lock>> {
+        Ok(Box::new(One { mutex: self.0.create_lock(name), held: None }))
+    }
+}
+
+struct One {
+    mutex: Mutex,
+    held: Option<<Mutex as DistributedLock>::Handle>,
+}
+
+#[async_trait]
+impl Lock for One {
+    async fn acquire(&mut self) -> Result<()> {
+        loop {
+            self.held = self.mutex.try_acquire().await?;
+            if self.held.is_some() {
+                return Ok(());
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn release(&mut self) -> Result<bool> {
+        let held = self.held.take().ok_or("not held")?;
+        let kept = !*held.lost_token().borrow();
+        held.release().await?;
+        Ok(kept)
+    }
+}

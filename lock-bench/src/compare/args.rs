@@ -1,0 +1,90 @@
+//! [`CompareArgs`] and [`DriverArgs`]: what `lock-bench compare` is asked for, and what it asks of itself.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use crate::args::StoreKind;
+
+/// Compares distlock with the lock libraries of others
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct CompareArgs {
+    /// All scenarios, in more and longer rounds; without it, those that take at most 15 minutes together
+    #[arg(long)]
+    pub(crate) full: bool,
+
+    /// Only these stores: redis, etcd, zk, sqlite
+    #[arg(long, value_name = "STORE,…", value_delimiter = ',')]
+    pub(crate) stores: Vec<String>,
+
+    /// Only these systems, and the floors: `distlock,rslock`
+    #[arg(long, value_name = "SYSTEM,…", value_delimiter = ',')]
+    pub(crate) systems: Vec<String>,
+
+    /// Only these scenarios, long ones too: `pair,handoff-2`
+    #[arg(long, value_name = "SCENARIO,…", value_delimiter = ',')]
+    pub(crate) scenarios: Vec<String>,
+
+    /// Only these rows: `redis/rslock/pair`, `etcd/jetcd`
+    #[arg(long, value_name = "STORE/SYSTEM/SCENARIO,…", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+
+    /// Where to write report.json, report.md and index.html; what a report there says of other rows is kept
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+impl CompareArgs {
+    /// Unless it is said otherwise, a folder of today beside the reports that are committed.
+    pub(crate) fn out(&self) -> PathBuf {
+        self.out.clone().unwrap_or_else(|| {
+            let today = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("reports").join(&today[..10])
+        })
+    }
+
+    pub(crate) fn wants_store(&self, store: &str) -> bool {
+        (self.stores.is_empty() || self.stores.iter().any(|one| one == store)) && self.only_allows(&[store])
+    }
+
+    pub(crate) fn wants_system(&self, store: &str, system: &str) -> bool {
+        let floor = system == FLOOR;
+        (floor || self.systems.is_empty() || self.systems.iter().any(|one| one == system))
+            && (floor || self.only_allows(&[store, system]))
+    }
+
+    pub(crate) fn wants(&self, store: &str, system: &str, scenario: &str) -> bool {
+        let floor_of_another = system == FLOOR
+            && self.only.iter().any(|row| row.split('/').nth(2).is_none_or(|only| only == scenario));
+        floor_of_another || self.only_allows(&[store, system, scenario])
+    }
+
+    /// What is missing in a row that is asked for stands for all.
+    fn only_allows(&self, row: &[&str]) -> bool {
+        self.only.is_empty()
+            || self.only.iter().any(|only| only.split('/').zip(row).all(|(only, part)| only == *part))
+    }
+}
+
+/// The name of the system that is no library.
+pub(crate) const FLOOR: &str = "floor";
+
+/// This binary as a driver.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct DriverArgs {
+    #[arg(long, value_enum)]
+    pub(crate) store: StoreKind,
+    #[arg(long)]
+    pub(crate) system: String,
+    #[arg(long)]
+    pub(crate) address: String,
+    #[arg(long)]
+    ttl_ms: u64,
+}
+
+impl DriverArgs {
+    pub(crate) fn ttl(&self) -> Duration {
+        Duration::from_millis(self.ttl_ms)
+    }
+}

@@ -1,0 +1,201 @@
+//! [`Contest`]: what the tenures of all contenders for one lock say.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::protocol::{Grant, Kind};
+
+/// The permits of a semaphore, in all languages.
+pub(crate) const PERMITS: usize = 8;
+
+/// Of all processes, in the order in which they were acquired.
+#[derive(Debug)]
+pub(crate) struct Contest {
+    tenures: Vec<Tenure>,
+    contenders: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Tenure {
+    task: u32,
+    asked: u64,
+    acquired: u64,
+    released: u64,
+    shared: bool,
+}
+
+/// How the lock went round among the contenders.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Fairness {
+    /// 1 if all got it equally often, 1/n if one of n got it alone.
+    pub(crate) jain: f64,
+    /// How many who asked later got it before somebody who asked earlier, at worst.
+    pub(crate) overtaken: usize,
+    /// Of a hundred releases, after so many the same contender had it again.
+    pub(crate) own: f64,
+    /// Contenders who never got it.
+    pub(crate) starved: usize,
+}
+
+impl Contest {
+    pub(crate) fn new(grants: &[Grant], contenders: usize) -> Self {
+        let tenure = |&Grant(task, asked, acquired, released, shared): &Grant| Tenure {
+            task,
+            asked,
+            acquired,
+            released,
+            shared: shared != 0,
+        };
+        let mut tenures: Vec<Tenure> = grants.iter().map(tenure).collect();
+        tenures.sort_by_key(|tenure| (tenure.acquired, tenure.released));
+        Self { tenures, contenders }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.tenures.len()
+    }
+
+    /// Tenures that began while others were going on which do not suffer it. A tenure lasts from the moment when its
+    /// acquire was answered to the call of its release: what overlaps did so for certain.
+    pub(crate) fn overlaps(&self, kind: Kind) -> usize {
+        let mut going_on: Vec<Tenure> = Vec::new();
+        let mut overlaps = 0;
+        for &tenure in &self.tenures {
+            going_on.retain(|other| other.released > tenure.acquired);
+            let suffered = match kind {
+                Kind::Mutex => going_on.is_empty(),
+                Kind::Rw => going_on.iter().all(|other| other.shared && tenure.shared),
+                Kind::Semaphore => going_on.len() < PERMITS,
+            };
+            overlaps += usize::from(!suffered);
+            going_on.push(tenure);
+        }
+        overlaps
+    }
+
+    /// From the call of a release to the moment when somebody else had the lock who was waiting by then.
+    pub(crate) fn hand_offs(&self) -> Vec<Duration> {
+        let handed = |pair: &[Tenure]| match pair {
+            [before, after] if after.task != before.task && after.asked < before.released => {
+                Some(Duration::from_nanos(after.acquired.saturating_sub(before.released)))
+            }
+            _ => None,
+        };
+        self.tenures.windows(2).filter_map(handed).collect()
+    }
+
+    /// How often it changed hands, and within which time. None if it did not.
+    pub(crate) fn changes_per_second(&self) -> Option<f64> {
+        let changes = self.tenures.windows(2).filter(|pair| pair[0].task != pair[1].task).count();
+        let time = self.tenures.last()?.acquired.saturating_sub(self.tenures.first()?.acquired);
+        (changes > 0 && time > 0).then(|| changes as f64 / Duration::from_nanos(time).as_secs_f64())
+    }
+
+    pub(crate) fn fairness(&self) -> Fairness {
+        let mut tenures = BTreeMap::<u32, f64>::new();
+        for tenure in &self.tenures {
+            *tenures.entry(tenure.task).or_default() += 1.0;
+        }
+        let (sum, squares) =
+            tenures.values().fold((0.0, 0.0), |(sum, squares), n| (sum + n, squares + n * n));
+        let pairs = self.tenures.len().saturating_sub(1).max(1);
+        let own = self.tenures.windows(2).filter(|pair| pair[0].task == pair[1].task).count();
+        Fairness {
+            jain: if squares > 0.0 { sum * sum / (self.contenders as f64 * squares) } else { 0.0 },
+            overtaken: self.overtaken(),
+            own: 100.0 * own as f64 / pairs as f64,
+            starved: self.contenders.saturating_sub(tenures.len()),
+        }
+    }
+
+    fn overtaken(&self) -> usize {
+        let mut asked: Vec<u64> = Vec::with_capacity(self.tenures.len());
+        let mut worst = 0;
+        for tenure in &self.tenures {
+            let earlier = asked.partition_point(|&other| other <= tenure.asked);
+            worst = worst.max(asked.len() - earlier);
+            asked.insert(earlier, tenure.asked);
+        }
+        worst
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHARED: u8 = 1;
+
+    fn contest(grants: &[Grant]) -> Contest {
+        Contest::new(grants, 2)
+    }
+
+    #[test]
+    fn two_holders_at_once_are_an_overlap_and_a_hand_off_at_the_same_moment_is_none() {
+        let first = Grant(0, 0, 10, 20, 0);
+        for (acquired, overlaps) in [(19, 1), (20, 0), (21, 0)] {
+            // In whichever order the drivers told it.
+            let second = Grant(1, 0, acquired, 30, 0);
+            assert_eq!(contest(&[first, second]).overlaps(Kind::Mutex), overlaps);
+            assert_eq!(contest(&[second, first]).overlaps(Kind::Mutex), overlaps);
+        }
+    }
+
+    #[test]
+    fn an_overlap_is_seen_over_tenures_that_lie_between() {
+        let long = Grant(0, 0, 10, 100, 0);
+        let (short, later) = (Grant(1, 0, 20, 30, 0), Grant(2, 0, 40, 50, 0));
+        assert_eq!(contest(&[long, short, later]).overlaps(Kind::Mutex), 2);
+    }
+
+    #[test]
+    fn readers_suffer_each_other_and_no_writer() {
+        let reader = |task, acquired| Grant(task, 0, acquired, acquired + 10, SHARED);
+        assert_eq!(contest(&[reader(0, 10), reader(1, 12)]).overlaps(Kind::Rw), 0);
+        assert_eq!(contest(&[reader(0, 10), Grant(1, 0, 19, 25, 0)]).overlaps(Kind::Rw), 1);
+        assert_eq!(contest(&[Grant(1, 0, 5, 11, 0), reader(0, 10)]).overlaps(Kind::Rw), 1);
+        assert_eq!(contest(&[reader(0, 10), Grant(1, 0, 20, 25, 0)]).overlaps(Kind::Rw), 0);
+    }
+
+    #[test]
+    fn a_semaphore_has_so_many_permits_and_not_one_more() {
+        let holders = |n: u32| (0..n).map(|task| Grant(task, 0, 10, 20, SHARED)).collect::<Vec<_>>();
+        let permits = u32::try_from(PERMITS).unwrap();
+        assert_eq!(contest(&holders(permits)).overlaps(Kind::Semaphore), 0);
+        assert_eq!(contest(&holders(permits + 1)).overlaps(Kind::Semaphore), 1);
+    }
+
+    #[test]
+    fn a_hand_off_goes_to_somebody_else_who_was_waiting() {
+        let first = Grant(0, 0, 10, 1_000, 0);
+        let waited = Grant(1, 5, 1_300, 2_000, 0);
+        assert_eq!(contest(&[first, waited]).hand_offs(), [Duration::from_nanos(300)]);
+        let came_late = Grant(1, 1_001, 1_300, 2_000, 0);
+        let again = Grant(0, 1_001, 1_300, 2_000, 0);
+        for other in [came_late, again] {
+            assert!(contest(&[first, other]).hand_offs().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_contender_that_keeps_the_lock_to_itself_is_seen() {
+        let turns = |tasks: [u32; 4]| {
+            let grant = |(i, &task): (usize, &u32)| Grant(task, 0, 10 * i as u64, 10 * i as u64 + 5, 0);
+            contest(&tasks.iter().enumerate().map(grant).collect::<Vec<_>>()).fairness()
+        };
+        let (fair, alone) = (turns([0, 1, 0, 1]), turns([0, 0, 0, 0]));
+        assert_eq!((fair.jain, fair.own, fair.starved), (1.0, 0.0, 0));
+        assert_eq!((alone.jain, alone.own, alone.starved), (0.5, 100.0, 1));
+    }
+
+    #[test]
+    fn who_is_passed_by_those_who_asked_later_was_overtaken() {
+        let grants = [
+            Grant(0, 50, 60, 70, 0),
+            Grant(1, 55, 80, 90, 0),
+            Grant(0, 52, 95, 99, 0),
+            Grant(1, 1, 100, 110, 0),
+        ];
+        assert_eq!(contest(&grants).fairness().overtaken, 3);
+        assert_eq!(contest(&grants[..2]).fairness().overtaken, 0);
+    }
+}

@@ -1,0 +1,189 @@
+//! [`Record`]: what was measured, as it is kept in `report.json`.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    args::FLOOR,
+    scenario::SCENARIOS,
+    systems::{STORES, SYSTEMS, SystemSpec},
+};
+use crate::Result;
+
+/// All rows, with what was said about their servers.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// For each store, what was measured, where, and when last.
+    pub(crate) stores: BTreeMap<String, String>,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// One scenario of one system.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) store: String,
+    pub(crate) system: String,
+    pub(crate) scenario: String,
+    /// Of the library.
+    pub(crate) version: String,
+    /// The figures of each round.
+    pub(crate) rounds: Vec<Figures>,
+    /// The figures as multiples of the floor's in the same round, where it has such a figure.
+    pub(crate) ratios: Vec<Figures>,
+    /// Percent, and the latency in microseconds that so many percent did not exceed.
+    pub(crate) distribution: Vec<(f64, f64)>,
+    /// What was wrong with it: overlaps, locks that were lost.
+    pub(crate) marks: Vec<String>,
+    /// Why there are no figures, or none of the later rounds.
+    pub(crate) failed: Option<String>,
+}
+
+/// By what they are: `p50_us`, `per_s`.
+pub(crate) type Figures = BTreeMap<String, f64>;
+
+impl Record {
+    /// What is there already, or nothing.
+    pub(crate) fn read(folder: &Path) -> Result<Self> {
+        let path = folder.join("report.json");
+        match fs::read(&path) {
+            Ok(bytes) => Ok(serde_json::from_slice(&bytes)
+                .map_err(|error| format!("{}: {error}; remove it, or write elsewhere", path.display()))?),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(format!("{}: {error}", path.display()).into()),
+        }
+    }
+
+    /// In place of what was said of the same row before.
+    pub(crate) fn put(&mut self, row: Row) {
+        self.rows.retain(|other| other.place() != row.place());
+        self.rows.push(row);
+        self.rows.sort_by_key(Row::place);
+    }
+
+    pub(crate) fn find(&self, store: &str, system: &str, scenario: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| (&*row.store, &*row.system, &*row.scenario) == (store, system, scenario))
+    }
+
+    /// The stores of which something is known, in order.
+    pub(crate) fn stores(&self) -> impl Iterator<Item = &'static str> {
+        STORES.into_iter().filter(|store| self.rows.iter().any(|row| row.store == *store))
+    }
+
+    /// The systems of a store, whether they were run or not, the floor first.
+    pub(crate) fn systems(store: &str) -> impl Iterator<Item = &'static SystemSpec> {
+        SYSTEMS.iter().filter(move |system| system.store == store)
+    }
+
+    /// The release that was measured. None if it was not run.
+    pub(crate) fn version(&self, store: &str, system: &str) -> Option<&str> {
+        let of_it = self.rows.iter().filter(|row| row.store == store && row.system == system);
+        of_it.map(|row| &*row.version).find(|version| !version.is_empty())
+    }
+
+    /// What is wrong, for each system: marks, and reasons for failures, with the scenarios they were seen in.
+    pub(crate) fn troubles(&self, store: &str, system: &str) -> Vec<(String, Vec<&str>)> {
+        let mut troubles: Vec<(String, Vec<&str>)> = Vec::new();
+        for row in self.rows.iter().filter(|row| row.store == store && row.system == system) {
+            for trouble in row.marks.iter().chain(&row.failed) {
+                match troubles.iter_mut().find(|(known, _)| known == trouble) {
+                    Some((_, scenarios)) => scenarios.push(&row.scenario),
+                    None => troubles.push((trouble.clone(), vec![&row.scenario])),
+                }
+            }
+        }
+        troubles
+    }
+}
+
+impl Row {
+    pub(crate) fn new(system: &SystemSpec, scenario: &str) -> Self {
+        Self {
+            store: system.store.to_owned(),
+            system: system.name.to_owned(),
+            scenario: scenario.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn mark(&mut self, mark: impl Into<String>) {
+        let mark = mark.into();
+        if !self.marks.contains(&mark) {
+            self.marks.push(mark);
+        }
+    }
+
+    pub(crate) fn is_floor(&self) -> bool {
+        self.system == FLOOR
+    }
+
+    /// The median of the rounds.
+    pub(crate) fn figure(&self, name: &str) -> Option<f64> {
+        middle(&self.rounds, name)
+    }
+
+    /// The median, the least and the largest of the ratios of the rounds.
+    pub(crate) fn ratio(&self, name: &str) -> Option<(f64, f64, f64)> {
+        let mut all: Vec<f64> = self.ratios.iter().filter_map(|round| round.get(name).copied()).collect();
+        all.sort_by(f64::total_cmp);
+        Some((middle(&self.ratios, name)?, *all.first()?, *all.last()?))
+    }
+
+    /// The order of rows.
+    fn place(&self) -> (usize, usize, usize, String) {
+        let store = STORES.iter().position(|store| *store == self.store);
+        let of_system = |system: &SystemSpec| (system.store, system.name) == (&*self.store, &*self.system);
+        let system = SYSTEMS.iter().position(of_system);
+        let scenario = SCENARIOS.iter().position(|scenario| scenario.name == self.scenario);
+        let last = usize::MAX;
+        // What a later version calls otherwise is kept, behind.
+        let name = format!("{}/{}/{}", self.store, self.system, self.scenario);
+        (store.unwrap_or(last), scenario.unwrap_or(last), system.unwrap_or(last), name)
+    }
+}
+
+fn middle(rounds: &[Figures], name: &str) -> Option<f64> {
+    let mut all: Vec<f64> = rounds.iter().filter_map(|round| round.get(name).copied()).collect();
+    all.sort_by(f64::total_cmp);
+    let half = all.len() / 2;
+    match all.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(all[half]),
+        _ => Some(f64::midpoint(all[half - 1], all[half])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(system: &str, scenario: &str, value: f64) -> Row {
+        let system = Record::systems("redis").find(|one| one.name == system).unwrap();
+        let mut row = Row::new(system, scenario);
+        row.rounds.push(Figures::from([("p50_us".to_owned(), value)]));
+        row
+    }
+
+    #[test]
+    fn a_later_run_replaces_what_it_measured_and_keeps_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut record = Record::read(folder.path()).unwrap();
+        record.put(row("distlock", "pair", 2.0));
+        record.put(row("floor", "pair", 1.0));
+        fs::write(folder.path().join("report.json"), serde_json::to_vec(&record).unwrap()).unwrap();
+
+        let mut record = Record::read(folder.path()).unwrap();
+        record.put(row("distlock", "pair", 3.0));
+        let found = |system| record.find("redis", system, "pair").unwrap().figure("p50_us");
+        assert_eq!((found("distlock"), found("floor")), (Some(3.0), Some(1.0)));
+        assert_eq!(record.rows.len(), 2);
+        assert!(record.rows[0].is_floor());
+    }
+
+    #[test]
+    fn a_report_that_cannot_be_read_is_not_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("report.json"), "{").unwrap();
+        assert!(Record::read(folder.path()).unwrap_err().to_string().contains("remove it"));
+    }
+}

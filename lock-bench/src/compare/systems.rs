@@ -1,0 +1,204 @@
+//! [`SystemSpec`]: who takes part, and how its driver is started.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use clap::ValueEnum;
+
+use super::args::{CompareArgs, FLOOR};
+use crate::{Result, args::StoreKind};
+
+/// A library on a store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SystemSpec {
+    pub(crate) store: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) language: Language,
+    /// What it should be known for when its figures are read.
+    pub(crate) note: &'static str,
+}
+
+/// What its driver is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    /// This binary.
+    Own,
+    Rust,
+    Go,
+    /// Go, too, but in a module of its own, for it may not be available.
+    Rueidis,
+    Java,
+    Python,
+}
+
+impl Language {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Own | Self::Rust => "Rust",
+            Self::Go | Self::Rueidis => "Go",
+            Self::Java => "Java",
+            Self::Python => "Python",
+        }
+    }
+
+    /// As `peers/setup` calls what it builds.
+    fn build(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Rust => "rust",
+            Self::Go => "go",
+            Self::Rueidis => "rueidislock",
+            Self::Java => "java",
+            Self::Python => "python",
+        }
+    }
+}
+
+const fn system(
+    store: &'static str,
+    name: &'static str,
+    language: Language,
+    note: &'static str,
+) -> SystemSpec {
+    SystemSpec { store, name, language, note }
+}
+
+/// All there are. The floor of a store is its first.
+pub(crate) const SYSTEMS: [SystemSpec; 24] = {
+    use Language::{Go, Java, Own, Python, Rueidis, Rust};
+    [
+        system("redis", FLOOR, Own, "SET NX PX and compare-and-delete; PUBLISH to its receipt"),
+        system("redis", "distlock", Own, "queue, fencing token, renewal"),
+        system("redis", "rslock", Rust, "no queue, no token, no renewal; polls"),
+        system("redis", "distkit", Rust, "no queue, no token; polls; waits for a timer's first tick"),
+        system("redis", "distributed-lock", Rust, "no queue, no token; our loop of 10 ms around its try"),
+        system("redis", "redsync", Go, "no queue, no token, no renewal; polls"),
+        system(
+            "redis",
+            "bsm-redislock",
+            Go,
+            "no queue, no token, no renewal; polls; our back-off of 16 to 64 ms",
+        ),
+        system(
+            "redis",
+            "go-zero",
+            Go,
+            "no queue, no token, no renewal; our loop of 10 ms around its try; its circuit breaker opens at first on Redis before 7.2",
+        ),
+        system("redis", "rueidislock", Rueidis, "no token; wakes its waiters by client-side caching"),
+        system("redis", "redisson", Java, "no queue; wakes its waiters by pub/sub"),
+        system("redis", "redisson-fair", Java, "queue; wakes its waiters by pub/sub"),
+        system("redis", "redis-py", Python, "no queue, no token, no renewal; polls every 100 ms"),
+        system("etcd", FLOOR, Own, "a transaction that creates, and a delete; a delete to its event"),
+        system("etcd", "distlock", Own, "queue, fencing token, renewal"),
+        system("etcd", "concurrency", Go, "the client's own Mutex: queue, renewal"),
+        system("etcd", "etcd-client", Rust, "the server's lock service, v3lock"),
+        system("etcd", "jetcd", Java, "the server's lock service, v3lock"),
+        system("zk", FLOOR, Own, "a create and a delete; a delete to its event"),
+        system("zk", "distlock", Own, "queue, fencing token, sessions that writes prove alive"),
+        system(
+            "zk",
+            "zookeeper-client",
+            Rust,
+            "queue; deletes in the background: nobody can wait for a release",
+        ),
+        system("zk", "curator", Java, "InterProcessMutex: queue"),
+        system("zk", "kazoo", Python, "Lock: queue"),
+        system("sqlite", FLOOR, Own, "one bare transaction"),
+        system("sqlite", "distlock", Own, "queue, fencing token, sees at once that a process died"),
+    ]
+};
+
+/// The stores that can be compared, in order.
+pub(crate) const STORES: [&str; 4] = ["redis", "etcd", "zk", "sqlite"];
+
+/// Of a store, those who are asked for.
+pub(crate) fn asked_for(args: &CompareArgs, store: &str) -> Vec<SystemSpec> {
+    SYSTEMS.into_iter().filter(|one| one.store == store && args.wants_system(store, one.name)).collect()
+}
+
+/// How drivers are started: what `peers/setup` has built, or why it has not.
+#[derive(Debug, Default)]
+pub(crate) struct Drivers(BTreeMap<String, Result<String, String>>);
+
+impl Drivers {
+    /// Builds what these need and is not there yet, which may take minutes.
+    pub(crate) fn build(systems: &[SystemSpec]) -> Result<Self> {
+        let mut wanted: Vec<&str> = systems.iter().map(|system| system.language.build()).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        wanted.retain(|build| *build != Language::Own.build());
+        if wanted.is_empty() {
+            return Ok(Self::default());
+        }
+        let setup = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/setup");
+        let mut printing = Command::new(&setup);
+        printing.arg("--print").args(&wanted).stderr(Stdio::inherit());
+        let output = printing.output().map_err(|error| format!("peers/setup: {error}"))?;
+        Ok(Self(String::from_utf8(output.stdout)?.lines().filter_map(built).collect()))
+    }
+
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn command(&self, system: &SystemSpec, address: &str, ttl: Duration) -> Result<Vec<String>> {
+        let mut command = if system.language == Language::Own {
+            let here = env::current_exe()?.to_str().ok_or("the path of this binary is no text")?.to_owned();
+            vec![here, "driver".to_owned(), "--store".to_owned(), system.store.to_owned()]
+        } else {
+            let wanted = system.language.build();
+            let printed =
+                self.0.get(wanted).ok_or_else(|| format!("peers/setup says nothing of {wanted}"))?;
+            printed.clone()?.split('\t').map(str::to_owned).collect()
+        };
+        let ttl = ttl.as_millis().to_string();
+        command.extend(["--system", system.name, "--address", address, "--ttl-ms", &ttl].map(str::to_owned));
+        Ok(command)
+    }
+}
+
+/// `go<tab>ok<tab>program<tab>argument…`, or `go<tab>missing<tab>reason`.
+fn built(line: &str) -> Option<(String, Result<String, String>)> {
+    let (name, rest) = line.split_once('\t')?;
+    let (state, rest) = rest.split_once('\t')?;
+    let built = if state == "ok" { Ok(rest.to_owned()) } else { Err(format!("not installed: {rest}")) };
+    Some((name.to_owned(), built))
+}
+
+/// # Errors
+/// If this binary was built without it.
+pub(crate) fn store_kind(name: &str) -> Result<StoreKind> {
+    StoreKind::from_str(name, false).map_err(|_| format!("this lock-bench was built without {name}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_setup_could_not_build_is_told_with_its_reason() {
+        assert_eq!(built("go\tok\t/bin/peers"), Some(("go".into(), Ok("/bin/peers".into()))));
+        let missing = Err("not installed: no such module".into());
+        assert_eq!(built("rueidislock\tmissing\tno such module"), Some(("rueidislock".into(), missing)));
+        assert_eq!(built("Downloading"), None);
+        let system = SYSTEMS.iter().find(|system| system.name == "redsync").unwrap();
+        let mut drivers = Drivers::default();
+        drivers.0.extend(built("go\tmissing\tno compiler"));
+        let error = drivers.command(system, "here:1", Duration::from_secs(1)).unwrap_err();
+        assert_eq!(error.to_string(), "not installed: no compiler");
+    }
+
+    #[test]
+    fn every_system_has_a_name_of_its_own_and_every_store_a_floor() {
+        for (i, one) in SYSTEMS.iter().enumerate() {
+            assert!(SYSTEMS[..i].iter().all(|other| (one.store, one.name) != (other.store, other.name)));
+        }
+        for store in STORES {
+            assert_eq!(SYSTEMS.iter().find(|system| system.store == store).unwrap().name, FLOOR);
+        }
+    }
+}

@@ -4,15 +4,18 @@ use std::{
     fmt,
     fs::File,
     sync::{
-        Arc,
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
         mpsc::{Sender, channel},
     },
+    task::Poll,
+    thread::{self, ThreadId},
     time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
 use futures_channel::oneshot;
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, poll_fn, select};
 use lock_core::{
     Alarms, Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, FencingToken, Guarantees,
     Holder, Keeper, Lease, Operator, Renewal, Standing, Step, WaitMode, valid_until,
@@ -20,14 +23,19 @@ use lock_core::{
 
 use crate::{
     ConnectError, SqliteConfig,
-    error::{STORE, of_io},
+    desk::{Desk, Job},
+    error::{Fault, STORE, of_io},
     files::Files,
     guarantees,
     post::Hall,
     store::Store,
+    verb::Verb,
     verbs::{self, Look},
-    worker::{self, Job},
+    worker,
 };
+
+/// After so many verbs of callers one of them gives way to other tasks.
+const TURNS: usize = 16;
 
 /// Locks between the processes of one machine, over one file. Make one for a process, and share it.
 ///
@@ -46,9 +54,13 @@ use crate::{
 pub struct Sqlite {
     pub(crate) keeper: Keeper,
     pub(crate) files: Files,
-    pub(crate) hall: Hall,
     config: SqliteConfig,
+    desk: Arc<Desk>,
     jobs: Sender<Job>,
+    /// Known when it has run something of ours.
+    keepers_thread: Arc<OnceLock<ThreadId>>,
+    /// Verbs that were carried out by their callers, or tried to be.
+    turns: AtomicUsize,
     /// The process that started the thread: a fork has no such thread.
     pid: u32,
 }
@@ -61,13 +73,20 @@ impl Sqlite {
     pub fn new(config: SqliteConfig, keeper: &Keeper) -> Result<Self, ConnectError> {
         config.validate()?;
         let files = Files::new(config.path.as_deref()).map_err(ConnectError::Store)?;
-        let hall = Hall::default();
         let (jobs, todo) = channel();
-        let store = Store::new(files.clone(), hall.clone(), config.command_timeout);
-        worker::start(todo, store).map_err(|error| {
+        let store = Store::new(files.clone(), Hall::default(), config.command_timeout);
+        let desk = Arc::new(Desk::new(store));
+        worker::start(todo, Arc::clone(&desk)).map_err(|error| {
             ConnectError::Store(of_io("starting a thread for", &files.database, error).unsent())
         })?;
-        Ok(Self { keeper: keeper.clone(), files, hall, config, jobs, pid: std::process::id() })
+        let keepers_thread = Arc::new(OnceLock::new());
+        let thread = Arc::clone(&keepers_thread);
+        keeper.spawn(async move {
+            // It is set once.
+            let _ = thread.set(thread::current().id());
+        });
+        let (keeper, pid) = (keeper.clone(), std::process::id());
+        Ok(Self { keeper, files, config, desk, jobs, keepers_thread, turns: AtomicUsize::new(0), pid })
     }
 
     /// The same, after the file was opened, or made, and found to be one that can be used.
@@ -109,27 +128,60 @@ impl Sqlite {
         self.call(move |store, give_up| store.raise_tokens(give_up, last)).await
     }
 
+    /// Runs a verb: at once where its caller is, if nothing is in the way, else by the thread.
+    async fn run<T: Send + 'static>(
+        &self,
+        verb: impl Fn(&mut Verb<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, BackendError> {
+        self.check_fork()?;
+        if self.keeps_nobody_waiting() {
+            if self.turns.fetch_add(1, Ordering::Relaxed).is_multiple_of(TURNS) {
+                give_way().await;
+            }
+            if let Some(done) = self.desk.at_once(&verb) {
+                if self.desk.needs_the_thread() {
+                    self.desk.give(&self.jobs, Box::new(|_| Box::new(|| ())));
+                }
+                return done;
+            }
+        }
+        self.call(move |store, give_up| store.write(give_up, &verb)).await
+    }
+
+    /// The thread of the keeper is nobody's own: on it one store would keep the others waiting (PR35). Until it is known
+    /// which one it is, it may be any.
+    fn keeps_nobody_waiting(&self) -> bool {
+        self.keepers_thread.get().is_some_and(|keepers| *keepers != thread::current().id())
+    }
+
+    fn check_fork(&self) -> Result<(), BackendError> {
+        if std::process::id() == self.pid {
+            return Ok(());
+        }
+        let message = "this process is a fork of the one that opened the file; connect anew";
+        Err(BackendError::new(STORE, BackendErrorKind::Unreachable, message).unsent())
+    }
+
     /// Has something done by the thread of the file, in the order of the calls, and waits for its answer no longer than the
     /// time limit for a command.
     pub(crate) async fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Store, Instant) -> Result<T, BackendError> + Send + 'static,
     ) -> Result<T, BackendError> {
-        if std::process::id() != self.pid {
-            let message = "this process is a fork of the one that opened the file; connect anew";
-            return Err(BackendError::new(STORE, BackendErrorKind::Unreachable, message).unsent());
-        }
+        self.check_fork()?;
         let limit = self.config.command_timeout;
         // It gives up before its caller does, and says what it waited for.
         let give_up = Instant::now() + limit * 7 / 8;
         let (reply, answer) = oneshot::channel();
-        let job: Job = Box::new(move |store: &mut Store| {
+        let job: Job = Box::new(move |store| {
             // Nobody waits for it any more: whoever gave up sees to it that nothing is left.
-            if !reply.is_canceled() {
-                let _ = reply.send(work(store, give_up));
+            if reply.is_canceled() {
+                return Box::new(|| ());
             }
+            let done = work(store, give_up);
+            Box::new(move || drop(reply.send(done)))
         });
-        if self.jobs.send(job).is_err() {
+        if !self.desk.give(&self.jobs, job) {
             return Err(panicked());
         }
         match select(answer, self.keeper.sleep_until(self.keeper.now() + limit)).await {
@@ -142,6 +194,19 @@ impl Sqlite {
     }
 }
 
+/// Lets other tasks of the runtime come first: a verb that never waits would keep them waiting for ever.
+async fn give_way() {
+    let mut gave_way = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut gave_way, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 fn panicked() -> BackendError {
     BackendError::new(STORE, BackendErrorKind::Panicked, "the thread of the file panicked")
 }
@@ -149,24 +214,13 @@ fn panicked() -> BackendError {
 #[async_trait]
 impl Backend for Sqlite {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
-        // C6: who may have to wait listens first.
-        let hints = (wait == WaitMode::Queue).then(|| self.hall.waiters.listen(entry.id));
         let asked = entry.clone();
         let sent = self.keeper.now();
-        let look = self
-            .call(move |store, give_up| {
-                let closed = store.is_closed_to(asked.id);
-                let look = store.write(give_up, |verb| verbs::enter(verb, &asked, step, wait, closed))?;
-                if let Look::Waiting { token, .. } = &look {
-                    store.hall.waiters.stands(asked.id, &asked.name, *token);
-                }
-                Ok(look)
-            })
-            .await?;
+        let look = self.run(move |verb| verbs::enter(verb, &asked, step, wait)).await?;
         let (ttl, valid_until) = (entry.ttl, valid_until(sent, entry.ttl, entry.ttl));
         Ok(match look {
             Look::Admitted { token } => Standing::Admitted { token, ttl, valid_until },
-            Look::Waiting { token, ahead, holder, look_again } => Standing::Waiting {
+            Look::Waiting { token, ahead, holder, look_again, hints } => Standing::Waiting {
                 token,
                 ttl,
                 valid_until,
@@ -174,8 +228,7 @@ impl Backend for Sqlite {
                 holder: Some(Holder::Ours { label: holder }),
                 // From now: who looks too early has to look twice.
                 look_again: self.keeper.now() + Duration::from_nanos(look_again),
-                // A try is never told to wait.
-                hints: hints.unwrap_or_else(|| Box::pin(futures_util::stream::empty())),
+                hints,
             },
             Look::Busy => Standing::Busy,
             Look::Gone => Standing::Gone,
@@ -202,17 +255,17 @@ impl Backend for Sqlite {
 
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
         let (name, id, ttl) = (entry.name.clone(), entry.id, entry.ttl);
-        self.call(move |store, give_up| {
+        self.run(move |verb| {
             if creates == Creates::InDoubt {
-                store.close_door(id, ttl);
+                verb.doors.close(id, ttl);
             }
-            store.write(give_up, |verb| verbs::leave(verb, &name, id).map(|(departure, _)| departure))
+            verbs::leave(verb, &name, id).map(|(departure, _)| departure)
         })
         .await
     }
 
     fn alarms(&self) -> Alarms {
-        Box::pin(self.hall.alarms())
+        Box::pin(self.desk.hall.alarms())
     }
 
     fn guarantees(&self) -> &Guarantees {
@@ -238,5 +291,24 @@ fn message(error: &BackendError) -> String {
 impl fmt::Debug for Sqlite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sqlite").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// PR35: one store would keep all others waiting.
+    #[tokio::test]
+    async fn the_keepers_own_thread_carries_nothing_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = SqliteConfig { path: Some(folder.path().join("locks.db")), ..SqliteConfig::default() };
+        let keeper = Keeper::start().unwrap();
+        let sqlite = Arc::new(Sqlite::connect(config, &keeper).await.unwrap());
+        let (tell, told) = oneshot::channel();
+        let there = Arc::clone(&sqlite);
+        keeper.spawn(async move { tell.send(there.keeps_nobody_waiting()).unwrap() });
+        assert!(!told.await.unwrap(), "on the thread of the keeper");
+        assert!(sqlite.keeps_nobody_waiting(), "on the thread of a caller");
     }
 }

@@ -15,6 +15,8 @@ pub(crate) enum Fault {
     Sqlite(Sqlite),
     /// The answer is no.
     Refused(BackendError),
+    /// It is more than the caller of a verb has time for. Nobody but the desk ever sees it.
+    TakesTime,
 }
 
 impl From<Sqlite> for Fault {
@@ -37,6 +39,7 @@ impl Fault {
         match self {
             Self::Refused(error) => error,
             Self::Sqlite(error) => of_sqlite(path, error),
+            Self::TakesTime => BackendError::new(STORE, Kind::Unavailable, "it takes time").unsent(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! [`Home`]: where this process is found by the others: its locked file, and its socket.
 
-use std::{fs::File, io};
+use std::{fs::File, io, sync::Arc};
 
 use lock_core::BackendError;
 
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Home {
     presence: Presence,
-    pub(crate) post: Post,
+    pub(crate) post: Arc<Post>,
 }
 
 impl Home {
@@ -27,7 +27,7 @@ impl Home {
         let failed = |error| of_io("making a file in", folder, error).unsent();
         let presence = Presence::make(folder, mode).map_err(failed)?;
         let post = Post::open(folder, presence.member.id, mode, hall.clone()).map_err(failed)?;
-        Ok(Self { presence, post })
+        Ok(Self { presence, post: Arc::new(post) })
     }
 
     pub(crate) fn id(&self) -> i64 {

@@ -36,12 +36,15 @@ compile_error!("lock-sqlite needs Linux: a boot id, CLOCK_BOOTTIME, flock and /p
 mod backend;
 mod config;
 mod connect_error;
+mod desk;
 mod diagnosis;
 mod domain;
+mod doors;
 mod error;
 mod files;
 mod guarantees;
 mod home;
+mod letters;
 mod network;
 mod operator;
 mod post;

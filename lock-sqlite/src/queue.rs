@@ -12,9 +12,9 @@ use crate::{
 /// How much of a queue is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// All of it.
+    /// All of it: for people.
     All,
-    /// From the front to the first who lives and does not fit: all that a departure can concern.
+    /// From the front to the first who lives and does not fit: all that a verb can change, and whom it can concern.
     Head,
 }
 
@@ -22,7 +22,12 @@ pub(crate) enum Part {
 #[derive(Debug)]
 pub(crate) struct Queue {
     name: LockName,
+    /// Those at the front; and behind them one who stands further back, if he is the one that it is about.
     pub(crate) rows: Vec<Row>,
+    /// How many of them come one behind the other.
+    front: usize,
+    /// Whether there are others behind the front.
+    goes_on: bool,
 }
 
 /// An entry as it stands in the file.
@@ -37,7 +42,19 @@ pub(crate) struct Row {
     pub(crate) label: Option<String>,
 }
 
-const ROWS: &str = "SELECT token, entry, kind, permits, size, expires, admitted, member, label FROM entries WHERE name = ?1 ORDER BY token";
+/// Who is ahead of somebody who waits.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    pub(crate) number: u64,
+    /// The earliest end of a lease that is in his way (PR15).
+    pub(crate) first_end: Option<i64>,
+}
+
+const FRONT: &str = "SELECT token, entry, kind, permits, size, expires, admitted, member, label FROM entries WHERE name = ?1 ORDER BY token";
+const BY_TOKEN: &str = "SELECT token, entry, kind, permits, size, expires, admitted, member, label FROM entries WHERE name = ?1 AND token = ?2";
+const BY_ENTRY: &str = "SELECT token, entry, kind, permits, size, expires, admitted, member, label FROM entries WHERE name = ?1 AND token > ?2 AND entry = ?3 LIMIT 1";
+const NUMBER: &str = "SELECT count(*) FROM entries WHERE name = ?1 AND token < ?2 AND expires > ?3";
+const NEAREST: &str = "SELECT kind, permits, size, expires FROM entries WHERE name = ?1 AND token < ?2 AND expires > ?3 ORDER BY token DESC";
 
 impl Queue {
     /// Reads a queue, and drops the dead of what is read.
@@ -45,36 +62,116 @@ impl Queue {
     /// # Errors
     /// Those of SQLite, and if a row is none that we wrote.
     pub(crate) fn load(verb: &Verb<'_>, name: &LockName, part: Part) -> Result<Self, Fault> {
-        let (mut queue, mut dead) = (Self { name: name.clone(), rows: Vec::new() }, Vec::new());
-        let mut ahead = 0;
-        let mut select = verb.connection.prepare_cached(ROWS)?;
-        let mut rows = select.query([name.as_str()])?;
-        while let Some(found) = rows.next()? {
-            let row = Row::read(found)?;
-            if row.expires <= verb.now {
-                dead.push(row.token);
-                continue;
-            }
-            let fits = admission::fits(ahead, row.claim);
-            ahead += u64::from(row.claim.permits());
-            queue.rows.push(row);
-            if part == Part::Head && !fits {
-                break;
+        let mut queue = Self { name: name.clone(), rows: Vec::new(), front: 0, goes_on: false };
+        let (mut ahead, mut dead) = (0, Vec::new());
+        {
+            let mut select = verb.connection.prepare_cached(FRONT)?;
+            let mut rows = select.query([name.as_str()])?;
+            while let Some(found) = rows.next()? {
+                verb.has_time_for(queue.rows.len() + dead.len())?;
+                let row = Row::read(found)?;
+                if row.expires <= verb.now {
+                    dead.push(row.token);
+                    continue;
+                }
+                let fits = admission::fits(ahead, row.claim);
+                ahead += u64::from(row.claim.permits());
+                queue.rows.push(row);
+                if part == Part::Head && !fits {
+                    queue.goes_on = true;
+                    break;
+                }
             }
         }
+        queue.front = queue.rows.len();
         for token in dead {
             queue.delete(verb, token)?;
         }
         Ok(queue)
     }
 
-    pub(crate) fn find(&self, entry: EntryId) -> Option<usize> {
-        self.rows.iter().position(|row| row.entry == entry)
+    /// Where the entry with this token stands. Who is dead is removed.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub(crate) fn find_token(&mut self, verb: &Verb<'_>, token: i64) -> Result<Option<usize>, Fault> {
+        match self.rows.iter().position(|row| row.token == token) {
+            None if self.goes_on => self.find_behind(verb, BY_TOKEN, (self.name.clone().as_str(), token)),
+            place => Ok(place),
+        }
+    }
+
+    /// The same for the entry with this id.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub(crate) fn find(&mut self, verb: &Verb<'_>, entry: EntryId) -> Result<Option<usize>, Fault> {
+        match self.rows.iter().position(|row| row.entry == entry) {
+            None if self.goes_on => {
+                let last = self.rows.last().map_or(0, |row| row.token);
+                self.find_behind(verb, BY_ENTRY, (self.name.clone().as_str(), last, entry.to_string()))
+            }
+            place => Ok(place),
+        }
+    }
+
+    fn find_behind(
+        &mut self,
+        verb: &Verb<'_>,
+        query: &str,
+        by: impl rusqlite::Params,
+    ) -> Result<Option<usize>, Fault> {
+        let found = {
+            let mut select = verb.connection.prepare_cached(query)?;
+            select.query(by)?.next()?.map(Row::read).transpose()?
+        };
+        let Some(row) = found else { return Ok(None) };
+        // PR06.
+        if row.expires <= verb.now {
+            self.delete(verb, row.token)?;
+            return Ok(None);
+        }
+        self.rows.push(row);
+        Ok(Some(self.rows.len() - 1))
+    }
+
+    /// Who is ahead of one who waits, and for whom he waits.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub(crate) fn ahead(&self, verb: &Verb<'_>, place: usize) -> Result<Ahead, Fault> {
+        let me = &self.rows[place];
+        if place < self.front {
+            let ahead = &self.rows[..place];
+            let claims = ahead.iter().rev().map(|row| row.claim);
+            let blockers = admission::blockers(me.claim, claims).unwrap_or(place);
+            let first_end = ahead.iter().rev().take(blockers).map(|row| row.expires).min();
+            return Ok(Ahead { number: place as u64, first_end });
+        }
+        let me_in_it = (self.name.as_str(), me.token, verb.now);
+        let number: i64 = verb.connection.prepare_cached(NUMBER)?.query_row(me_in_it, |row| row.get(0))?;
+        let mut select = verb.connection.prepare_cached(NEAREST)?;
+        let mut rows = select.query(me_in_it)?;
+        let (mut nearest, mut first_end) = (0, None);
+        while let Some(row) = rows.next()? {
+            let (claim, expires) = (read_claim(row, 0)?, row.get::<_, i64>(3)?);
+            nearest += u64::from(claim.permits());
+            first_end = Some(first_end.map_or(expires, |first: i64| first.min(expires)));
+            if !admission::fits(nearest, me.claim) {
+                break;
+            }
+        }
+        Ok(Ahead { number: number.unsigned_abs(), first_end })
     }
 
     /// What everybody in the queue agrees about, if it is not what this claim says.
     pub(crate) fn disagrees(&self, claim: Claim) -> Option<Claim> {
         self.rows.first().map(|row| row.claim).filter(|found| !found.agrees_with(&claim))
+    }
+
+    /// Whether nobody else stands in it.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.rows.len() == 1 && !self.goes_on
     }
 
     /// Whether one more entry would be admitted at once.
@@ -112,6 +209,9 @@ impl Queue {
             entry.label.as_deref(),
         ))?;
         self.rows.push(row);
+        if !self.goes_on {
+            self.front = self.rows.len();
+        }
         Ok(self.rows.len() - 1)
     }
 
@@ -185,22 +285,29 @@ impl Queue {
 
 impl Row {
     fn read(row: &rusqlite::Row<'_>) -> Result<Self, Fault> {
-        let text = |column| match row.get_ref(column)? {
-            ValueRef::Text(text) => Ok(std::str::from_utf8(text).unwrap_or_default()),
-            _ => Ok::<_, rusqlite::Error>(""),
-        };
-        let entry = text(1)?.parse().map_err(|_| damaged("an entry id"))?;
-        let (permits, limit) = (row.get(3)?, row.get(4)?);
         Ok(Self {
             token: row.get(0)?,
-            entry,
-            claim: claim(text(2)?, permits, limit).ok_or_else(|| damaged("a claim"))?,
+            entry: text(row, 1)?.parse().map_err(|_| damaged("an entry id"))?,
+            claim: read_claim(row, 2)?,
             expires: row.get(5)?,
             admitted: row.get(6)?,
             member: row.get(7)?,
             label: row.get(8)?,
         })
     }
+}
+
+fn text<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> rusqlite::Result<&'a str> {
+    match row.get_ref(column)? {
+        ValueRef::Text(text) => Ok(std::str::from_utf8(text).unwrap_or_default()),
+        _ => Ok(""),
+    }
+}
+
+/// Its kind stands in this column, and its numbers in the next two.
+fn read_claim(row: &rusqlite::Row<'_>, column: usize) -> Result<Claim, Fault> {
+    let (permits, limit) = (row.get(column + 1)?, row.get(column + 2)?);
+    claim(text(row, column)?, permits, limit).ok_or_else(|| damaged("a claim"))
 }
 
 fn kind_text(kind: Kind) -> &'static str {
@@ -231,4 +338,76 @@ pub(crate) fn lock_name(name: &str) -> Result<LockName, Fault> {
 fn damaged(what: &str) -> Fault {
     let message = format!("{what} in the file is none that this library wrote; see what else writes to it");
     Fault::Refused(BackendError::new(STORE, BackendErrorKind::Protocol, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use lock_core::FencingToken;
+
+    use super::*;
+    use crate::{files::Files, post::Hall, store::Store};
+
+    /// What the file says of those ahead is what the rule says of the whole queue, of which some are dead.
+    #[test]
+    fn who_stands_far_behind_is_told_the_same_as_if_the_whole_queue_were_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
+        let give_up = Instant::now() + Duration::from_secs(10);
+        let mut store = Store::new(files, Hall::default(), Duration::from_secs(10));
+        let (r, w) = (Claim::reader(), Claim::writer());
+        let s = |permits| Claim::semaphore(permits, 3).unwrap();
+        for (number, claims) in [
+            vec![Claim::mutex(); 9],
+            vec![r, r, w, r, r, w, r, r, r, r],
+            vec![w, w, r, r, r, w, r],
+            vec![s(1), s(1), s(2), s(1), s(3), s(1), s(1), s(1), s(2), s(1)],
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            for dead in 0..claims.len() {
+                let name = LockName::new(format!("{number}/{dead}")).unwrap();
+                store.write(give_up, |verb| look_at(verb, &name, &claims, dead)).unwrap();
+            }
+        }
+    }
+
+    fn look_at(verb: &mut Verb<'_>, name: &LockName, claims: &[Claim], dead: usize) -> Result<(), Fault> {
+        let mut queue = Queue::load(verb, name, Part::All)?;
+        let ids = || (1..).map(EntryId::new);
+        for ((id, claim), number) in ids().zip(claims).zip(1..) {
+            let place = queue.push(verb, &Entry::new(name.clone(), id, *claim, Duration::from_secs(60)))?;
+            // In another order than that in which they stand.
+            let expires = verb.now + 1 + number * 7 % 11;
+            let set = "UPDATE entries SET expires = ?3 WHERE name = ?1 AND token = ?2";
+            verb.connection.execute(set, (name.as_str(), queue.rows[place].token, expires))?;
+        }
+        let over = "UPDATE entries SET expires = ?3 WHERE name = ?1 AND token = ?2";
+        verb.connection.execute(over, (name.as_str(), queue.rows[dead].token, verb.now))?;
+        let mut told = Vec::new();
+        for (id, row) in ids().zip(&queue.rows) {
+            let (mut by_id, mut by_token) =
+                (Queue::load(verb, name, Part::Head)?, Queue::load(verb, name, Part::Head)?);
+            let found = by_id.find(verb, id)?;
+            assert_eq!(found.is_some(), by_token.find_token(verb, row.token)?.is_some());
+            if let Some(place) = found {
+                let ahead = by_id.ahead(verb, place)?;
+                told.push((FencingToken::new(row.token.cast_unsigned()), ahead.number, ahead.first_end));
+            }
+        }
+        let whole = Queue::load(verb, name, Part::All)?.rows;
+        let expected: Vec<_> = (0..whole.len())
+            .map(|place| {
+                let ahead = &whole[..place];
+                let nearest = ahead.iter().rev().map(|row| row.claim);
+                let blockers = admission::blockers(whole[place].claim, nearest).unwrap_or(place);
+                let first_end = ahead.iter().rev().take(blockers).map(|row| row.expires).min();
+                (FencingToken::new(whole[place].token.cast_unsigned()), place as u64, first_end)
+            })
+            .collect();
+        assert_eq!(told, expected, "{claims:?}, of which {dead} is dead");
+        Ok(())
+    }
 }

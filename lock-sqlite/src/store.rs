@@ -1,32 +1,41 @@
-//! [`Store`]: the connection, on the one thread that uses it, and what a verb is carried out in.
+//! [`Store`]: the connection, used by one thread at a time, and what a verb is carried out in.
 
 use std::{
-    collections::HashMap,
     fs::File,
     thread,
     time::{Duration, Instant},
 };
 
-use lock_core::{BackendError, BootTime, Clock, EntryId, FencingToken, SystemClock};
+use lock_core::{BackendError, Clock, FencingToken, SystemClock};
 use rusqlite::Connection;
 
 use crate::{
+    doors::Doors,
     error::{self, Fault},
     files::Files,
     home::Home,
+    letters::Letters,
     post::Hall,
-    presence,
-    verb::{News, Verb},
-    world::{Begun, World},
+    verb::{Around, News, Verb},
+    world::{Begun, Pace, World},
 };
 
 /// How often a verb starts over in another file, or with more tokens, before something is badly wrong.
 const STARTS: u32 = 8;
 
-/// How long a late create finds the door closed behind an entry that left while it was in doubt.
-const DOOR_CLOSED: Duration = Duration::from_secs(60);
+/// So many transactions of ours are brought into the file at once. Then the disk is waited for.
+const LOG: u64 = 512;
 
-/// The store as its thread has it.
+/// A caller who was kept for longer met a disk that is busy; or another thread took his turn, which looks the same.
+const SLOW: Duration = Duration::from_millis(1);
+
+/// For so many times as long nobody is kept again; and each time that the next one is, too, for so many times as long as that.
+const RESPITE: u32 = 4;
+
+/// But not for longer.
+const LONGEST_RESPITE: Duration = Duration::from_secs(1);
+
+/// The store as whoever uses it has it.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) files: Files,
@@ -36,15 +45,31 @@ pub(crate) struct Store {
     /// Opened at first use, and anew when the file was replaced.
     pub(crate) world: Option<World>,
     pub(crate) home: Option<Home>,
-    /// Entries that left while a create was in doubt, and until when they may not come back. Only we ever create ours.
-    closed_doors: HashMap<EntryId, BootTime>,
+    doors: Doors,
     /// Transactions of our own, which SQLite does not tell of.
     pub(crate) commits: u64,
+    /// How many there were when the log was last brought into the file.
+    kept_at: u64,
+    /// How long callers are not to be kept, and until when. Zero if the last one was not kept for long.
+    respite: (Duration, Option<Instant>),
+    letters: Letters,
 }
 
 impl Store {
     pub(crate) fn new(files: Files, hall: Hall, patience: Duration) -> Self {
-        Self { files, hall, patience, world: None, home: None, closed_doors: HashMap::new(), commits: 0 }
+        let (doors, letters) = (Doors::default(), Letters::default());
+        Self {
+            files,
+            hall,
+            patience,
+            world: None,
+            home: None,
+            doors,
+            commits: 0,
+            kept_at: 0,
+            respite: (Duration::ZERO, None),
+            letters,
+        }
     }
 
     /// Runs a verb as one transaction, and tells everybody whom it concerns when it is done.
@@ -60,10 +85,11 @@ impl Store {
             self.open(give_up)?;
             // Both were made by `open`.
             let (Some(world), Some(home)) = (&mut self.world, &self.home) else { continue };
-            match world.write(home, &self.files, give_up, &verb) {
+            let (files, hall, doors) = (&self.files, &self.hall, &mut self.doors);
+            let around = Around { me: home.id(), files, hall, doors, pace: Pace::Until(give_up) };
+            match world.write(around, &verb) {
                 Ok(Begun::Done(value, news)) => {
-                    self.commits += 1;
-                    self.after(&news);
+                    self.done(news);
                     return Ok(value);
                 }
                 Ok(Begun::Elsewhere) => self.world = None,
@@ -75,6 +101,63 @@ impl Store {
             &self.files.database,
             "the file is replaced again and again; see who does that",
         ))
+    }
+
+    /// The same on the thread of a caller, who has no time. None, with nothing done, if it takes any: to wait for somebody, to
+    /// open the file, to look at many rows, or to find out what is wrong.
+    pub(crate) fn write_at_once<T>(
+        &mut self,
+        verb: &impl Fn(&mut Verb<'_>) -> Result<T, Fault>,
+    ) -> Option<Result<T, BackendError>> {
+        let started = Instant::now();
+        if self.respite.1.is_some_and(|until| started < until) || self.log_is_long() {
+            return None;
+        }
+        let (world, home) = (self.world.as_mut()?, self.home.as_ref()?);
+        if self.files.identity() != Some(world.identity) {
+            return None;
+        }
+        let (files, hall, doors) = (&self.files, &self.hall, &mut self.doors);
+        let begun = world.write(Around { me: home.id(), files, hall, doors, pace: Pace::AtOnce }, verb);
+        self.judge_disk(started.elapsed());
+        match begun {
+            Ok(Begun::Done(value, news)) => {
+                self.done(news);
+                Some(Ok(value))
+            }
+            Err(Fault::Refused(error)) => Some(Err(error)),
+            Ok(Begun::Elsewhere | Begun::Again) | Err(Fault::Sqlite(_) | Fault::TakesTime) => None,
+        }
+    }
+
+    /// A disk that is busy keeps callers for a small part of their time.
+    fn judge_disk(&mut self, took: Duration) {
+        self.respite = if took > SLOW {
+            let respite = (took.max(self.respite.0) * RESPITE).min(LONGEST_RESPITE);
+            (respite, Some(Instant::now() + respite))
+        } else {
+            (Duration::ZERO, None)
+        };
+    }
+
+    /// Whether it is time to bring the log into the file.
+    pub(crate) fn log_is_long(&self) -> bool {
+        self.commits - self.kept_at >= LOG
+    }
+
+    /// Brings the log into the file, as far as others let it: then it begins anew. SQLite would do it in the transaction of
+    /// whoever comes next.
+    pub(crate) fn keep_log(&mut self) {
+        self.kept_at = self.commits;
+        let Some(world) = &self.world else { return };
+        if let Err(error) = world.keep_log() {
+            tracing::debug!(?error, "the log was not brought into the file");
+        }
+    }
+
+    /// Whom to tell what, once nobody is kept from the store by it.
+    pub(crate) fn take_letters(&mut self) -> Letters {
+        std::mem::take(&mut self.letters)
     }
 
     /// Reads, on a connection that is open.
@@ -104,17 +187,10 @@ impl Store {
         fault.at(&self.files.database)
     }
 
-    fn after(&self, news: &News) {
-        let Some(home) = &self.home else { return };
-        for (member, message) in &news.told {
-            if *member == home.id() {
-                self.hall.tell(*message);
-            } else {
-                home.post.send(*member, *message);
-            }
-        }
-        for member in &news.buried {
-            presence::remove_files(&self.files.processes, *member);
+    fn done(&mut self, news: News) {
+        self.commits += 1;
+        if let Some(home) = self.home.as_ref().filter(|_| !news.is_empty()) {
+            self.letters.add(news, home, &self.files.processes);
         }
     }
 
@@ -138,7 +214,9 @@ impl Store {
             Some(home) => home,
             None => Home::make(&self.files, &self.hall).map_err(Fault::Refused)?,
         };
-        let joined = world.join(&self.files, &home, give_up);
+        let (files, hall, doors) = (&self.files, &self.hall, &mut self.doors);
+        let around = Around { me: home.id(), files, hall, doors, pace: Pace::Until(give_up) };
+        let joined = world.join(&home, around, give_up);
         match joined {
             // Nobody knows of it yet.
             Err(_) if !known => home.remove(),
@@ -146,8 +224,7 @@ impl Store {
         }
         let news = joined?;
         self.world = Some(world);
-        self.commits += 1;
-        self.after(&news);
+        self.done(news);
         Ok(())
     }
 
@@ -163,18 +240,6 @@ impl Store {
         })
     }
 
-    /// Shuts the door behind an entry.
-    pub(crate) fn close_door(&mut self, entry: EntryId, ttl: Duration) {
-        let now = SystemClock.now();
-        self.closed_doors.retain(|_, until| *until > now);
-        self.closed_doors.insert(entry, now + ttl.max(DOOR_CLOSED));
-    }
-
-    /// Whether an entry left for good while a create of it was in doubt.
-    pub(crate) fn is_closed_to(&self, entry: EntryId) -> bool {
-        self.closed_doors.get(&entry).is_some_and(|until| *until > SystemClock.now())
-    }
-
     /// Goes on as if `last` had been minted. Never goes back.
     ///
     /// # Errors
@@ -184,7 +249,7 @@ impl Store {
     }
 
     /// Leaves the file in an orderly way: what is still there of this client is free at once.
-    pub(crate) fn close(mut self, give_up: Instant) {
+    pub(crate) fn close(&mut self, give_up: Instant) {
         let known = self.world.is_some();
         let Some(me) = self.home.as_ref().map(Home::id) else { return };
         let left = known && self.write(give_up, |verb| verb.bury(me)).is_ok();

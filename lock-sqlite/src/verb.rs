@@ -6,12 +6,14 @@ use lock_core::{BackendError, BackendErrorKind, EntryId, FencingToken, LockName}
 use rusqlite::Connection;
 
 use crate::{
+    doors::Doors,
     error::{Fault, STORE},
     files::Files,
-    post::Message,
+    post::{Hall, Message},
     presence::{self, Member},
     queue::{Part, Queue},
     store::now,
+    world::Pace,
 };
 
 /// What a verb sees and does. Nothing of it is seen by others until it is committed.
@@ -25,7 +27,27 @@ pub(crate) struct Verb<'a> {
     token: i64,
     ceiling: i64,
     processes: &'a Path,
+    pace: Pace,
+    pub(crate) hall: &'a Hall,
+    pub(crate) doors: &'a mut Doors,
     pub(crate) news: News,
+}
+
+/// So many rows at the most does a verb look at on the thread of its caller: some ten microseconds.
+const FEW: usize = 32;
+
+/// To look whether somebody lives takes as long as so many rows.
+const A_LOOK: usize = 8;
+
+/// What a verb needs beside the database.
+#[derive(Debug)]
+pub(crate) struct Around<'a> {
+    /// Whose verb it is.
+    pub(crate) me: i64,
+    pub(crate) files: &'a Files,
+    pub(crate) hall: &'a Hall,
+    pub(crate) doors: &'a mut Doors,
+    pub(crate) pace: Pace,
 }
 
 /// What is done once a verb is committed.
@@ -37,17 +59,30 @@ pub(crate) struct News {
     pub(crate) buried: Vec<i64>,
 }
 
+impl News {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.told.is_empty() && self.buried.is_empty()
+    }
+}
+
 impl<'a> Verb<'a> {
     /// Reads the clock, and what the file has of tokens.
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(crate) fn begin(connection: &'a Connection, me: i64, files: &'a Files) -> Result<Self, Fault> {
+    pub(crate) fn begin(connection: &'a Connection, around: Around<'a>) -> Result<Self, Fault> {
         let mut meta = connection.prepare_cached("SELECT epoch, token, ceiling FROM meta")?;
         let (epoch, token, ceiling) =
             meta.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        let news = News::default();
-        Ok(Self { connection, now: now(), me, epoch, token, ceiling, processes: &files.processes, news })
+        let (processes, news) = (around.files.processes.as_path(), News::default());
+        let Around { me, hall, doors, pace, .. } = around;
+        Ok(Self { connection, now: now(), me, epoch, token, ceiling, processes, pace, hall, doors, news })
+    }
+
+    /// # Errors
+    /// If so many of something are more than a caller has time for.
+    pub(crate) fn has_time_for(&self, number: usize) -> Result<(), Fault> {
+        if self.pace == Pace::AtOnce && number > FEW { Err(Fault::TakesTime) } else { Ok(()) }
     }
 
     /// Whether the disk does not know yet of a token that this verb may mint.
@@ -99,15 +134,16 @@ impl<'a> Verb<'a> {
     /// # Errors
     /// Those of SQLite.
     pub(crate) fn bury_dead(&mut self, members: impl IntoIterator<Item = i64>) -> Result<bool, Fault> {
-        let mut any = false;
-        for id in members {
-            if id == self.me {
-                continue;
-            }
+        let (me, mut any) = (self.me, false);
+        for (looked, id) in members.into_iter().filter(|id| *id != me).enumerate() {
+            self.has_time_for(looked * A_LOOK)?;
             let mut find =
                 self.connection.prepare_cached("SELECT id, device, inode FROM members WHERE id = ?1")?;
             let found = find.query_map([id], member)?.next().transpose()?;
             if found.is_some_and(|member| presence::is_dead(self.processes, &member)) {
+                if self.pace == Pace::AtOnce {
+                    return Err(Fault::TakesTime);
+                }
                 self.bury(id)?;
                 any = true;
             }

@@ -1,10 +1,9 @@
 //! The verbs, each in a transaction that has begun.
 
 use lock_core::{
-    BackendError, BackendErrorKind, Claim, Departure, Entry, EntryId, FencingToken, Lease, LockName, Step,
-    WaitMode, admission,
+    BackendError, BackendErrorKind, Claim, Departure, Entry, EntryId, FencingToken, Hints, Lease, LockName,
+    Step, WaitMode,
 };
-use rusqlite::OptionalExtension;
 
 use crate::{
     error::{Fault, STORE},
@@ -14,7 +13,6 @@ use crate::{
 };
 
 /// Where an entry stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     Admitted {
         token: FencingToken,
@@ -25,30 +23,26 @@ pub(crate) enum Look {
         holder: Option<String>,
         /// In nanoseconds: how long until somebody's lease ends that is in the way.
         look_again: u64,
+        hints: Hints,
     },
     Busy,
     Gone,
 }
 
-/// Stands in the queue, or looks again. `closed`: the entry may not be created any more.
+/// Stands in the queue, or looks again.
 ///
 /// # Errors
 /// If the name is in use with another claim, or those of SQLite.
-pub(crate) fn enter(
-    verb: &mut Verb<'_>,
-    entry: &Entry,
-    step: Step,
-    wait: WaitMode,
-    closed: bool,
-) -> Result<Look, Fault> {
+pub(crate) fn enter(verb: &mut Verb<'_>, entry: &Entry, step: Step, wait: WaitMode) -> Result<Look, Fault> {
     loop {
-        let mut queue = Queue::load(verb, &entry.name, Part::All)?;
-        let place = match (step, queue.find(entry.id)) {
-            (Step::Again(token), Some(place)) if queue.rows[place].token == token.get().cast_signed() => {
-                place
-            }
-            (Step::Create, Some(place)) => place,
-            (Step::Create, None) if !closed => {
+        let mut queue = Queue::load(verb, &entry.name, Part::Head)?;
+        let found = match step {
+            Step::Again(token) => queue.find_token(verb, token.get().cast_signed())?,
+            Step::Create => queue.find(verb, entry.id)?,
+        };
+        let place = match found {
+            Some(place) if queue.rows[place].entry == entry.id => place,
+            None if step == Step::Create && !verb.doors.are_closed_to(entry.id) => {
                 if let Some(found) = queue.disagrees(entry.claim) {
                     // Who is dead agrees with everybody.
                     if verb.bury_dead(queue.holders())? {
@@ -72,27 +66,32 @@ pub(crate) fn enter(
         };
         queue.refresh(verb, place, verb.now.saturating_add(nanos(entry.ttl)))?;
         queue.settle(verb, Some(entry.id))?;
-        match look(&queue, place, verb.now) {
-            // Before anybody is told to wait: whom for?
-            Look::Waiting { .. } if verb.bury_dead(queue.holders())? => {}
-            look => return Ok(look),
+        let token = FencingToken::new(queue.rows[place].token.cast_unsigned());
+        if queue.rows[place].admitted {
+            return Ok(Look::Admitted { token });
+        }
+        // Before anybody is told to wait: whom for?
+        if !verb.bury_dead(queue.holders())? {
+            return waits(verb, &queue, place, entry, token);
         }
     }
 }
 
-fn look(queue: &Queue, place: usize, now: i64) -> Look {
-    let (ahead, me) = (&queue.rows[..place], &queue.rows[place]);
-    let token = FencingToken::new(me.token.cast_unsigned());
-    if me.admitted {
-        return Look::Admitted { token };
-    }
-    // PR15.
-    let blockers =
-        admission::blockers(me.claim, ahead.iter().rev().map(|row| row.claim)).unwrap_or(ahead.len());
-    let first_end = ahead.iter().rev().take(blockers).map(|row| row.expires).min().unwrap_or(me.expires);
-    let look_again = first_end.saturating_sub(now).max(0).unsigned_abs();
-    let holder = ahead.first().and_then(|row| row.label.clone());
-    Look::Waiting { token, ahead: place as u64, holder, look_again }
+fn waits(
+    verb: &Verb<'_>,
+    queue: &Queue,
+    place: usize,
+    entry: &Entry,
+    token: FencingToken,
+) -> Result<Look, Fault> {
+    // C6: nobody else can write, and so admit us, before this is committed.
+    let hints = verb.hall.waiters.listen(entry.id);
+    verb.hall.waiters.stands(entry.id, &entry.name, token);
+    let ahead = queue.ahead(verb, place)?;
+    let first_end = ahead.first_end.unwrap_or(queue.rows[place].expires);
+    let look_again = first_end.saturating_sub(verb.now).max(0).unsigned_abs();
+    let holder = queue.rows.first().filter(|_| place > 0).and_then(|row| row.label.clone());
+    Ok(Look::Waiting { token, ahead: ahead.number, holder, look_again, hints })
 }
 
 /// Extends one lease. False if it is over, for good.
@@ -116,7 +115,7 @@ pub(crate) fn renew(verb: &mut Verb<'_>, lease: &Lease) -> Result<bool, Fault> {
     Ok(changed == 1)
 }
 
-/// Leaves the queue, and lets all in who now fit.
+/// Leaves the queue, and lets all in who now fit. Says whose entry it was, if it was there.
 ///
 /// # Errors
 /// Those of SQLite.
@@ -125,25 +124,18 @@ pub(crate) fn leave(
     name: &LockName,
     entry: EntryId,
 ) -> Result<(Departure, Option<i64>), Fault> {
-    let found = {
-        let mut find = verb
-            .connection
-            .prepare_cached("SELECT token, expires, member FROM entries WHERE name = ?1 AND entry = ?2")?;
-        find.query_row((name.as_str(), entry.to_string()), |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
-        })
-        .optional()?
+    let mut queue = Queue::load(verb, name, Part::Head)?;
+    let Some(place) = queue.find(verb, entry)? else {
+        queue.settle(verb, None)?;
+        return Ok((Departure::Absent, None));
     };
-    if let Some((token, ..)) = found {
-        let mut delete =
-            verb.connection.prepare_cached("DELETE FROM entries WHERE name = ?1 AND token = ?2")?;
-        delete.execute((name.as_str(), token))?;
+    let member = queue.rows[place].member;
+    queue.delete(verb, queue.rows[place].token)?;
+    if queue.is_alone() {
+        return Ok((Departure::Left, Some(member)));
     }
     Queue::load(verb, name, Part::Head)?.settle(verb, None)?;
-    Ok(match found {
-        Some((_, expires, member)) if expires > verb.now => (Departure::Left, Some(member)),
-        _ => (Departure::Absent, None),
-    })
+    Ok((Departure::Left, Some(member)))
 }
 
 fn mismatch(found: Claim) -> Fault {

@@ -1,25 +1,26 @@
-//! The one thread that uses the connection: nobody else is ever blocked by the disk.
+//! The thread that does what takes time, so that nobody else waits for other processes or the disk, and that looks after those
+//! who wait.
 
 use std::{
     collections::BTreeSet,
     io,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::mpsc::{Receiver, RecvTimeoutError},
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
     thread,
     time::{Duration, Instant},
 };
 
-use lock_core::{Hint, LockName};
+use lock_core::{BackendError, EntryId, Hint, LockName};
 
 use crate::{
+    desk::{Desk, Job},
     error::Fault,
     presence::{self, Member},
     store::Store,
     verb::member,
 };
-
-/// What a caller wants done. Its answer goes its own way.
-pub(crate) type Job = Box<dyn FnOnce(&mut Store) + Send>;
 
 /// How often those are looked at whom somebody here waits for (PR34).
 const LOOK: Duration = Duration::from_millis(25);
@@ -35,31 +36,32 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// # Errors
 /// If the thread cannot be started.
-pub(crate) fn start(jobs: Receiver<Job>, store: Store) -> io::Result<()> {
-    thread::Builder::new().name("distlock-sqlite".into()).spawn(move || work(&jobs, store)).map(drop)
+pub(crate) fn start(jobs: Receiver<Job>, desk: Arc<Desk>) -> io::Result<()> {
+    thread::Builder::new().name("distlock-sqlite".into()).spawn(move || work(&jobs, &desk)).map(drop)
 }
 
 /// Until nobody is left who could give it something to do.
-fn work(jobs: &Receiver<Job>, mut store: Store) {
+fn work(jobs: &Receiver<Job>, desk: &Desk) {
     let (mut watch, mut next_look) = (Watch::default(), Instant::now());
     loop {
-        let job = if store.hall.waiters.is_empty() {
+        let asleep = desk.may_sleep();
+        let job = if asleep {
             jobs.recv().map_err(|_| RecvTimeoutError::Disconnected)
         } else {
             jobs.recv_timeout(next_look.saturating_duration_since(Instant::now()))
         };
         match job {
-            Ok(job) => {
-                // Whoever asked learns of it, having no answer.
-                if catch_unwind(AssertUnwindSafe(|| job(&mut store))).is_err() {
-                    store.world = None;
-                }
-            }
+            Ok(job) => desk.carry_out(job),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return store.close(Instant::now() + FAREWELL),
+            Err(RecvTimeoutError::Disconnected) => {
+                return desk.with(|store| store.close(Instant::now() + FAREWELL));
+            }
         }
-        if Instant::now() >= next_look && !store.hall.waiters.is_empty() {
-            watch.look(&mut store);
+        if Instant::now() >= next_look && !desk.hall.waiters.is_empty() {
+            // They wake tasks, for which the store has to be free.
+            for (entry, hint) in desk.with(|store| watch.look(store)) {
+                desk.hall.waiters.tell(entry, hint);
+            }
             next_look = Instant::now() + LOOK;
         }
     }
@@ -76,16 +78,21 @@ struct Watch {
 }
 
 impl Watch {
-    /// A dead process tells nobody. And what it would have told, had it lived, may be lost.
-    fn look(&mut self, store: &mut Store) {
+    /// A dead process tells nobody. And what it would have told, had it lived, may be lost: that is given.
+    fn look(&mut self, store: &mut Store) -> Vec<(EntryId, Hint)> {
         let give_up = Instant::now() + PATIENCE;
         self.looks = self.looks.wrapping_add(1);
-        if let Err(error) = self.try_to_look(store, give_up) {
+        self.try_to_look(store, give_up).unwrap_or_else(|error| {
             tracing::debug!(%error, "the holders could not be looked at");
-        }
+            Vec::new()
+        })
     }
 
-    fn try_to_look(&mut self, store: &mut Store, give_up: Instant) -> Result<(), lock_core::BackendError> {
+    fn try_to_look(
+        &mut self,
+        store: &mut Store,
+        give_up: Instant,
+    ) -> Result<Vec<(EntryId, Hint)>, BackendError> {
         let places = store.hall.waiters.places();
         let names: BTreeSet<LockName> = places.iter().map(|(_, name, _)| name.clone()).collect();
         let commits = store.commits;
@@ -116,10 +123,7 @@ impl Watch {
             store.write(give_up, |verb| verb.bury_dead(dead.iter().copied()))?;
             self.asked_at = None;
         }
-        if self.looks.is_multiple_of(HINTS_EVERY) {
-            look_for_lost_hints(store, give_up)?;
-        }
-        Ok(())
+        if self.looks.is_multiple_of(HINTS_EVERY) { lost_hints(store, give_up) } else { Ok(Vec::new()) }
     }
 }
 
@@ -151,9 +155,9 @@ fn holders_of(
 }
 
 /// A datagram that found no room is not sent again.
-fn look_for_lost_hints(store: &mut Store, give_up: Instant) -> Result<(), lock_core::BackendError> {
+fn lost_hints(store: &mut Store, give_up: Instant) -> Result<Vec<(EntryId, Hint)>, BackendError> {
     let places = store.hall.waiters.places();
-    let hints = store.read(give_up, |connection, _| {
+    store.read(give_up, |connection, _| {
         let mut find =
             connection.prepare_cached("SELECT admitted FROM entries WHERE name = ?1 AND token = ?2")?;
         let mut hints = Vec::new();
@@ -166,9 +170,5 @@ fn look_for_lost_hints(store: &mut Store, give_up: Instant) -> Result<(), lock_c
             }
         }
         Ok(hints)
-    })?;
-    for (entry, hint) in hints {
-        store.hall.waiters.tell(entry, hint);
-    }
-    Ok(())
+    })
 }

@@ -12,10 +12,10 @@ use crate::{
     error::{Fault, of_io, unsupported},
     files::Files,
     home::Home,
-    presence,
+    presence::{self, Member},
     schema::{self, Found},
     store::patiently,
-    verb::{News, Verb},
+    verb::{Around, News, Verb},
 };
 
 /// So many tokens are minted until the disk has to keep that they were (PR33).
@@ -32,6 +32,14 @@ pub(crate) struct World {
     pub(crate) identity: (u64, u64),
     /// Changes when all leases were declared void.
     epoch: i64,
+}
+
+/// How long a transaction waits for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Not at all, and it does not do much either: a caller's own thread is kept by it.
+    AtOnce,
+    Until(Instant),
 }
 
 /// What became of a transaction.
@@ -71,7 +79,8 @@ impl World {
     ///
     /// # Errors
     /// If it cannot be used.
-    pub(crate) fn join(&mut self, files: &Files, home: &Home, give_up: Instant) -> Result<News, Fault> {
+    pub(crate) fn join(&mut self, home: &Home, around: Around<'_>, give_up: Instant) -> Result<News, Fault> {
+        let files = around.files;
         patiently(give_up, || use_wal(&self.connection, &files.database))?;
         // What is written here is needed after a loss of power.
         self.connection.pragma_update(None, "synchronous", "FULL")?;
@@ -79,16 +88,19 @@ impl World {
             let doing = "reading what tells one boot from another, in";
             Fault::Refused(of_io(doing, Path::new("/proc"), error).unsent())
         })?;
-        self.begin(give_up)?;
-        let (epoch, news) = self.ended(self.register(files, home, &domain))?;
+        self.begin(Pace::Until(give_up))?;
+        let (epoch, news) = self.ended(self.register(home.member(), around, &domain))?;
         self.epoch = epoch;
         self.connection.pragma_update(None, "synchronous", "NORMAL")?;
+        // Not up to now: so the log does not grow for ever by processes that come, write a little, and go.
+        self.connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         presence::sweep(&files.processes, |id| id == home.id() || self.knows(id));
         Ok(news)
     }
 
     /// In a transaction: makes what is missing, voids what is of another boot, buries the dead, and enters this process.
-    fn register(&self, files: &Files, home: &Home, domain: &str) -> Result<(i64, News), Fault> {
+    fn register(&self, me: Member, around: Around<'_>, domain: &str) -> Result<(i64, News), Fault> {
+        let files = around.files;
         let path = &files.database;
         if schema::look(&self.connection, path)? == Found::Empty {
             schema::make(&self.connection, domain, since_1970())?;
@@ -96,7 +108,7 @@ impl World {
         let (theirs, mut epoch) = self.connection.query_row("SELECT domain, epoch FROM meta", [], |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
         })?;
-        let mut verb = Verb::begin(&self.connection, home.id(), files)?;
+        let mut verb = Verb::begin(&self.connection, around)?;
         if theirs != domain {
             // PR32: its times mean nothing here.
             if let Some(member) =
@@ -107,14 +119,13 @@ impl World {
             epoch = verb.void(domain)?;
         }
         for member in verb.members()? {
-            if member.id != home.id() && presence::is_dead(&files.processes, &member) {
+            if member.id != me.id && presence::is_dead(&files.processes, &member) {
                 verb.bury(member.id)?;
             }
         }
-        let member = home.member();
         self.connection.execute(
             "INSERT OR REPLACE INTO members VALUES (?1, ?2, ?3, ?4)",
-            (member.id, std::process::id(), member.device.cast_signed(), member.inode.cast_signed()),
+            (me.id, std::process::id(), me.device.cast_signed(), me.inode.cast_signed()),
         )?;
         Ok((epoch, verb.news))
     }
@@ -125,13 +136,12 @@ impl World {
     /// What went wrong. Nothing was done then.
     pub(crate) fn write<T>(
         &mut self,
-        home: &Home,
-        files: &Files,
-        give_up: Instant,
+        around: Around<'_>,
         verb: &impl Fn(&mut Verb<'_>) -> Result<T, Fault>,
     ) -> Result<Begun<T>, Fault> {
-        self.begin(give_up)?;
-        let done = Verb::begin(&self.connection, home.id(), files).and_then(|mut begun| {
+        let pace = around.pace;
+        self.begin(pace)?;
+        let done = Verb::begin(&self.connection, around).and_then(|mut begun| {
             if begun.epoch != self.epoch {
                 return Ok(Begun::Elsewhere);
             }
@@ -145,16 +155,16 @@ impl World {
             return self.ended(done);
         }
         self.roll_back();
-        if matches!(done, Ok(Begun::Again)) {
-            self.raise_ceiling(give_up)?;
+        if let (Ok(Begun::Again), Pace::Until(_)) = (&done, pace) {
+            self.raise_ceiling(pace)?;
         }
         done
     }
 
     /// Lets the disk keep that more tokens were minted than ever will be until the next time.
-    fn raise_ceiling(&self, give_up: Instant) -> Result<(), Fault> {
+    fn raise_ceiling(&self, pace: Pace) -> Result<(), Fault> {
         self.connection.pragma_update(None, "synchronous", "FULL")?;
-        let raised = self.begin(give_up).and_then(|()| {
+        let raised = self.begin(pace).and_then(|()| {
             let raise = "UPDATE meta SET ceiling = CASE WHEN token < ?1 THEN token + ?2 ELSE ?3 END WHERE ceiling <= token";
             let raised = self.connection.execute(raise, (i64::MAX - BLOCK, BLOCK, i64::MAX));
             self.ended(raised.map_err(Fault::from))
@@ -163,9 +173,21 @@ impl World {
         raised.map(|_| ())
     }
 
-    fn begin(&self, give_up: Instant) -> Result<(), Fault> {
+    fn begin(&self, pace: Pace) -> Result<(), Fault> {
         let mut begin = self.connection.prepare_cached("BEGIN IMMEDIATE")?;
-        patiently(give_up, || Ok(begin.execute([]).map(|_| ())?))
+        let mut begin = || Ok(begin.execute([]).map(|_| ())?);
+        match pace {
+            Pace::AtOnce => begin(),
+            Pace::Until(give_up) => patiently(give_up, begin),
+        }
+    }
+
+    /// Brings into the file what stands in the log and nobody reads.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub(crate) fn keep_log(&self) -> Result<(), Fault> {
+        Ok(self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?)
     }
 
     /// Commits what was done, or undoes it all.

@@ -22,7 +22,7 @@ impl Measurement for Pair {
     fn rows(&self, store: StoreKind) -> Vec<RowSpec> {
         let most = match store {
             store if store.is_etcd() => 1.1,
-            // Two transactions, each handed to another thread and back, over one that is not.
+            // Two transactions over one.
             store if store.is_sqlite() => 4.0,
             _ => 1.25,
         };

@@ -1,0 +1,27 @@
+//! [`Doors`]: behind whom nobody comes back.
+
+use std::{collections::HashMap, time::Duration};
+
+use lock_core::{BootTime, Clock, EntryId, SystemClock};
+
+/// How long a late create finds the door closed behind an entry that left while it was in doubt.
+const CLOSED: Duration = Duration::from_secs(60);
+
+/// Entries that left while a create was in doubt, and until when they may not come back (PR08). Only the client that made an
+/// entry ever creates it, so nobody else has to know.
+#[derive(Debug, Default)]
+pub(crate) struct Doors(HashMap<EntryId, BootTime>);
+
+impl Doors {
+    /// Shuts the door behind an entry.
+    pub(crate) fn close(&mut self, entry: EntryId, ttl: Duration) {
+        let now = SystemClock.now();
+        self.0.retain(|_, until| *until > now);
+        self.0.insert(entry, now + ttl.max(CLOSED));
+    }
+
+    /// Whether an entry left for good while a create of it was in doubt.
+    pub(crate) fn are_closed_to(&self, entry: EntryId) -> bool {
+        !self.0.is_empty() && self.0.get(&entry).is_some_and(|until| *until > SystemClock.now())
+    }
+}

@@ -56,6 +56,9 @@ pub(crate) enum StoreKind {
     /// A file in the folder for temporary files
     #[cfg(feature = "sqlite")]
     Sqlite,
+    /// ZooKeeper, on a free port of the loopback interface
+    #[cfg(feature = "zk")]
+    Zk,
 }
 
 impl StoreKind {
@@ -69,6 +72,11 @@ impl StoreKind {
         self.name() == "sqlite"
     }
 
+    /// Whether it is the store whose bounds are those of ZooKeeper.
+    pub(crate) fn is_zk(self) -> bool {
+        self.name() == "zk"
+    }
+
     /// As it is written on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -78,6 +86,8 @@ impl StoreKind {
             Self::Etcd => "etcd",
             #[cfg(feature = "sqlite")]
             Self::Sqlite => "sqlite",
+            #[cfg(feature = "zk")]
+            Self::Zk => "zk",
         }
     }
 }

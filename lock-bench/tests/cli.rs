@@ -180,3 +180,14 @@ fn what_cannot_be_compared_is_named_with_what_there_is() {
         assert!(!output.status.success() && message.contains(expected), "{arguments:?}: {message}");
     }
 }
+
+#[cfg(feature = "zk")]
+#[test]
+fn zookeeper_is_measured_beside_the_bare_requests_and_between_processes() {
+    let rows = rows(&["--store", "zk", "--quick", "--only", "pair,handoff-processes.1"]);
+    for (name, bound) in [("pair.p50", 1.15), ("handoff-processes.1.p50", 1.3)] {
+        let row = row(&rows, name);
+        assert_eq!(row["bound"], bound);
+        assert!(row["floor"].as_f64().unwrap() > 0.0 && row["value"].as_f64().unwrap() > 0.0, "{row}");
+    }
+}

@@ -61,7 +61,16 @@ impl Secured {
             // That of clients, who come from wherever they are.
             "ssl.hostnameVerification=false".to_owned(),
         ];
-        Self { server: OwnServer::start_with("case", &settings).await, port, files }
+        let secured = Self { server: OwnServer::start_with("case", &settings).await, port, files };
+        // Java's first handshake takes long: longer, on a busy machine, than a client waits for a word.
+        let warm = async { while secured.connect().await.is_err() {} };
+        within("the first connection", SLACK * 4, warm).await;
+        secured
+    }
+
+    async fn connect(&self) -> Result<ZooKeeper, ConnectError> {
+        let keeper = Keeper::start().expect("a keeper's thread can be started");
+        ZooKeeper::connect(ZkConfig::from_url(&self.good()).unwrap(), &keeper).await
     }
 
     /// The URL for a client with these files.
@@ -118,9 +127,7 @@ async fn locks_work_over_tls_with_certificates_on_both_sides() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_tells_its_version_over_tls() {
     let secured = Secured::start().await;
-    let keeper = Keeper::start().expect("a keeper's thread can be started");
-    let config = ZkConfig::from_url(&secured.good()).unwrap();
-    let zookeeper = ZooKeeper::connect(config, &keeper).await.unwrap();
+    let zookeeper = secured.connect().await.unwrap();
     let diagnosis = zookeeper.operator().diagnose().await.unwrap();
     let version = diagnosis.facts.iter().find(|(fact, _)| *fact == "version").unwrap();
     assert!(version.1.starts_with("3."), "{diagnosis:?}");

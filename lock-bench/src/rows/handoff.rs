@@ -47,7 +47,7 @@ impl Handoff {
             // It has no messages to compare with.
             return Bound::ValueAtMost(2000.0);
         }
-        Bound::RatioAtMost(match (store.is_etcd(), self.noisy) {
+        Bound::RatioAtMost(match (store.is_etcd() || store.is_zk(), self.noisy) {
             (false, _) => 1.4,
             (true, false) => 1.3,
             (true, true) => 2.0,

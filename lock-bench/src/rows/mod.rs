@@ -29,7 +29,8 @@ use crate::{
 pub(crate) fn all() -> Vec<Box<dyn Measurement>> {
     vec![
         Box::new(pair::Pair),
-        Box::new(rival::Rival),
+        Box::new(rival::Against::OWN),
+        Box::new(rival::Against::CURATOR),
         Box::new(throughput::Throughput),
         Box::new(handoff::Handoff::HERE),
         Box::new(handoff::Handoff::THERE),

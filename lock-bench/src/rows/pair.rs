@@ -22,6 +22,7 @@ impl Measurement for Pair {
     fn rows(&self, store: StoreKind) -> Vec<RowSpec> {
         let most = match store {
             store if store.is_etcd() => 1.1,
+            store if store.is_zk() => 1.15,
             // Two transactions over one.
             store if store.is_sqlite() => 4.0,
             _ => 1.25,

@@ -1,4 +1,4 @@
-//! `rival`: the same pair, against the lock that the server itself has.
+//! `rival`: the same pair, against a lock of others on the same server.
 
 use async_trait::async_trait;
 
@@ -7,19 +7,28 @@ use crate::{
     Result,
     args::StoreKind,
     samples::Rounds,
+    store::Rival,
     uncontended::{Stop, pairs},
 };
 
-pub(super) struct Rival;
+pub(super) struct Against {
+    row: &'static str,
+    rival: Rival,
+}
 
 /// As for the pair.
 const PAIRS: u64 = 100;
 const SLICES: u32 = 10;
 
+impl Against {
+    pub(super) const OWN: Self = Self { row: "rival.p50", rival: Rival::Own };
+    pub(super) const CURATOR: Self = Self { row: "rival-curator.p50", rival: Rival::Curator };
+}
+
 #[async_trait]
-impl Measurement for Rival {
+impl Measurement for Against {
     fn rows(&self, _: StoreKind) -> Vec<RowSpec> {
-        vec![RowSpec::new("rival.p50", "us").bound(Bound::RatioAtMost(1.0))]
+        vec![RowSpec::new(self.row, "us").bound(Bound::RatioAtMost(1.0))]
     }
 
     fn is_quick(&self) -> bool {
@@ -34,15 +43,15 @@ impl Measurement for Rival {
         // Connects.
         pairs(&lock, Stop::After(PAIRS)).await?;
         let mut rounds = Rounds::default();
-        for _ in bench.rounds("rival") {
+        for _ in bench.rounds(self.row) {
             for _ in 0..SLICES {
-                let Some(theirs) = floors.rival("bench:rival", Stop::After(PAIRS)).await? else {
-                    return Ok(Outcome::NotPossible("this server has no lock of its own"));
+                let Some(theirs) = floors.rival(self.rival, "bench:rival", Stop::After(PAIRS)).await? else {
+                    return Ok(Outcome::NotPossible("there is no such lock on this store"));
                 };
                 let ours = pairs(&lock, Stop::After(PAIRS)).await?;
                 rounds.push(ours.percentile(50.0), Some(theirs.percentile(50.0)));
             }
         }
-        Ok(Outcome::Measured(vec![Figure::over("rival.p50", &rounds)]))
+        Ok(Outcome::Measured(vec![Figure::over(self.row, &rounds)]))
     }
 }

@@ -6,6 +6,8 @@ mod memory;
 mod redis;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "zk")]
+mod zk;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -59,8 +61,17 @@ pub(crate) trait Floors: fmt::Debug + Send + Sync {
     /// What everybody writes who takes a lock without a library, and gives it back: one pair after the other.
     async fn pairs(&self, key: &str, stop: Stop) -> Result<Samples>;
 
-    /// Pairs on the lock that the server itself has, or none if it has none.
-    async fn rival(&self, name: &str, stop: Stop) -> Result<Option<Samples>>;
+    /// Pairs on a lock of others, or none if there is none.
+    async fn rival(&self, rival: Rival, name: &str, stop: Stop) -> Result<Option<Samples>>;
+}
+
+/// A lock of others on the same server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rival {
+    /// That of the server, or of the client crate.
+    Own,
+    /// That of Apache Curator, in Java.
+    Curator,
 }
 
 /// Listens on one channel, and passes on to another.
@@ -105,6 +116,8 @@ pub(crate) async fn start(kind: StoreKind) -> Result<Box<dyn Store>> {
         StoreKind::Etcd => Box::new(etcd::EtcdStore::start().await?),
         #[cfg(feature = "sqlite")]
         StoreKind::Sqlite => Box::new(sqlite::SqliteStore::start()?),
+        #[cfg(feature = "zk")]
+        StoreKind::Zk => Box::new(zk::ZkStore::start().await?),
     })
 }
 
@@ -117,5 +130,7 @@ pub(crate) fn connect(kind: StoreKind, address: &str) -> Result<Box<dyn Store>> 
         StoreKind::Etcd => Ok(Box::new(etcd::EtcdStore::at(address))),
         #[cfg(feature = "sqlite")]
         StoreKind::Sqlite => Ok(Box::new(sqlite::SqliteStore::at(address))),
+        #[cfg(feature = "zk")]
+        StoreKind::Zk => Ok(Box::new(zk::ZkStore::at(address))),
     }
 }

@@ -8,7 +8,7 @@ use lock_sqlite::{Sqlite, SqliteConfig};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::{Commands, Floors, Noise, Relay, Store};
+use super::{Commands, Floors, Noise, Relay, Rival, Store};
 use crate::{Result, args::StoreKind, samples::Samples, uncontended::Stop};
 
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl Floors for Bare {
         self.transactions(stop)
     }
 
-    async fn rival(&self, _name: &str, _stop: Stop) -> Result<Option<Samples>> {
+    async fn rival(&self, _rival: Rival, _name: &str, _stop: Stop) -> Result<Option<Samples>> {
         Ok(None)
     }
 }

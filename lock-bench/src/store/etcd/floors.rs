@@ -5,7 +5,12 @@ use std::{fmt, time::Instant};
 use async_trait::async_trait;
 use etcd_client::{Client, Compare, CompareOp, GetOptions, LockOptions, PutOptions, Txn, TxnOp};
 
-use crate::{Result, samples::Samples, store::Floors, uncontended::Stop};
+use crate::{
+    Result,
+    samples::Samples,
+    store::{Floors, Rival},
+    uncontended::Stop,
+};
 
 /// A client without locks: one connection, as ours is, and a lease.
 pub(super) struct EtcdFloors {
@@ -61,7 +66,10 @@ impl Floors for EtcdFloors {
     }
 
     /// The lock service of the server, v3lock.
-    async fn rival(&self, name: &str, stop: Stop) -> Result<Option<Samples>> {
+    async fn rival(&self, rival: Rival, name: &str, stop: Stop) -> Result<Option<Samples>> {
+        if rival != Rival::Own {
+            return Ok(None);
+        }
         let (mut client, mut samples) = (self.client.clone(), Samples::new());
         while stop.goes_on(samples.len()) {
             let started = Instant::now();

@@ -5,7 +5,12 @@ use std::time::Instant;
 use async_trait::async_trait;
 use redis::{Client, Cmd, Script, aio::MultiplexedConnection};
 
-use crate::{Result, samples::Samples, store::Floors, uncontended::Stop};
+use crate::{
+    Result,
+    samples::Samples,
+    store::{Floors, Rival},
+    uncontended::Stop,
+};
 
 /// A client without locks: one pipelined connection, as ours is.
 #[derive(Clone, Debug)]
@@ -75,7 +80,7 @@ impl Floors for RedisFloors {
         Ok(samples)
     }
 
-    async fn rival(&self, _name: &str, _stop: Stop) -> Result<Option<Samples>> {
+    async fn rival(&self, _rival: Rival, _name: &str, _stop: Stop) -> Result<Option<Samples>> {
         Ok(None)
     }
 }

@@ -1,0 +1,111 @@
+//! [`ZkRelay`]: the floor of a hand-off, from the call that deletes a node to the event of a watch on it that is there.
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+use futures_util::future::{BoxFuture, FutureExt, select_all};
+use tokio::time::{sleep, timeout};
+use zookeeper_client::{Client, CreateMode, Error, EventType, WatchedEvent};
+
+use super::ALL;
+use crate::{
+    Result,
+    nanos::Nanos,
+    store::{Leg, Relay},
+};
+
+/// One link: when one of its own nodes is deleted, it deletes one of the next link. It watches that one too, so that the time from
+/// a call to its event is told by one clock.
+pub(super) struct ZkRelay {
+    client: Client,
+    /// By what was deleted it knows whether it goes on or ends.
+    own: [String; 2],
+    next: [String; 2],
+    incoming: Vec<BoxFuture<'static, WatchedEvent>>,
+}
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl ZkRelay {
+    pub(super) async fn new(client: Client, from: &str, to: &str) -> Result<Self> {
+        let nodes =
+            |name: &str| ["goes-on", "ends"].map(|what| format!("/{}:{what}", name.replace('/', ":")));
+        let (own, next) = (nodes(from), nodes(to));
+        let incoming = vec![listen(&client, &own[0]).await?, listen(&client, &own[1]).await?];
+        Ok(Self { client, own, next, incoming })
+    }
+
+    /// Waits until it is told, and says whether it was for the last time.
+    async fn arrival(&mut self) -> Result<bool> {
+        let (event, which, _) = timeout(PATIENCE, select_all(&mut self.incoming)).await?;
+        deleted(&event)?;
+        // Before it passes on: so it can be told again as soon as it has.
+        self.incoming[which] = listen(&self.client, &self.own[which]).await?;
+        Ok(which == 1)
+    }
+
+    /// Deletes a node of the next link, after a while, and gives the time from the call to the event.
+    async fn pass_on(&mut self, end: bool, hold: Duration) -> Result<Duration> {
+        let node = &self.next[usize::from(end)];
+        let event = watch(&self.client, node).await?;
+        if !hold.is_zero() {
+            sleep(hold).await;
+        }
+        let sent = Nanos::now();
+        let received = async {
+            let event = timeout(PATIENCE, event).await?;
+            let received = Nanos::now();
+            deleted(&event)?;
+            Ok(received)
+        };
+        let (gone, received) = tokio::join!(self.client.delete(node, None), received);
+        gone?;
+        received.map(|received: Nanos| received.since(sent))
+    }
+}
+
+/// Makes a node of one's own, and watches it.
+async fn listen(client: &Client, node: &str) -> Result<BoxFuture<'static, WatchedEvent>> {
+    match client.create(node, b"", &CreateMode::Persistent.with_acls(ALL)).await {
+        Ok(_) | Err(Error::NodeExists) => watch(client, node).await,
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn watch(client: &Client, node: &str) -> Result<BoxFuture<'static, WatchedEvent>> {
+    let (stat, watcher) = client.check_and_watch_stat(node).await?;
+    stat.ok_or_else(|| format!("the relay has no `{node}`"))?;
+    Ok(watcher.changed().boxed())
+}
+
+fn deleted(event: &WatchedEvent) -> Result<()> {
+    if event.event_type == EventType::NodeDeleted { Ok(()) } else { Err("the relay was disturbed".into()) }
+}
+
+#[async_trait]
+impl Relay for ZkRelay {
+    async fn run(&mut self, leg: Leg) -> Result<Vec<Duration>> {
+        let (mut latencies, mut ended) = (Vec::new(), false);
+        if leg.first {
+            latencies.push(self.pass_on(false, Duration::ZERO).await?);
+        }
+        loop {
+            let last = self.arrival().await?;
+            if ended && last {
+                return Ok(latencies);
+            }
+            // The end goes once round the whole chain, so that nothing is left of it for the next round.
+            ended = last || Nanos::now().plus(leg.hold) >= leg.until;
+            latencies.push(self.pass_on(ended, leg.hold).await?);
+            if last {
+                return Ok(latencies);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ZkRelay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZkRelay").field("own", &self.own).field("next", &self.next).finish_non_exhaustive()
+    }
+}

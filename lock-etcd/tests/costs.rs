@@ -56,6 +56,28 @@ async fn a_lock_that_nobody_else_wants_costs_one_request_to_take_and_one_to_rele
     assert_eq!(releases.values().sum::<u64>(), LOCKS, "{releases:?}");
 }
 
+/// PR16: whoever saw all who were ahead needs no look when the last of them goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_is_granted_by_the_delete_that_makes_it_fit_and_asks_nothing() {
+    let server = OwnServer::start("case").await;
+    let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
+    let first = holder.take("job", &long()).await;
+    let second = holder.waiting("job", &long(), 2).await;
+    let third = other.waiting("job", &long(), 3).await;
+    quiet(&server).await;
+    let mut guard = first;
+    for waiter in [second, third] {
+        let before = requests(&server.address()).await;
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard = within("the next", SLACK, waiter).await.unwrap();
+        let mut asked = since(&server, &before).await;
+        // To watch no longer is said on the stream.
+        asked.remove("Watch/Watch");
+        assert_eq!(asked, BTreeMap::from([("KV/Txn".to_owned(), 1)]), "more than the delete");
+    }
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
 /// Whoever gives up before he is answered may still be put into the queue, so the door is closed behind him: once for all
 /// who go at the same time. One by one, each would make all others begin again (PR08).
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use common::{Client, name, options, soon};
-use lock_conformance::{Flow, Links, SLACK, Way, audit::within};
+use lock_conformance::{Flow, Gate, Links, SLACK, Way, audit::within};
 use lock_core::{DistributedLock, Outage, Release};
 use server::{OwnServer, requests};
 use tokio::task::JoinSet;
@@ -71,6 +71,44 @@ async fn a_thousand_who_come_at_once_are_all_served_in_order() {
     // The delete, a look when only the holder is ahead, and what was still to be looked at from before.
     let most = CROWD * 7 / 2 + looks(CROWD, began);
     assert!(handed <= most, "{handed} requests for {CROWD} hand-overs");
+}
+
+/// The others wait here, where it costs nothing, and not at the server until their time limits are over.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_crowd_that_comes_at_once_only_a_few_have_asked_before_the_first_is_answered() {
+    const CROWD: usize = 200;
+    let server = OwnServer::start("case").await;
+    let holder = Client::new(&format!("etcd://{}/case", server.address()));
+    let server = server.behind_proxy();
+    let url = format!("etcd://{}/case?heartbeat=1h&command_timeout=1h", server.address());
+    let other = Client::new(&url);
+    let guard = holder.take(NAME, &options().ttl(LONG)).await;
+    let lock = other.mutex(NAME).with_options(options().ttl(LONG).wait(LONG));
+    assert!(lock.try_acquire().await.unwrap().is_none(), "it knows that somebody is there");
+    let before = reads_and_writes(&server).await;
+    let gate = Gate::new();
+    server.proxy().order(Links::Open, Way::Replies, &Flow::Hold(gate.clone()));
+    let mut crowd = JoinSet::new();
+    for _ in 0..CROWD {
+        let lock = lock.clone();
+        crowd.spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() });
+    }
+    let mut asked = 0;
+    loop {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let now = reads_and_writes(&server).await - before;
+        if now > 0 && now == asked {
+            break;
+        }
+        asked = now;
+    }
+    assert!(asked <= 16, "{asked} of {CROWD} have asked");
+    gate.open();
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    for _ in 0..CROWD {
+        let released = within("the turn of each", SLACK * 4, crowd.join_next()).await;
+        assert_eq!(released.unwrap().unwrap(), Release::Released);
+    }
 }
 
 /// Nobody says that the connection is dead, and every waiter depends on it. As on Redis, that is noticed within two seconds;

@@ -94,6 +94,28 @@ async fn a_guard_shows_the_ttl_that_was_granted() {
     }
 }
 
+/// One that is shared is kept alive for the others under it: then such a lock would not end at its ttl.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_is_not_renewed_has_a_lease_of_its_own_that_goes_with_it() {
+    let server = OwnServer::start("case").await;
+    let client = Client::new(&url(&server));
+    let shared = client.take("shared", &options()).await;
+    let leases = server.admin().leases().await;
+    let alone = client.take(NAME, &options().renew(false)).await;
+    let lease = async |lock| server.admin().keys(&name(lock)).await[0].lease();
+    assert_ne!(lease("shared").await, lease(NAME).await);
+    assert_eq!(server.admin().leases().await, leases + 1);
+    assert_eq!(alone.release().await.unwrap(), Release::Released);
+    let gone = async {
+        while server.admin().leases().await > leases {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    soon("the end of a lease that nobody needs", gone).await;
+    assert!(shared.is_held());
+    assert_eq!(shared.release().await.unwrap(), Release::Released);
+}
+
 /// E8: a stream for each waiter costs the server, and the client, seven times as much as a watch on one that is there.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_waiters_of_a_client_share_one_stream() {

@@ -111,7 +111,7 @@ async fn a_lock_that_is_not_renewed_has_a_lease_of_its_own_that_goes_with_it() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    soon("the end of a lease that nobody needs", gone).await;
+    soon("the end of a lease that nobody needs", Box::pin(gone)).await;
     assert!(shared.is_held());
     assert_eq!(shared.release().await.unwrap(), Release::Released);
 }

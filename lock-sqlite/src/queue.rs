@@ -200,7 +200,7 @@ impl Queue {
             entry.name.as_str(),
             row.token,
             entry.id.to_string(),
-            kind_text(entry.claim.kind()),
+            entry.claim.kind().word(),
             entry.claim.permits(),
             entry.claim.limit(),
             row.expires,
@@ -307,26 +307,8 @@ fn text<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> rusqlite::Result<&'a s
 /// Its kind stands in this column, and its numbers in the next two.
 fn read_claim(row: &rusqlite::Row<'_>, column: usize) -> Result<Claim, Fault> {
     let (permits, limit) = (row.get(column + 1)?, row.get(column + 2)?);
-    claim(text(row, column)?, permits, limit).ok_or_else(|| damaged("a claim"))
-}
-
-fn kind_text(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Mutex => "mutex",
-        Kind::RwLock => "rwlock",
-        Kind::Semaphore => "semaphore",
-    }
-}
-
-fn claim(kind: &str, permits: u32, limit: u32) -> Option<Claim> {
-    let claim = match kind {
-        "mutex" => Claim::mutex(),
-        "rwlock" if permits == Claim::MAX => Claim::writer(),
-        "rwlock" => Claim::reader(),
-        "semaphore" => Claim::semaphore(permits, limit).ok()?,
-        _ => return None,
-    };
-    ((claim.permits(), claim.limit()) == (permits, limit)).then_some(claim)
+    let kind = Kind::from_word(text(row, column)?);
+    kind.and_then(|kind| Claim::from_parts(kind, permits, limit)).ok_or_else(|| damaged("a claim"))
 }
 
 /// # Errors

@@ -188,12 +188,8 @@ impl Supervisor {
 
     fn pass_on(&mut self, signal: Signal) {
         match signal {
-            Signal::SIGCONT => {
-                self.stops_itself = false;
-                if self.lent {
-                    self.lend_terminal();
-                }
-            }
+            Signal::SIGCONT if self.lent => self.lend_terminal(),
+            // That of our own may be told later than the SIGCONT after it: another thread may pass both on to this one.
             Signal::SIGTSTP if std::mem::take(&mut self.stops_itself) => return,
             _ => {}
         }

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
-    time::sleep,
+    time::{sleep, timeout},
 };
 
 use super::TICK;
@@ -28,6 +28,8 @@ pub(super) struct Server {
 }
 
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long one look at a server that starts may take.
+const LOOK: Duration = Duration::from_secs(1);
 const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
 
 impl Server {
@@ -78,7 +80,7 @@ impl Server {
             if let Some(status) = self.process.try_wait()? {
                 return Err(format!("zookeeper ended at its start: {status}").into());
             }
-            let answer = ask(&self.address, "srvr").await.unwrap_or_default();
+            let answer = look(&self.address).await.unwrap_or_default();
             let version = answer.lines().find_map(|line| line.strip_prefix("Zookeeper version: "));
             if let Some(version) = version.filter(|_| answer.contains("Mode: ")) {
                 return Ok(version.split('-').next().unwrap_or_default().to_owned());
@@ -107,6 +109,11 @@ pub(super) fn class_paths() -> Result<[String; 2]> {
     let mut lines = printed.lines().map(str::to_owned);
     let paths = lines.next().zip(lines.next()).ok_or("scripts/zk/setup does not know what it got")?;
     Ok(paths.into())
+}
+
+/// A connection that is made while the server starts may never be answered.
+async fn look(address: &str) -> Result<String> {
+    timeout(LOOK, ask(address, "srvr")).await?
 }
 
 async fn ask(address: &str, word: &str) -> Result<String> {

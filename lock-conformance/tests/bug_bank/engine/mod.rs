@@ -71,6 +71,10 @@ fn copy_tree(root: &Path, at: &Path, to: &Path) {
         }
         let Some(text) = unless_gone(fs::read(file.path())) else { continue };
         let text = switched(&name, text);
+        if to.join(&name).is_dir() {
+            // An older source had a folder of that name.
+            fs::remove_dir_all(to.join(&name)).expect("a folder below target can be removed");
+        }
         if fs::read(to.join(&name)).ok().as_ref() != Some(&text) {
             fs::write(to.join(&name), text).expect("a file below target can be written");
         }

@@ -278,12 +278,3 @@ async fn the_value_of_a_mutex_is_token_entry_and_label() {
         server.command::<()>("FLUSHALL");
     }
 }
-
-fn random() -> u128 {
-    mutex("random")
-        .id
-        .to_string()
-        .chars()
-        .filter_map(|c| c.to_digit(16))
-        .fold(0, |n, d| n << 4 | u128::from(d))
-}

@@ -52,7 +52,17 @@ pub(crate) enum Found {
     Ours,
 }
 
-/// Reads what a file is, and changes nothing.
+/// Reads what a file is at one moment, and changes nothing. Others may fill it meanwhile: half of what they did is no database
+/// of somebody else.
+///
+/// # Errors
+/// If it is something else, or of a newer version.
+pub(crate) fn look_from_outside(connection: &Connection, path: &Path) -> Result<Found, Fault> {
+    let moment = connection.unchecked_transaction()?;
+    look(&moment, path)
+}
+
+/// The same in a transaction that has begun.
 ///
 /// # Errors
 /// If it is something else, or of a newer version.
@@ -92,4 +102,34 @@ pub(crate) fn make(connection: &Connection, domain: &str, token: i64) -> Result<
     connection.execute("INSERT INTO meta VALUES (1, ?1, 1, ?2, ?2)", (domain, token))?;
     connection.pragma_update(None, "application_id", APPLICATION)?;
     Ok(connection.pragma_update(None, "user_version", VERSION)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+
+    use super::*;
+
+    /// The reader is stopped between its first question and its second until the maker is done.
+    #[test]
+    fn a_file_that_is_filled_while_it_is_looked_at_is_not_taken_for_somebody_elses() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locks.db");
+        let (reader, mut maker) = (Connection::open(&path).unwrap(), Some(Connection::open(&path).unwrap()));
+        reader.pragma_update(None, "journal_mode", "wal").unwrap();
+        let made = move |context: AuthContext<'_>| {
+            if matches!(context.action, AuthAction::Pragma { pragma_name: "user_version", .. }) {
+                if let Some(mut maker) = maker.take() {
+                    let making = maker.transaction().unwrap();
+                    make(&making, "here", 1).unwrap();
+                    making.commit().unwrap();
+                }
+            }
+            Authorization::Allow
+        };
+        reader.authorizer(Some(made)).unwrap();
+
+        assert_eq!(look_from_outside(&reader, &path).ok(), Some(Found::Empty));
+        assert_eq!(look_from_outside(&reader, &path).ok(), Some(Found::Ours));
+    }
 }

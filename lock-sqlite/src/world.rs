@@ -71,7 +71,7 @@ impl World {
         if connection.is_readonly("main")? {
             return Err(Fault::Refused(read_only(path)));
         }
-        patiently(give_up, || schema::look(&connection, path))?;
+        patiently(give_up, || schema::look_from_outside(&connection, path))?;
         Ok(Self { connection, identity, epoch: 0 })
     }
 

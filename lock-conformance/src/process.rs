@@ -173,7 +173,7 @@ impl Process {
     /// # Panics
     /// As `stop` does.
     pub fn go_on(&self) {
-        assert!(signals::send("CONT", self.real()), "a process of our own can be sent a signal");
+        assert!(signals::go_on(self.real()), "a process of our own can be sent a signal");
     }
 
     fn real(&self) -> u32 {

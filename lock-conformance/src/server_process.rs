@@ -71,14 +71,19 @@ impl ServerProcess {
 
     /// Asks it to end (`SIGTERM`). One that has ended already is left alone.
     pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends it a signal, as `QUIT`: some servers end by another one than `TERM`.
+    pub fn signal(&self, signal: &str) {
         match &self.container {
-            Some(name) => drop(docker(&["kill", "--signal", "TERM", name])),
-            None => drop(signals::send("TERM", self.pid)),
+            Some(name) => drop(docker(&["kill", "--signal", signal, name])),
+            None => drop(signals::send(signal, self.pid)),
         }
     }
 
-    /// Makes it stand still, as if its machine were asleep, until [`resume`](Self::resume). When this returns, none of its
-    /// threads runs any more.
+    /// Makes it stand still, as if its machine were asleep, until [`resume`](Self::resume): with the processes that it has
+    /// started, as a server does that has one for each client. When this returns, none of their threads runs any more.
     ///
     /// # Panics
     /// If it does not.
@@ -96,7 +101,7 @@ impl ServerProcess {
     pub fn resume(&self) {
         match &self.container {
             Some(name) => docker(&["unpause", name]).unwrap_or_else(|why| panic!("{name} stands: {why}")),
-            None => drop(signals::send("CONT", self.pid)),
+            None => drop(signals::go_on(self.pid)),
         }
     }
 

@@ -17,7 +17,7 @@ pub(crate) fn send(signal: &str, pid: u32) -> bool {
     sent.is_ok_and(|status| status.success())
 }
 
-/// Stops a process, and returns when all of its threads stand still.
+/// Stops a process with all that it has started, and returns when all of their threads stand still.
 ///
 /// The signal is sent to one thread, which passes it on to the others when it gets a core: until then they go on, and a
 /// server that is "stopped" still answers. A process that has ended is none that has to stop.
@@ -28,6 +28,26 @@ pub(crate) fn stop(pid: u32) {
         assert!(Instant::now() < end, "process {pid} did not stop within {PATIENCE:?}");
         thread::sleep(Duration::from_micros(200));
     }
+    // It starts no more of them now.
+    for child in children(pid) {
+        stop(child);
+    }
+}
+
+/// Lets a process go on that was [stopped](stop), with all that it has started. Returns `false` if there is no such process.
+pub(crate) fn go_on(pid: u32) -> bool {
+    for child in children(pid) {
+        go_on(child);
+    }
+    send("CONT", pid)
+}
+
+/// The processes that it has started and that have not ended.
+fn children(pid: u32) -> Vec<u32> {
+    let of_thread = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).ok();
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children: Vec<String> = threads.filter_map(of_thread).collect();
+    children.iter().flat_map(|list| list.split_whitespace()).filter_map(|child| child.parse().ok()).collect()
 }
 
 /// Whether any thread of it can still do something.
@@ -103,8 +123,22 @@ mod tests {
         for _ in 0..20 {
             stop(busy.0.id());
             assert!(!runs(busy.0.id()));
-            assert!(send("CONT", busy.0.id()));
+            assert!(go_on(busy.0.id()));
         }
+    }
+
+    #[test]
+    fn what_a_process_has_started_stops_and_goes_on_with_it() {
+        let mut parent =
+            Command::new("sh").args(["-c", "sleep 60 & echo; wait"]).stdout(Stdio::piped()).spawn().unwrap();
+        BufReader::new(parent.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+        let [child] = children(parent.id())[..] else { panic!("it has started one process") };
+        stop(parent.id());
+        assert!(!runs(child) && !runs(parent.id()));
+        assert!(go_on(parent.id()));
+        assert!(runs(child) && runs(parent.id()));
+        send("KILL", child);
+        parent.wait().unwrap();
     }
 
     #[test]

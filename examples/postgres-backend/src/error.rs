@@ -1,0 +1,60 @@
+//! What trouble of the server means for a lock.
+
+use std::{error::Error as _, io};
+
+use lock_core::{BackendError, BackendErrorKind as Kind};
+use tokio_postgres::{Error, error::SqlState};
+
+use crate::link::LIMIT;
+
+pub(crate) const STORE: &str = "postgres";
+
+/// What the client or the server says, in the words of `lock-core`. It never has a password in it.
+pub(crate) fn of(error: Error) -> BackendError {
+    let message = match (error.as_db_error(), error.source()) {
+        (Some(said), _) => format!("{} ({})", said.message(), said.code().code()),
+        (None, Some(source)) => format!("{error}: {source}"),
+        (None, None) => error.to_string(),
+    };
+    BackendError::new(STORE, kind(&error), message).with_source(error)
+}
+
+fn kind(error: &Error) -> Kind {
+    let Some(code) = error.code() else {
+        let broke = error.is_closed() || error.source().is_some_and(<dyn std::error::Error>::is::<io::Error>);
+        return if broke { Kind::Unreachable } else { Kind::Protocol };
+    };
+    match (code.code(), &code.code()[..2]) {
+        ("25006", _) => Kind::ReadOnly,
+        ("2200H", _) => Kind::TokensExhausted,
+        ("42501", _) | (_, "28") => Kind::Denied,
+        ("53100" | "53200", _) => Kind::OutOfMemory,
+        ("55P03", _) | (_, "40" | "53" | "57") => Kind::Unavailable,
+        (_, "08") => Kind::Unreachable,
+        ("3D000", _) | (_, "42") => Kind::Unsupported,
+        _ => Kind::Protocol,
+    }
+}
+
+/// Whether the connection that said so is of no use any more.
+pub(crate) fn ends_connection(error: &Error) -> bool {
+    matches!(kind(error), Kind::Unreachable)
+        || error.code().is_some_and(|code| code.code().starts_with("57P"))
+}
+
+/// Whether the schema, or a part of it, is not there.
+pub(crate) fn is_missing(error: &Error) -> bool {
+    let missing = [&SqlState::UNDEFINED_FUNCTION, &SqlState::UNDEFINED_TABLE, &SqlState::INVALID_SCHEMA_NAME];
+    error.code().is_some_and(|code| missing.contains(&code))
+}
+
+pub(crate) fn timed_out(what: &str) -> BackendError {
+    BackendError::new(STORE, Kind::TimedOut, format!("{what} was not answered within {LIMIT:?}"))
+}
+
+/// An answer that no function of ours gives.
+pub(crate) fn not_ours(what: &str) -> BackendError {
+    let message =
+        format!("{what} in an answer is none that this library writes; see what else writes to its schema");
+    BackendError::new(STORE, Kind::Protocol, message)
+}

@@ -1,0 +1,207 @@
+-- All that the store is: a queue of leases in a table, a sequence that numbers them, and one function for each verb.
+-- A call of a function is one transaction and one round trip: whatever becomes of a client, nothing is left half done.
+--
+-- Everything stands in the schema that comes first in `search_path`.
+
+CREATE TABLE IF NOT EXISTS entries (
+    token    bigint PRIMARY KEY,          -- the order of the queue (C1)
+    name     bytea NOT NULL,              -- text cannot hold every name
+    entry    text NOT NULL,
+    kind     text NOT NULL,
+    permits  bigint NOT NULL CHECK (permits BETWEEN 1 AND size),
+    size     bigint NOT NULL,             -- the limit, which is a word of SQL
+    expires  timestamptz NOT NULL,
+    admitted boolean NOT NULL,
+    channel  text NOT NULL,               -- where its client listens
+    label    bytea,
+    hash     bigint NOT NULL GENERATED ALWAYS AS (hashtextextended(encode(name, 'hex'), 0)) STORED
+);
+
+-- An index has no room for a long name. Whoever asks for a hash asks for the name, too.
+CREATE INDEX IF NOT EXISTS entries_of_a_name ON entries (hash, token);
+
+-- Entries that left while a request to create them was in doubt. It finds the door closed (PR08).
+CREATE TABLE IF NOT EXISTS doors (
+    entry        text PRIMARY KEY,
+    closed_until timestamptz NOT NULL
+);
+
+-- Tokens grow over the loss of all this, too, unless the clock was set back (C2).
+DO $$
+BEGIN
+    IF to_regclass('tokens') IS NULL THEN
+        EXECUTE format('CREATE SEQUENCE tokens START %s', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION hash_of(the_name bytea) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$ SELECT hashtextextended(encode(the_name, 'hex'), 0) $$;
+
+CREATE OR REPLACE FUNCTION microseconds(span interval) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$ SELECT (extract(epoch FROM span) * 1000000)::bigint $$;
+
+-- The start of every verb: nobody else is at this queue until the transaction ends, and the dead are out of it.
+-- Gives the time by which the verb judges. Read before the lock is had, it could be that of long ago (PR06).
+CREATE OR REPLACE FUNCTION begin_verb(the_name bytea) RETURNS timestamptz
+LANGUAGE plpgsql AS $$
+DECLARE
+    now timestamptz;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hash_of(the_name));
+    now := clock_timestamp();
+    DELETE FROM entries WHERE hash = hash_of(the_name) AND name = the_name AND expires <= now;
+    RETURN now;
+END $$;
+
+-- The end of every verb: admits all who now fit, and tells each of them when the transaction is committed, but for one
+-- who is being answered (PR11). The rule is that of `lock_core::admission::admitted`.
+CREATE OR REPLACE FUNCTION end_verb(the_name bytea, answered text) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    it entries;
+    taken bigint := 0;
+BEGIN
+    FOR it IN SELECT * FROM entries WHERE hash = hash_of(the_name) AND name = the_name ORDER BY token LOOP
+        taken := taken + it.permits;
+        EXIT WHEN taken > it.size;
+        CONTINUE WHEN it.admitted;
+        UPDATE entries SET admitted = true WHERE token = it.token;
+        IF it.entry IS DISTINCT FROM answered THEN
+            PERFORM pg_notify(it.channel, it.entry || ' ' || it.token);
+        END IF;
+    END LOOP;
+END $$;
+
+-- `again` is the token of the place to look from; without one, the entry may be created.
+CREATE OR REPLACE FUNCTION enter(
+    the_name bytea, the_entry text, the_kind text, the_permits bigint, the_size bigint, ttl bigint, the_label bytea,
+    again bigint, stays boolean, the_channel text,
+    OUT standing text, OUT token bigint, OUT ahead bigint, OUT holder bytea, OUT look_again bigint,
+    OUT found_kind text, OUT found_size bigint
+) LANGUAGE plpgsql AS $$
+DECLARE
+    now timestamptz := begin_verb(the_name);
+    lease_end timestamptz := now + ttl * interval '1 microsecond';
+    me entries;
+    taken bigint;
+BEGIN
+    SELECT * INTO me FROM entries e
+        WHERE e.hash = hash_of(the_name) AND e.name = the_name AND e.entry = the_entry;
+    IF again IS NOT NULL AND me.token IS DISTINCT FROM again THEN
+        standing := 'gone';
+    ELSIF me.token IS NOT NULL THEN
+        UPDATE entries e SET expires = greatest(e.expires, lease_end) WHERE e.token = me.token;
+    ELSIF EXISTS (SELECT FROM doors d WHERE d.entry = the_entry AND d.closed_until > now) THEN
+        standing := 'gone';
+    ELSE
+        SELECT coalesce(sum(e.permits), 0), min(e.kind), min(e.size) INTO taken, found_kind, found_size FROM entries e
+            WHERE e.hash = hash_of(the_name) AND e.name = the_name;
+        IF found_kind <> the_kind OR found_size <> the_size THEN
+            standing := 'mismatch';
+        ELSIF taken + the_permits > the_size AND NOT stays THEN
+            standing := 'busy';
+        ELSE
+            INSERT INTO entries VALUES (nextval('tokens'), the_name, the_entry, the_kind, the_permits, the_size,
+                lease_end, taken + the_permits <= the_size, the_channel, the_label) RETURNING * INTO me;
+        END IF;
+    END IF;
+    PERFORM end_verb(the_name, the_entry);
+    IF standing IS NULL THEN
+        token := me.token;
+        SELECT CASE WHEN e.admitted THEN 'admitted' ELSE 'waiting' END INTO standing FROM entries e WHERE e.token = me.token;
+        -- It died meanwhile, and was swept away.
+        standing := coalesce(standing, 'gone');
+    END IF;
+    IF standing = 'waiting' THEN
+        SELECT * INTO ahead, holder, look_again FROM view_from(me, now);
+    END IF;
+END $$;
+
+-- What a waiter is told: how many stand ahead, the label of the first, and in how many microseconds a lease ends that keeps
+-- it out. Those are the nearest whose permits, with its own, are more than there are (PR15).
+CREATE OR REPLACE FUNCTION view_from(me entries, now timestamptz, OUT ahead bigint, OUT holder bytea, OUT look_again bigint)
+LANGUAGE sql AS $$
+    SELECT count(*), (array_agg(label ORDER BY token))[1],
+        microseconds(min(expires) FILTER (WHERE between_us + me.permits <= me.size) - now)
+    FROM (
+        SELECT token, label, expires, coalesce(sum(permits) OVER (
+            ORDER BY token DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS between_us
+        FROM entries WHERE hash = me.hash AND name = me.name AND token < me.token
+    ) AS those_ahead
+$$;
+
+-- One answer for each lease. The locks are taken in one order, so that no two of these wait for each other.
+CREATE OR REPLACE FUNCTION renew(names bytea[], the_entries text[], the_tokens bigint[], ttls bigint[]) RETURNS boolean[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    lease record;
+    now timestamptz;
+    renewed boolean[];
+BEGIN
+    FOR lease IN
+        SELECT * FROM unnest(names, the_entries, the_tokens, ttls) WITH ORDINALITY AS l (name, entry, token, ttl, place)
+        ORDER BY hash_of(name)
+    LOOP
+        now := begin_verb(lease.name);
+        UPDATE entries e SET expires = greatest(e.expires, now + lease.ttl * interval '1 microsecond')
+            WHERE e.token = lease.token AND e.name = lease.name AND e.entry = lease.entry;
+        renewed[lease.place] := FOUND;
+        PERFORM end_verb(lease.name, NULL);
+    END LOOP;
+    RETURN renewed;
+END $$;
+
+-- Whether it was there. `doubt`: for how long a late request to create it finds the door closed. `evicted`: somebody else
+-- made it leave, so its client is told.
+CREATE OR REPLACE FUNCTION leave(the_name bytea, the_entry text, doubt bigint, evicted boolean) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    now timestamptz := begin_verb(the_name);
+    its_channel text;
+BEGIN
+    IF doubt IS NOT NULL THEN
+        INSERT INTO doors VALUES (the_entry, now + doubt * interval '1 microsecond')
+            ON CONFLICT (entry) DO UPDATE SET closed_until = excluded.closed_until;
+    END IF;
+    DELETE FROM entries WHERE hash = hash_of(the_name) AND name = the_name AND entry = the_entry
+        RETURNING channel INTO its_channel;
+    IF evicted AND its_channel IS NOT NULL THEN
+        PERFORM pg_notify(its_channel, the_entry);
+    END IF;
+    PERFORM end_verb(the_name, NULL);
+    IF doubt IS NOT NULL THEN
+        -- Last of all, so that nobody waits for somebody who waits.
+        PERFORM sweep();
+    END IF;
+    RETURN its_channel IS NOT NULL;
+END $$;
+
+-- For people.
+CREATE OR REPLACE FUNCTION show(the_name bytea) RETURNS TABLE (
+    entry text, kind text, permits bigint, size bigint, admitted boolean, token bigint, lease_left bigint, label bytea
+) LANGUAGE plpgsql AS $$
+DECLARE
+    now timestamptz := begin_verb(the_name);
+BEGIN
+    PERFORM end_verb(the_name, NULL);
+    RETURN QUERY SELECT e.entry, e.kind, e.permits, e.size, e.admitted, e.token, microseconds(e.expires - now), e.label
+        FROM entries e WHERE e.hash = hash_of(the_name) AND e.name = the_name ORDER BY e.token;
+END $$;
+
+-- Takes away the dead, of names for which nobody asks any more, too: whoever connects does it, and whoever lists. Those who
+-- are being looked at are left to whoever looks.
+CREATE OR REPLACE FUNCTION sweep() RETURNS void
+LANGUAGE sql AS $$
+    DELETE FROM entries WHERE token IN (
+        SELECT token FROM entries WHERE expires <= clock_timestamp() FOR UPDATE SKIP LOCKED);
+    DELETE FROM doors WHERE entry IN (
+        SELECT entry FROM doors WHERE closed_until <= clock_timestamp() FOR UPDATE SKIP LOCKED);
+$$;
+
+CREATE OR REPLACE FUNCTION list(prefix bytea) RETURNS SETOF bytea
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM sweep();
+    RETURN QUERY SELECT DISTINCT name FROM entries
+        WHERE substr(name, 1, length(prefix)) = prefix AND expires > clock_timestamp() ORDER BY name;
+END $$;

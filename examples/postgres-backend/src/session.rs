@@ -1,0 +1,283 @@
+//! [`Session`]: one connection, from its opening to its end.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use futures_util::future::{AbortHandle, Abortable};
+use lock_core::{BackendError, BackendErrorKind, Entropy, FencingToken, Hint, Switchboard, SystemEntropy};
+use tokio::{
+    runtime::Runtime,
+    sync::SetOnce,
+    time::{sleep, timeout},
+};
+use tokio_postgres::{
+    AsyncMessage, Client, Config, Connection, NoTls, SimpleQueryMessage, Socket, tls::NoTlsStream,
+};
+
+use crate::{
+    error::{self, STORE, timed_out},
+    link::LIMIT,
+};
+
+/// How often a connection is tried that somebody waits on for hints, and how long it may take to answer.
+const PING_EVERY: Duration = Duration::from_secs(1);
+const PING_LIMIT: Duration = Duration::from_millis(1500);
+
+/// What stands in the schema. Another version of it is left alone.
+const FORMAT: &str = "distlock 1";
+const SCHEMA: &str = include_str!("schema.sql");
+
+/// The connection that there is, and what all that come after each other share.
+pub(crate) struct Sessions {
+    server: Config,
+    /// As it is written in statements.
+    schema: String,
+    /// Where hints for this client are sent.
+    channel: String,
+    board: Switchboard,
+    current: Mutex<Option<Arc<Session>>>,
+}
+
+/// A connection that is being opened, is open, or is over. It ends when nobody has it any more.
+pub(crate) struct Session {
+    client: SetOnce<Result<Client, BackendError>>,
+    task: AbortHandle,
+}
+
+impl Sessions {
+    pub(crate) fn new(server: Config, schema: &str) -> Self {
+        Self {
+            server,
+            schema: format!("\"{}\"", schema.replace('"', "\"\"")),
+            channel: format!("distlock_{:032x}", SystemEntropy.bits()),
+            board: Switchboard::default(),
+            current: Mutex::default(),
+        }
+    }
+
+    /// Where waiters listen.
+    pub(crate) fn board(&self) -> &Switchboard {
+        &self.board
+    }
+
+    pub(crate) fn channel(&self) -> &str {
+        &self.channel
+    }
+
+    /// The connection that there is, or one that is being opened from now on.
+    pub(crate) fn current(self: &Arc<Self>, runtime: &Runtime) -> Arc<Session> {
+        let mut current = self.lock();
+        if let Some(session) = &*current {
+            return Arc::clone(session);
+        }
+        let (task, registration) = AbortHandle::new_pair();
+        let session = Arc::new(Session { client: SetOnce::new(), task });
+        *current = Some(Arc::clone(&session));
+        drop(current);
+        let ending = Ending { session: Arc::downgrade(&session), shared: Arc::clone(self) };
+        runtime.spawn(Abortable::new(run(ending), registration));
+        session
+    }
+
+    /// Gives a connection no more requests. It goes on until those that it has are answered or given up.
+    pub(crate) fn retire(&self, session: &Arc<Session>) {
+        let mut current = self.lock();
+        if !current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
+            return;
+        }
+        let retired = current.take();
+        drop(current);
+        // Hints may be missed from now on: whoever waits opens the next connection. But nobody is told to hurry who could
+        // not connect at all.
+        if matches!(session.client.get(), Some(Ok(_))) {
+            self.board.changed_for_all();
+        }
+        drop(retired);
+    }
+
+    /// It was only slow. If the next one is slow, too, and not open yet, nothing is better than this.
+    pub(crate) fn take_back(&self, session: &Arc<Session>) {
+        let mut current = self.lock();
+        if current.as_ref().is_none_or(|current| !current.client.initialized()) {
+            let other = current.replace(Arc::clone(session));
+            drop(current);
+            drop(other);
+        }
+    }
+
+    /// `ENTRY TOKEN` was admitted; `ENTRY` alone may have been lost.
+    fn heard(&self, payload: &str) {
+        let (entry, token) =
+            payload.split_once(' ').map_or((payload, None), |(entry, token)| (entry, Some(token)));
+        let Ok(entry) = entry.parse() else { return };
+        match token.map(str::parse::<FencingToken>) {
+            Some(Ok(token)) => self.board.send(entry, Hint::Admitted { token }),
+            Some(Err(_)) => {}
+            None => self.board.alarm(entry),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Session>>> {
+        // Nothing panics while it is held.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    /// What requests are sent by, as soon as it is open.
+    ///
+    /// # Errors
+    /// Why it could not be opened.
+    pub(crate) async fn client(&self) -> Result<&Client, BackendError> {
+        self.client.wait().await.as_ref().map_err(|error| error.clone().unsent())
+    }
+}
+
+/// Opens a connection, and drives it until it ends.
+async fn run(ending: Ending) {
+    let shared = Arc::clone(&ending.shared);
+    let (client, connection) = match timeout(LIMIT, shared.server.connect(NoTls)).await {
+        Ok(Ok(connected)) => connected,
+        Ok(Err(error)) => return ending.publish(Err(error::of(error))),
+        Err(_) => return ending.publish(Err(timed_out("opening a connection"))),
+    };
+    let work = async {
+        match timeout(LIMIT, greet(&client, &shared)).await {
+            Ok(Ok(())) => ending.publish(Ok(client)),
+            Ok(Err(error)) => return ending.publish(Err(error)),
+            Err(_) => return ending.publish(Err(timed_out("the first request"))),
+        }
+        // PR14: what was said before this connection listened was said to nobody.
+        shared.board.changed_for_all();
+        watch(&ending.session, &shared).await;
+    };
+    tokio::select! {
+        () = work => {}
+        () = hear(connection, &ending) => {}
+    }
+}
+
+/// Listens, and sees to it that what the verbs need is there.
+async fn greet(client: &Client, Sessions { schema, channel, .. }: &Sessions) -> Result<(), BackendError> {
+    // A verb that waited for another has to see what that one did. And nobody is at a queue for long: a transaction never
+    // waits for a client.
+    let greeting = format!(
+        "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED; SET lock_timeout = '1s';
+         SET search_path = {schema}; LISTEN {channel};
+         SELECT obj_description(to_regnamespace('{}')::oid, 'pg_namespace')",
+        schema.replace('\'', "''")
+    );
+    let found =
+        client.simple_query(&greeting).await.map_err(error::of)?.into_iter().find_map(|said| match said {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        });
+    match found.as_deref() {
+        Some(FORMAT) => Ok(()),
+        None => {
+            let make = format!(
+                "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('{FORMAT}', 1)); CREATE SCHEMA IF NOT EXISTS {schema};
+                 {SCHEMA} COMMENT ON SCHEMA {schema} IS '{FORMAT}'; COMMIT"
+            );
+            client.batch_execute(&make).await.map_err(error::of)
+        }
+        Some(other) => {
+            let message = format!(
+                "the schema {schema} has the format `{other}`, and this version of the library knows `{FORMAT}`; use the same \
+                 version in all processes, or another schema"
+            );
+            Err(BackendError::new(STORE, BackendErrorKind::Unsupported, message))
+        }
+    }
+}
+
+/// Passes on what the server says unasked, until it says no more. Nothing goes over the connection but by this.
+async fn hear(mut connection: Connection<Socket, NoTlsStream>, ending: &Ending) {
+    while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
+        match message {
+            Ok(AsyncMessage::Notification(said)) => ending.shared.heard(said.payload()),
+            Ok(_) => {}
+            Err(error) => {
+                tracing::debug!(%error, "the connection to postgres ended");
+                break;
+            }
+        }
+    }
+    // While it is still there: with it, all who wait for an answer are told, and may ask again at once.
+    ending.retire();
+}
+
+/// Takes away the dead once; then, as long as somebody waits for hints, sees to it that they would come.
+async fn watch(session: &Weak<Session>, shared: &Sessions) {
+    let mut request = "SELECT sweep()";
+    loop {
+        let Some(session) = session.upgrade() else { return };
+        let Some(Ok(client)) = session.client.get() else { return };
+        if timeout(PING_LIMIT, client.simple_query(request)).await.is_err() {
+            // What it was asked may still be answered: it is over when nobody has it any more.
+            shared.retire(&session);
+            drop(session);
+            return std::future::pending().await;
+        }
+        drop(session);
+        request = "";
+        sleep(PING_EVERY).await;
+        while shared.board.listeners() == 0 {
+            sleep(PING_EVERY).await;
+        }
+    }
+}
+
+/// Says that a connection is over, however its task ends.
+struct Ending {
+    session: Weak<Session>,
+    shared: Arc<Sessions>,
+}
+
+impl Ending {
+    fn publish(&self, client: Result<Client, BackendError>) {
+        let Some(session) = self.session.upgrade() else { return };
+        if client.is_err() {
+            // First, so that whoever is woken by the failure does not find it again.
+            self.shared.retire(&session);
+        }
+        // The only other one to set it is the end of this task.
+        let _ = session.client.set(client);
+    }
+
+    fn retire(&self) {
+        if let Some(session) = self.session.upgrade() {
+            self.shared.retire(&session);
+        }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.retire();
+        let Some(session) = self.session.upgrade() else { return };
+        // Nobody waits for it if it is set.
+        let ended = BackendError::new(
+            STORE,
+            BackendErrorKind::Unreachable,
+            "the connection ended while it was opened",
+        );
+        let _ = session.client.set(Err(ended));
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,100 @@
+//! The suite on a real PostgreSQL server.
+
+mod server;
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use lock_conformance::{Case, Declared, Harness, ServerControl, Wire};
+use lock_core::{Backend, Keeper};
+use tokio_postgres::Config;
+
+use self::server::Corner;
+
+lock_conformance::suite!(PostgresHarness);
+
+/// A schema for one case.
+#[derive(Debug)]
+struct PostgresHarness {
+    url: String,
+    /// Only where the case itself runs, not in its contenders.
+    corner: Option<Corner>,
+}
+
+#[async_trait]
+impl Harness for PostgresHarness {
+    fn store() -> &'static str {
+        "postgres"
+    }
+
+    fn declared() -> &'static [Declared] {
+        const DECLARED: &[Declared] = &[
+            Declared { id: "X12", reason: "there is no way to put anything but locks into its table" },
+            Declared {
+                id: "T19",
+                reason: "its bound is the disk, on which nothing at all can be written then",
+            },
+        ];
+        DECLARED
+    }
+
+    async fn start(case: &'static Case) -> Self {
+        let corner = Corner::for_one_case(case).await;
+        Self { url: corner.url(), corner: Some(corner) }
+    }
+
+    async fn attach(address: &str) -> Self {
+        Self { url: address.to_owned(), corner: None }
+    }
+
+    fn address(&self) -> Option<String> {
+        Some(self.url.clone())
+    }
+
+    async fn connect(&self, keeper: &Keeper) -> Arc<dyn Backend> {
+        Arc::new(server::client(self.config(), keeper))
+    }
+
+    fn wire(&self) -> Option<&dyn Wire> {
+        Some(self)
+    }
+
+    fn server(&self) -> &dyn ServerControl {
+        self.corner.as_ref().expect("a contender leaves the server alone")
+    }
+}
+
+#[async_trait]
+impl Wire for PostgresHarness {
+    fn server(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.config().get_ports()[0]).into()
+    }
+
+    async fn connect_by(&self, keeper: &Keeper, address: SocketAddr) -> Arc<dyn Backend> {
+        let mut config = Config::new();
+        let ours = self.config();
+        config.host(address.ip().to_string()).port(address.port()).dbname("postgres");
+        config.user(ours.get_user().expect("it is in the URL"));
+        config.application_name(server::schema(&ours));
+        Arc::new(server::client(config, keeper))
+    }
+
+    /// Requests and hints share one connection.
+    fn carries_hints(&self) -> fn(&[u8]) -> bool {
+        |_| true
+    }
+
+    fn noticed_within(&self) -> Duration {
+        Duration::from_secs(3)
+    }
+}
+
+impl PostgresHarness {
+    fn config(&self) -> Config {
+        self.url.parse().expect("the URL of a test server is good")
+    }
+}

@@ -1,0 +1,70 @@
+//! Real servers for tests.
+
+mod control;
+mod own;
+
+use std::sync::{Arc, Weak};
+
+use lock_conformance::Case;
+use lock_core::{Backend, Entropy, Keeper, SystemEntropy};
+use postgres_backend::Postgres;
+use tokio::sync::Mutex;
+use tokio_postgres::Config;
+
+use self::own::OwnServer;
+
+/// The labels of the cases that end, stop or lock a server, which therefore is theirs alone.
+const DISTURBING: &[&str] = &["L06", "T09", "T10", "T21", "T24", "PR35"];
+
+/// The server of all other cases that run at the same time. The last of them ends it.
+static SHARED: Mutex<Weak<OwnServer>> = Mutex::const_new(Weak::new());
+
+/// A schema for one case, on a server that it may have for itself.
+#[derive(Debug)]
+pub(crate) struct Corner {
+    server: Arc<OwnServer>,
+    schema: String,
+}
+
+impl Corner {
+    /// Starts a server if there is none yet for such a case.
+    ///
+    /// # Panics
+    /// If there is no server to start: a case must not pass without one.
+    pub(crate) async fn for_one_case(case: &Case) -> Self {
+        let schema = format!("case_{:016x}", SystemEntropy.bits() as u64);
+        if case.ids.iter().any(|id| DISTURBING.contains(id)) {
+            return Self { server: Arc::new(OwnServer::start().await), schema };
+        }
+        let mut shared = SHARED.lock().await;
+        let server = match shared.upgrade() {
+            Some(server) => server,
+            None => Arc::new(OwnServer::start().await),
+        };
+        *shared = Arc::downgrade(&server);
+        Self { server, schema }
+    }
+
+    /// What clients need to know. The name by which the server knows them is that of their schema.
+    pub(crate) fn url(&self) -> String {
+        let (port, schema) = (self.server.port(), &self.schema);
+        format!("postgres://clients@127.0.0.1:{port}/postgres?application_name={schema}")
+    }
+}
+
+/// A client of the schema that its configuration names.
+pub(crate) fn client(config: Config, keeper: &Keeper) -> Postgres {
+    let schema = schema(&config).to_owned();
+    Postgres::new(config, &schema, keeper).expect("a thread can be started")
+}
+
+pub(crate) fn schema(config: &Config) -> &str {
+    config.get_application_name().expect("it is in the URL")
+}
+
+/// Makes the schema by connecting.
+async fn visit(corner: &Corner) {
+    let keeper = Keeper::start().expect("a keeper's thread can be started");
+    let config = corner.url().parse().expect("the URL of a test server is good");
+    client(config, &keeper).operator().diagnose().await.expect("the server answers");
+}

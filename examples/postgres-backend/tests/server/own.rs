@@ -1,0 +1,197 @@
+//! [`OwnServer`]: a server that can be treated badly, because it is ours alone.
+
+use std::{
+    env, fs,
+    os::unix::fs::{MetadataExt, chown},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use lock_conformance::ServerProcess;
+use tempfile::TempDir;
+use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
+
+/// How long a server may take to start or to end on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Who the server runs as where the tests run as root, which it refuses: `nobody`, everywhere.
+const NOBODY: u32 = 65534;
+
+/// A server process on a port of its own, with its data in a folder of its own. Dropping it ends both.
+#[derive(Debug)]
+pub(crate) struct OwnServer {
+    folder: TempDir,
+    port: u16,
+    process: Mutex<Option<ServerProcess>>,
+}
+
+impl OwnServer {
+    /// Starts a server, and returns when it answers.
+    pub(crate) async fn start() -> Self {
+        let folder = tempfile::tempdir().expect("there is room for temporary files");
+        if is_root() {
+            chown(folder.path(), Some(NOBODY), Some(NOBODY)).expect("root may give away what is its own");
+        }
+        let mut server = Self { folder, port: 0, process: Mutex::default() };
+        server.make_data();
+        loop {
+            server.port = ServerProcess::free_port();
+            if server.launch().await {
+                server.make_role().await;
+                return server;
+            }
+        }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Starts the process, and returns when it answers, or, with `false`, when somebody else has taken its port.
+    pub(crate) async fn launch(&self) -> bool {
+        let settings = [
+            format!("port={}", self.port),
+            "listen_addresses=127.0.0.1".to_owned(),
+            "unix_socket_directories=".to_owned(),
+            "max_connections=400".to_owned(),
+            "shared_buffers=32MB".to_owned(),
+            "dynamic_shared_memory_type=mmap".to_owned(),
+            // What was written outlives the end of the process, and the operating system goes on.
+            "fsync=off".to_owned(),
+        ];
+        let mut arguments = vec!["-D".to_owned(), self.data().display().to_string()];
+        arguments.extend(settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]));
+        let (program, arguments) = unprivileged(&programs().join("postgres"), arguments);
+        let log = self.folder.path().join("log");
+        *self.process() = Some(ServerProcess::start(&program, &arguments, &log));
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if self.try_admin("SELECT 1").await.is_ok() {
+                return true;
+            }
+            let said = fs::read_to_string(&log).unwrap_or_default();
+            if said.contains("Address already in use") {
+                return false;
+            }
+            let lives = self.process().as_ref().is_some_and(ServerProcess::is_alive);
+            assert!(lives && Instant::now() < end, "the server did not start:\n{said}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Ends the process: by `INT` as is usual, by `QUIT` as if it had crashed, but without leaving shared memory behind.
+    pub(crate) fn end(&self, signal: &str) {
+        let Some(process) = self.process().take() else { return };
+        // One that stands still would not hear it.
+        process.resume();
+        process.signal(signal);
+        let end = Instant::now() + PATIENCE;
+        while process.is_alive() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Who the clients are.
+    pub(crate) async fn make_role(&self) {
+        self.admin("CREATE ROLE clients LOGIN; GRANT CREATE ON DATABASE postgres TO clients").await;
+    }
+
+    pub(crate) fn lose_data(&self) {
+        fs::remove_dir_all(self.data()).expect("the data of our own server can be removed");
+        self.make_data();
+    }
+
+    /// What the server does to the process while it runs.
+    pub(crate) fn running(&self, order: impl FnOnce(&ServerProcess)) {
+        order(self.process().as_ref().expect("the server runs"));
+    }
+
+    /// Has the server carry out statements, and gives the rows of the last as text.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub(crate) async fn admin(&self, statements: &str) -> Vec<String> {
+        self.try_admin(statements).await.unwrap_or_else(|error| panic!("{statements}: {error:?}"))
+    }
+
+    async fn try_admin(&self, statements: &str) -> Result<Vec<String>, tokio_postgres::Error> {
+        let mut config = Config::new();
+        config
+            .host("127.0.0.1")
+            .port(self.port)
+            .user("postgres")
+            .dbname("postgres")
+            .connect_timeout(PATIENCE);
+        let (client, connection) = config.connect(NoTls).await?;
+        let driver = tokio::spawn(connection);
+        let said = client.simple_query(statements).await?;
+        drop(client);
+        // It says goodbye, so that the server does not count it any more.
+        let _ = driver.await;
+        let text = |message: &SimpleQueryMessage| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        };
+        Ok(said.iter().filter_map(text).collect())
+    }
+
+    fn make_data(&self) {
+        let data = self.data().display().to_string();
+        let arguments =
+            ["-D", &data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"];
+        let (program, arguments) =
+            unprivileged(&programs().join("initdb"), arguments.map(str::to_owned).to_vec());
+        let made = Command::new(program).args(arguments).output().expect("initdb can be started");
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn process(&self) -> MutexGuard<'_, Option<ServerProcess>> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for OwnServer {
+    fn drop(&mut self) {
+        self.end("QUIT");
+    }
+}
+
+/// The program as somebody who is not root.
+fn unprivileged(program: &Path, arguments: Vec<String>) -> (PathBuf, Vec<String>) {
+    if !is_root() {
+        return (program.to_owned(), arguments);
+    }
+    let nobody = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"), "--clear-groups".to_owned()];
+    let program = program.display().to_string();
+    (PathBuf::from("setpriv"), nobody.into_iter().chain([program]).chain(arguments).collect())
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+}
+
+/// The folder of the server's programs: where Debian has them, or on the `PATH`.
+///
+/// # Panics
+/// If there are none.
+fn programs() -> PathBuf {
+    let on_path =
+        env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
+    let packaged = newest(Path::new("/usr/lib/postgresql"));
+    let found = packaged.into_iter().chain(on_path).find(|folder| folder.join("initdb").exists());
+    found.expect("there is no PostgreSQL server, and without one no test can pass: run scripts/setup")
+}
+
+/// The programs of the newest version in a folder of versions.
+fn newest(versions: &Path) -> Option<PathBuf> {
+    let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let versions = fs::read_dir(versions).ok()?.flatten().map(|version| version.path());
+    versions.max_by_key(number).map(|version| version.join("bin"))
+}

@@ -10,8 +10,9 @@
 //! backend can leave one out. What a store truly cannot meet is [declared](Harness::declared) with its reason, printed
 //! and counted.
 //!
-//! The harness of the memory backend, in `tests/memory_harness` of this crate, is a whole one to start from; that of Redis, in
-//! `lock-redis`, starts a server process for each case.
+//! `docs/writing-a-backend.md` goes from an empty crate to the passing suite. The harness of the memory backend, in
+//! `tests/memory_harness` of this crate, is a whole one to start from; those of `examples/postgres-backend` and of `lock-redis`
+//! start server processes.
 //!
 //! A store that is reached over a connection shows it as its [`Wire`], and the suite puts a [`Proxy`] there that loses, delays,
 //! keeps, doubles and cuts what goes over it. What has no wire declares those cases.

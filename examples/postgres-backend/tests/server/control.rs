@@ -25,7 +25,7 @@ impl ServerControl for Corner {
         if data == Data::Lost {
             self.server.lose_data();
         }
-        assert!(self.server.launch().await, "the port of the server was taken while it was down");
+        self.server.start_again().await;
         if data == Data::Lost {
             self.server.make_role().await;
         }

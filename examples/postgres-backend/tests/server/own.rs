@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::ServerProcess;
+use lock_conformance::{ServerProcess, ServerProgram};
 use tempfile::TempDir;
 use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
@@ -50,8 +50,19 @@ impl OwnServer {
         self.port
     }
 
+    /// Starts the process at its old address, and returns when it answers.
+    ///
+    /// # Panics
+    /// If somebody else has taken its port and keeps it.
+    pub(crate) async fn start_again(&self) {
+        let end = Instant::now() + PATIENCE;
+        while !self.launch().await {
+            assert!(Instant::now() < end, "port {} was taken while the server was down", self.port);
+        }
+    }
+
     /// Starts the process, and returns when it answers, or, with `false`, when somebody else has taken its port.
-    pub(crate) async fn launch(&self) -> bool {
+    async fn launch(&self) -> bool {
         let settings = [
             format!("port={}", self.port),
             "listen_addresses=127.0.0.1".to_owned(),
@@ -66,7 +77,11 @@ impl OwnServer {
         arguments.extend(settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]));
         let (program, arguments) = unprivileged(&programs().join("postgres"), arguments);
         let log = self.folder.path().join("log");
-        *self.process() = Some(ServerProcess::start(&program, &arguments, &log));
+        *self.process() = Some(ServerProcess::start(
+            &ServerProgram::local([program.display().to_string()]),
+            &arguments,
+            &log,
+        ));
         let end = Instant::now() + PATIENCE;
         loop {
             if self.try_admin("SELECT 1").await.is_ok() {
@@ -101,7 +116,7 @@ impl OwnServer {
 
     pub(crate) fn lose_data(&self) {
         fs::remove_dir_all(self.data()).expect("the data of our own server can be removed");
-        self.make_data();
+        self.take_pristine_data();
     }
 
     /// What the server does to the process while it runs.
@@ -138,14 +153,22 @@ impl OwnServer {
         Ok(said.iter().filter_map(text).collect())
     }
 
+    /// Made once, and kept as it was: to make it takes as long as a lease, and who loses data is to lose it at once.
     fn make_data(&self) {
-        let data = self.data().display().to_string();
+        let pristine = self.folder.path().join("pristine").display().to_string();
         let arguments =
-            ["-D", &data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"];
+            ["-D", &pristine, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"];
         let (program, arguments) =
             unprivileged(&programs().join("initdb"), arguments.map(str::to_owned).to_vec());
         let made = Command::new(program).args(arguments).output().expect("initdb can be started");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        self.take_pristine_data();
+    }
+
+    fn take_pristine_data(&self) {
+        let copied =
+            Command::new("cp").arg("-a").arg(self.folder.path().join("pristine")).arg(self.data()).status();
+        assert!(copied.is_ok_and(|status| status.success()), "data of our own can be copied");
     }
 
     fn data(&self) -> PathBuf {

@@ -118,12 +118,12 @@ mod tests {
         let (reader, mut maker) = (Connection::open(&path).unwrap(), Some(Connection::open(&path).unwrap()));
         reader.pragma_update(None, "journal_mode", "wal").unwrap();
         let made = move |context: AuthContext<'_>| {
-            if matches!(context.action, AuthAction::Pragma { pragma_name: "user_version", .. }) {
-                if let Some(mut maker) = maker.take() {
-                    let making = maker.transaction().unwrap();
-                    make(&making, "here", 1).unwrap();
-                    making.commit().unwrap();
-                }
+            if let AuthAction::Pragma { pragma_name: "user_version", .. } = context.action
+                && let Some(mut maker) = maker.take()
+            {
+                let making = maker.transaction().unwrap();
+                make(&making, "here", 1).unwrap();
+                making.commit().unwrap();
             }
             Authorization::Allow
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{assert_free, client, kind, name, options, queue, soon, take, waiting};
 use lock_conformance::{
-    Data, Flow, Links, Newcomers, SLACK, ServerControl, Way,
+    Data, Flow, Gate, Links, Newcomers, SLACK, ServerControl, Way,
     audit::{await_queue, eventually, within},
 };
 use lock_core::{AcquireOptions, BackendErrorKind, DistributedLock, HoldState, Outage, Release};
@@ -126,6 +126,35 @@ async fn a_waiter_whose_session_expires_while_it_is_cut_off_stands_in_the_queue_
     assert_eq!(guard.release().await.unwrap(), Release::Released);
     let next = soon("the waiter after its session expired", waiter).await.unwrap();
     assert_eq!(next.release().await.unwrap(), Release::Released);
+}
+
+/// The server drops one connection of a session for another: whoever asked by the session itself would take the connection from the
+/// client that is back, and leave in doubt what was sent on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_back_keeps_its_connection_though_it_was_asked_for_meanwhile() {
+    let server = OwnServer::start("case").await.behind_proxy();
+    let patient =
+        format!("{}&command_timeout=20s&connect_timeout=20s", server::own_url("", &server.address()));
+    let (this, proxy) = (client(&patient), server.proxy());
+    let guard = take(&this, NAME, &long()).await;
+    let [back, question] = [Gate::new(), Gate::new()];
+    let before = proxy.opened();
+    // Each one's first words wait at a gate of their own.
+    proxy.order(Links::All, Way::Requests, &Flow::Hold(back.clone()));
+    proxy.reset(Links::All);
+    let said = |more: u64| (proxy.opened(), proxy.hinting() as u64) == (before + more, more);
+    eventually("the client is about to be back", SLACK, || async { said(1) && proxy.open() == 1 }).await;
+    proxy.order(Links::All, Way::Requests, &Flow::Hold(question.clone()));
+    eventually("somebody asks for its session", SLACK, || async { said(2) }).await;
+    proxy.order(Links::All, Way::Requests, &Flow::Pass);
+    back.open();
+    assert_eq!(queue(&this, NAME).await.len(), 1);
+    // It arrives, though nobody waits for the answer any more.
+    question.open();
+    eventually("the question is answered", SLACK, || async { proxy.open() == 1 }).await;
+    assert_eq!(queue(&this, NAME).await.len(), 1);
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert_eq!(proxy.opened(), before + 2, "the client had to come back once more");
 }
 
 /// H27, Z6: with the crate's own lock the node would stay for as long as the session lives.

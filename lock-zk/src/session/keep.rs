@@ -13,8 +13,11 @@ use lock_core::{BackOff, BackendErrorKind as Kind, BootTime, Entropy, SystemEntr
 
 use zookeeper_client::SessionState;
 
-use super::{Pool, Session, open::make_heart};
-use crate::error::{Cause, Failure};
+use super::{Pool, Session, class, open::make_heart};
+use crate::{
+    connection::by,
+    error::{Cause, Failure},
+};
 
 /// How often members are looked at whose time may be over.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -27,6 +30,9 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// How long a connection may be away before the session is asked for over another one.
 const INQUEST: Duration = Duration::from_millis(500);
+
+/// How often it is looked meanwhile whether the client is back.
+const GLANCE: Duration = Duration::from_millis(5);
 
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(5) };
 
@@ -149,13 +155,19 @@ impl Care {
     /// more than they have, over and over. True if it is still without a connection.
     async fn inquire(&self, pool: &Arc<Pool>) -> bool {
         let session = &self.session;
-        if session.is_connected() {
-            return false;
-        }
-        // It is given back as it is: the client will go on with it.
-        let detached = pool.route.attach(session.granted(), session.info.clone(), true);
-        if detached.await.is_err_and(|failure| is_over(&failure)) {
-            session.end();
+        let back = async {
+            while !session.is_connected() {
+                pool.keeper.sleep_until(pool.keeper.now() + GLANCE).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = back => return false,
+            over = by(&pool.keeper, session.lives_until(), Box::pin(is_over_elsewhere(pool, session))) => {
+                if over.unwrap_or_default() {
+                    session.end();
+                }
+            }
         }
         !session.is_connected()
     }
@@ -237,6 +249,23 @@ fn bury(pool: &Arc<Pool>, session: &Arc<Session>) {
             pause.await;
         }
     });
+}
+
+/// Whether the ensemble says that a session is over whose client is away. A server drops one connection of a session for another: to
+/// ask by the session itself would take the connection from a client that is back by now, and leave in doubt what was sent on it. So
+/// somebody else looks first whether the node of its heartbeats is there.
+async fn is_over_elsewhere(pool: &Pool, session: &Session) -> bool {
+    let Ok(other) = pool.route.open(class::timeout(Duration::ZERO, pool.config.tick)).await else {
+        return false;
+    };
+    let limit = pool.keeper.now() + pool.config.command_timeout;
+    let heart = by(&pool.keeper, limit, other.check_stat(&session.heart)).await;
+    if !matches!(heart, Some(Ok(None))) {
+        return false;
+    }
+    // Anybody may have deleted the node. The session is given back as it is.
+    let attached = pool.route.attach(session.granted(), session.info.clone(), true);
+    attached.await.is_err_and(|failure| is_over(&failure))
 }
 
 /// Whether the ensemble says that a session which was ended here is over. If not, it is closed from another connection.

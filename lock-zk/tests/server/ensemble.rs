@@ -29,18 +29,19 @@ struct Node {
 impl Ensemble {
     /// Starts three members, and returns when each of them answers. They miss each other after a second.
     pub(crate) async fn start(chroot: &str) -> Self {
-        Self::start_with(chroot, 5).await
+        Self::start_with(chroot, |_| {}, 5).await
     }
 
     /// Starts three members that miss each other only after eight seconds: a follower that is cut off serves its clients for
-    /// longer than many a session lives (F3).
+    /// longer than many a session lives (F3). They keep empty containers: a create whose answer is lost needs no second one.
     pub(crate) async fn start_patient(chroot: &str) -> Self {
-        Self::start_with(chroot, 40).await
+        Self::start_with(chroot, Member::keeps_containers, 40).await
     }
 
-    async fn start_with(chroot: &str, ticks: u32) -> Self {
+    async fn start_with(chroot: &str, settings: fn(&mut Member), ticks: u32) -> Self {
         loop {
-            let ensemble = Self { chroot: chroot.to_owned(), members: nodes(ticks) };
+            let mut ensemble = Self { chroot: chroot.to_owned(), members: nodes(ticks) };
+            ensemble.members.iter_mut().for_each(|node| settings(&mut node.member));
             for node in &ensemble.members {
                 node.member.launch();
             }

@@ -39,6 +39,11 @@ impl Member {
         Self { port, directory, settings, arguments, process }
     }
 
+    /// Lets it leave empty containers alone for as long as a test takes: a request finds the one that was there just now.
+    pub(super) fn keeps_containers(&mut self) {
+        self.with_arguments(&["-Dznode.container.checkIntervalMs=3600000"]);
+    }
+
     /// Where it listens for clients.
     pub(crate) fn port(&self) -> u16 {
         self.port

@@ -39,7 +39,11 @@ pub(crate) fn url() -> Option<String> {
 pub(crate) async fn for_one_case(case: &Case) -> (String, Box<dyn ServerControl>) {
     let shows = |labels: &[&str]| case.ids.iter().any(|id| labels.contains(id));
     let Some(base) = url() else {
-        let server = OwnServer::start("case").await;
+        let server = if shows(ONE_REQUEST) {
+            OwnServer::start_keeping_containers("case").await
+        } else {
+            OwnServer::start("case").await
+        };
         // The client crate has a thread for all sessions of a process, which is there from the first one on.
         drop(server.admin().client().await);
         let user = if shows(CREDENTIALS) { Admin::user() } else { String::new() };
@@ -60,6 +64,8 @@ pub(crate) fn own_url(user: &str, addresses: &str) -> String {
 
 /// The labels of the cases that cut clients off from their hints, or count their connections.
 const CUTS: &[&str] = &["L12", "PR14", "G05", "T24"];
+/// The labels of the cases in which a single request has to be enough to stand in a queue, as its answer does not arrive.
+const ONE_REQUEST: &[&str] = &["T02", "T05"];
 /// The labels of the cases in which clients need a user of their own, who can be locked out.
 const CREDENTIALS: &[&str] = &["T24"];
 

@@ -33,9 +33,19 @@ impl OwnServer {
 
     /// The same with more settings for the server.
     pub(crate) async fn start_with(chroot: &str, settings: &[String]) -> Self {
+        Self::start_as(chroot, |member| member.with(settings)).await
+    }
+
+    /// The same, and the containers of locks that nobody has are left alone. Others are removed at once; whoever comes then is told
+    /// so, makes them anew and asks again, which takes that he hears the answer.
+    pub(crate) async fn start_keeping_containers(chroot: &str) -> Self {
+        Self::start_as(chroot, Member::keeps_containers).await
+    }
+
+    async fn start_as(chroot: &str, settings: impl Fn(&mut Member)) -> Self {
         loop {
             let mut member = Member::new();
-            member.with(settings);
+            settings(&mut member);
             let admin = Admin::new(&format!("127.0.0.1:{}", member.port()), chroot);
             let server = Self { admin, proxy: None, member };
             server.member.launch();

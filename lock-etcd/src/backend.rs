@@ -74,7 +74,8 @@ impl Backend for Etcd {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
         match step {
             Step::Create => self.create(entry, wait).await,
-            Step::Again(token) => self.look_again(entry, token).await,
+            // Boxed, so that the future of an acquisition that need not wait is small.
+            Step::Again(token) => Box::pin(self.look_again(entry, token)).await,
         }
     }
 

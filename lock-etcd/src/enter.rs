@@ -61,7 +61,7 @@ impl Etcd {
             let txn = || if alone { creation.alone() } else { creation.behind() };
             let created = match self.freshen(&member) {
                 None => self.wire.txn(txn).await,
-                Some(proof) => Box::pin(join(self.wire.txn(txn), proof)).await.0,
+                Some(proof) => Box::pin(async { join(self.wire.txn(txn), proof).await.0 }).await,
             };
             if !created.unanswered {
                 member.created();

@@ -13,9 +13,15 @@
 //! would pass by all of them. In a name `%`, `/` and what is no text for people are escaped: so no name is the beginning
 //! of another one's keys (H77), and short names stay readable.
 
-use std::fmt::Write;
+use std::{borrow::Cow, fmt::Write};
 
 use lock_core::{Claim, Entry, EntryId, Kind, LockName};
+
+/// Where the queues are, behind the prefix.
+const QUEUES: &str = "q1/";
+
+/// 16 digits, four slashes, and a slot that is put behind.
+const ROOM_FOR_LEASE: usize = 24;
 
 /// The keys of one lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +43,12 @@ pub(crate) struct Row {
 
 impl Keys {
     pub(crate) fn new(prefix: &str, name: &LockName) -> Self {
-        let mut queue = queues(prefix);
-        encode(name.as_str(), &mut queue);
+        let name = name.as_str();
+        // A lock is too short for strings that grow.
+        let mut queue = String::with_capacity(prefix.len() + QUEUES.len() + name.len() + 1);
+        queue.push_str(prefix);
+        queue.push_str(QUEUES);
+        encode(name, &mut queue);
         queue.push('/');
         Self { queue }
     }
@@ -66,7 +76,14 @@ impl Keys {
 
     /// Where the slots of those with this claim under this lease are.
     pub(crate) fn slots(&self, claim: Claim, lease: i64) -> String {
-        format!("{}{}/{}/{lease:x}/", self.queue, kind(claim), permits(claim))
+        let (kind, permits) = (kind(claim), permits(claim));
+        let mut slots = String::with_capacity(self.queue.len() + kind.len() + permits.len() + ROOM_FOR_LEASE);
+        for part in [&self.queue, &*kind, "/", &*permits, "/"] {
+            slots.push_str(part);
+        }
+        // Writing to a string does not fail.
+        let _ = write!(slots, "{lease:x}/");
+        slots
     }
 
     /// What a key of this lock tells. `None` if it is none of ours.
@@ -87,7 +104,7 @@ pub(crate) fn evictions(prefix: &str) -> Vec<u8> {
 
 /// A key that is never there.
 pub(crate) fn nobody(prefix: &str) -> Vec<u8> {
-    format!("{prefix}q1/").into_bytes()
+    queues(prefix).into_bytes()
 }
 
 /// The queues of all names that start with `start`.
@@ -137,7 +154,7 @@ pub(crate) fn read_value(value: &[u8]) -> Option<(EntryId, Option<String>)> {
 }
 
 fn queues(prefix: &str) -> String {
-    format!("{prefix}q1/")
+    format!("{prefix}{QUEUES}")
 }
 
 /// What stands behind a key that ends in `/`: `0` is the character after it.
@@ -149,16 +166,20 @@ fn children(parent: &str) -> Range {
     (parent.as_bytes().to_vec(), end)
 }
 
-fn kind(claim: Claim) -> String {
+fn kind(claim: Claim) -> Cow<'static, str> {
     match claim.kind() {
         Kind::Mutex => "m".into(),
         Kind::RwLock => "r".into(),
-        Kind::Semaphore => format!("s{}", claim.limit()),
+        Kind::Semaphore => format!("s{}", claim.limit()).into(),
     }
 }
 
-fn permits(claim: Claim) -> String {
-    if claim == Claim::writer() { "w".into() } else { claim.permits().to_string() }
+fn permits(claim: Claim) -> Cow<'static, str> {
+    match claim.permits() {
+        1 => "1".into(),
+        _ if claim == Claim::writer() => "w".into(),
+        permits => permits.to_string().into(),
+    }
 }
 
 fn row(rest: &str) -> Option<Row> {
@@ -183,6 +204,10 @@ fn number(text: &str) -> Option<u32> {
 }
 
 fn encode(name: &str, into: &mut String) {
+    let is_plain = |byte: u8| !matches!(byte, b'%' | b'/') && !byte.is_ascii_control();
+    if name.bytes().all(is_plain) {
+        return into.push_str(name);
+    }
     for c in name.chars() {
         if matches!(c, '%' | '/') || c.is_ascii_control() {
             // Writing to a string does not fail.

@@ -4,14 +4,14 @@ use std::{
     fmt,
     future::{Future, pending},
     sync::{
-        Arc, Weak,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     thread,
     time::Duration,
 };
 
-use etcd_client::{Client, KvClient, LeaseClient, WatchClient};
+use etcd_client::{Client, DeleteResponse, Error, KvClient, LeaseClient, Txn, TxnResponse, WatchClient};
 use futures_util::future::{AbortHandle, Abortable};
 use lock_core::{BackendErrorKind as Kind, BootTime, Keeper};
 use tokio::{net::UdpSocket, runtime::Id, sync::SetOnce};
@@ -19,9 +19,14 @@ use tokio::{net::UdpSocket, runtime::Id, sync::SetOnce};
 use super::{by, cluster::Cluster, terminal::Terminal};
 use crate::error::Failure;
 
+/// So many clients are kept for whoever comes next: more are under way at once only in a crowd.
+const SPARE: usize = 64;
+
 /// One connection to one member, over which all requests go at the same time.
 pub(crate) struct Link {
     pub(crate) kv: KvClient,
+    /// Clients that were used before: to make one takes a handful of allocations, which a lock is too short for.
+    spare: Mutex<Vec<KvClient>>,
     pub(crate) lease: LeaseClient,
     pub(crate) watch: WatchClient,
     /// `host:port`, for messages.
@@ -34,7 +39,39 @@ pub(crate) struct Link {
 impl Link {
     pub(super) fn new(client: Client, address: String, endpoint: usize) -> Self {
         let (kv, lease, watch) = (client.kv_client(), client.lease_client(), client.watch_client());
-        Self { kv, lease, watch, address, endpoint, client }
+        Self { kv, spare: Mutex::default(), lease, watch, address, endpoint, client }
+    }
+
+    /// Carries out a transaction.
+    pub(super) async fn txn(self: Arc<Self>, txn: Txn) -> Result<TxnResponse, Error> {
+        let mut kv = self.take_spare();
+        let answer = kv.txn(txn).await;
+        self.keep_spare(kv);
+        answer
+    }
+
+    /// Deletes a key.
+    pub(super) async fn delete(self: Arc<Self>, key: Vec<u8>) -> Result<DeleteResponse, Error> {
+        let mut kv = self.take_spare();
+        let answer = kv.delete(key, None).await;
+        self.keep_spare(kv);
+        answer
+    }
+
+    fn take_spare(&self) -> KvClient {
+        self.spare().pop().unwrap_or_else(|| self.kv.clone())
+    }
+
+    fn keep_spare(&self, kv: KvClient) {
+        let mut spare = self.spare();
+        if spare.len() < SPARE {
+            spare.push(kv);
+        }
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<KvClient>> {
+        // Nothing panics while they are held.
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A client for what is asked for rarely.
@@ -72,6 +109,14 @@ impl Lane {
         // Aborted or not: the ending tells.
         let drive = async move { driven.await.unwrap_or_default() };
         (lane, drive)
+    }
+
+    /// One that is open, and that nobody drives.
+    #[cfg(test)]
+    pub(super) fn open_to(link: Link, home: Option<Id>) -> Arc<Self> {
+        let link = SetOnce::new_with(Some(Ok(Arc::new(link))));
+        let (task, _) = AbortHandle::new_pair();
+        Arc::new(Self { home, link, open_by: BootTime::FAR_FUTURE, over: AtomicBool::new(false), task })
     }
 
     /// Whether no request should be given to it any more.

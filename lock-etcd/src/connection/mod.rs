@@ -5,9 +5,15 @@ mod lane;
 mod sending;
 mod terminal;
 
-use std::{future::Future, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    task::{Poll, Waker},
+    time::Duration,
+};
 
-use etcd_client::{Txn, TxnResponse};
+use etcd_client::{DeleteResponse, Txn, TxnResponse};
 use futures_util::future::poll_fn;
 use lock_core::{BootTime, Keeper};
 
@@ -47,18 +53,25 @@ impl Wire {
     /// # Cancel safety
     /// Safe to drop. The transaction may have been carried out.
     pub(crate) async fn txn(&self, txn: impl Fn() -> Txn + Send + Sync) -> Sent<TxnResponse> {
-        self.send(self.0.cluster.config.command_timeout, |link| {
-            let (mut kv, txn) = (link.kv.clone(), txn());
-            async move { kv.txn(txn).await }
-        })
-        .await
+        self.send(self.0.cluster.config.command_timeout, |link| Arc::clone(link).txn(txn())).await
+    }
+
+    /// Deletes a key, whatever stands there by then.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The request may have been carried out.
+    pub(crate) async fn delete(&self, key: &[u8]) -> Sent<DeleteResponse> {
+        self.send(self.0.cluster.config.command_timeout, |link| Arc::clone(link).delete(key.to_vec())).await
     }
 
     /// Makes a request, within `command_timeout`. It may be made more than once.
     ///
     /// # Cancel safety
     /// Safe to drop. The request may have been carried out.
-    pub(crate) async fn call<T, F>(&self, request: impl Fn(&Link) -> F + Send + Sync) -> Result<T, Failure>
+    pub(crate) async fn call<T, F>(
+        &self,
+        request: impl Fn(&Arc<Link>) -> F + Send + Sync,
+    ) -> Result<T, Failure>
     where
         T: Send,
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
@@ -70,7 +83,7 @@ impl Wire {
     pub(crate) async fn call_within<T, F>(
         &self,
         limit: Duration,
-        request: impl Fn(&Link) -> F + Send + Sync,
+        request: impl Fn(&Arc<Link>) -> F + Send + Sync,
     ) -> Result<T, Failure>
     where
         T: Send,
@@ -133,9 +146,18 @@ pub(crate) async fn by<T>(
 ) -> Option<T> {
     let mut future = pin!(future);
     let mut timer = pin!(keeper.sleep_until(until));
-    poll_fn(|cx| match future.as_mut().poll(cx) {
-        Poll::Ready(result) => Poll::Ready(Some(result)),
-        Poll::Pending => timer.as_mut().poll(cx).map(|()| None),
+    let mut set_for: Option<Waker> = None;
+    poll_fn(|cx| {
+        if let Poll::Ready(result) = future.as_mut().poll(cx) {
+            return Poll::Ready(Some(result));
+        }
+        // An answer wakes its task several times; the timer needs to be set once.
+        let is_set = set_for.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+        if is_set && keeper.now() < until {
+            return Poll::Pending;
+        }
+        set_for = Some(cx.waker().clone());
+        timer.as_mut().poll(cx).map(|()| None)
     })
     .await
 }

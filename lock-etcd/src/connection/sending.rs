@@ -25,7 +25,7 @@ impl Wire {
     pub(super) async fn send<T, F>(
         &self,
         limit: Duration,
-        request: impl Fn(&Link) -> F + Send + Sync,
+        request: impl Fn(&Arc<Link>) -> F + Send + Sync,
     ) -> Sent<T>
     where
         T: Send,
@@ -63,7 +63,7 @@ impl Wire {
     /// was sent.
     async fn persist<T, F>(
         &self,
-        request: &(impl Fn(&Link) -> F + Send + Sync),
+        request: &(impl Fn(&Arc<Link>) -> F + Send + Sync),
         (lane, link): (Arc<Lane>, Arc<Link>),
         first: impl Future<Output = (Result<T, Failure>, Place)> + Send,
         sent: BootTime,
@@ -127,7 +127,7 @@ impl Wire {
     /// One more try, not before `from`.
     async fn one<T, F>(
         &self,
-        request: &(impl Fn(&Link) -> F + Send + Sync),
+        request: &(impl Fn(&Arc<Link>) -> F + Send + Sync),
         from: BootTime,
     ) -> (Result<T, Failure>, Place)
     where
@@ -179,3 +179,6 @@ fn again(failure: &Failure, was_connected: bool) -> Option<Duration> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

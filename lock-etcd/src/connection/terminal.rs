@@ -95,6 +95,17 @@ impl Terminal {
         drop(gone);
     }
 
+    /// A lane of this runtime that is open to a link that was made for a test.
+    #[cfg(test)]
+    pub(super) fn put(&self, link: Link) {
+        self.lock().all.push(Lane::open_to(link, Some(Handle::current().id())));
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().all.is_empty()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Lanes> {
         // Nothing panics while the lanes are held, and each change to them is whole.
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)

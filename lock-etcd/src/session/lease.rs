@@ -52,7 +52,7 @@ struct State {
 }
 
 impl Session {
-    pub(super) fn new(lease: i64, granted: Duration, proved: BootTime, key: Option<(Vec<u8>, i64)>) -> Self {
+    pub(crate) fn new(lease: i64, granted: Duration, proved: BootTime, key: Option<(Vec<u8>, i64)>) -> Self {
         let (key, epoch) = key.map_or((None, 0), |(key, epoch)| (Some(key), epoch));
         let state =
             State { proved, dead: false, epoch, seats: 0, members: HashMap::new(), slots: HashMap::new() };
@@ -134,7 +134,7 @@ impl Session {
         self.doubts.notify_one();
     }
 
-    pub(super) fn is_doubted(&self) -> bool {
+    pub(crate) fn is_doubted(&self) -> bool {
         self.doubted.swap(false, Ordering::AcqRel)
     }
 
@@ -218,6 +218,9 @@ impl Session {
         if state.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
             state.members.remove(&member.entry.id);
             state.seats = state.seats.saturating_sub(1);
+            if !member.yields_its_key() {
+                return;
+            }
             let (place, slot) = member.slot();
             if state.slots.get_mut(place).is_some_and(|taken| taken.give_back(slot)) {
                 state.slots.remove(place);
@@ -252,3 +255,6 @@ impl Session {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,6 +30,8 @@ struct State {
     ended: bool,
     /// Creates that were sent and not answered: each may still arrive.
     unanswered: u32,
+    /// Deletes of its key that were sent and not answered: each may still arrive, and does not ask whose the key is.
+    undeleted: u32,
     /// How many stood ahead when it came. They only become fewer.
     ahead: Option<u64>,
     /// Its create revision, once known.
@@ -49,8 +51,14 @@ impl Member {
         let mut key = place;
         key.extend_from_slice(slot.to_string().as_bytes());
         let slot = (begins, slot);
-        let state =
-            State { expires: now + session.granted(), ended: false, unanswered: 0, ahead: None, token: 0 };
+        let state = State {
+            expires: now + session.granted(),
+            ended: false,
+            unanswered: 0,
+            undeleted: 0,
+            ahead: None,
+            token: 0,
+        };
         Self { entry: Arc::new(entry.clone()), key, slot, keys, session, state: Mutex::new(state) }
     }
 
@@ -86,6 +94,21 @@ impl Member {
     /// A create was answered.
     pub(crate) fn created(&self) {
         self.lock().unanswered -= 1;
+    }
+
+    /// A delete of its key is being sent. If its answer is not taken note of, whether it came or not, it stays in doubt.
+    pub(super) fn deletes(&self) {
+        self.lock().undeleted += 1;
+    }
+
+    /// A delete was answered.
+    pub(super) fn deleted(&self) {
+        self.lock().undeleted -= 1;
+    }
+
+    /// Whether no delete of its key can arrive any more, so that somebody else may have it.
+    pub(super) fn yields_its_key(&self) -> bool {
+        self.lock().undeleted == 0
     }
 
     /// Takes note that it stands in the queue: with this create revision, behind so many.
@@ -134,5 +157,86 @@ impl fmt::Debug for Member {
             .field("lease", &self.session.lease())
             .field("state", &*self.lock())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lock_core::{Claim, EntryId, LockName};
+
+    use super::*;
+
+    const START: BootTime = BootTime::new(Duration::from_secs(1_000));
+
+    const fn s(s: u64) -> Duration {
+        Duration::from_secs(s)
+    }
+
+    /// Under a lease of 12 s.
+    fn member() -> (Arc<Session>, Arc<Member>) {
+        let session = Arc::new(Session::new(1, s(12), START, Some((b"s".to_vec(), 7))));
+        let name = LockName::new("job").unwrap();
+        let entry = Entry::new(name, EntryId::new(1), Claim::mutex(), s(10));
+        let keys = Keys::new("", &entry.name);
+        let member = session.admit(&entry, keys, START);
+        (session, member)
+    }
+
+    /// PR08, PR09: the keeper left for one whose runtime had stalled, and it goes on as if nothing had happened.
+    #[test]
+    fn who_was_left_for_creates_nothing_any_more_and_does_not_come_back() {
+        let (_session, member) = member();
+        assert!(member.creates());
+        member.created();
+        member.stands(5, Some(0));
+        assert!(!member.end(START + s(1)), "it was alive up to now");
+        assert!(!member.creates());
+        assert!(!member.refresh(START + s(1)), "an answer that came late");
+        assert!(!member.is_alive(START + s(1)));
+        assert_eq!((member.token(), member.certain_place()), (None, Some(5)));
+    }
+
+    /// PR08.
+    #[test]
+    fn its_place_is_certain_only_when_every_create_was_answered() {
+        let (_session, member) = member();
+        assert_eq!(member.certain_place(), Some(0));
+        assert!(member.creates() && member.creates());
+        member.created();
+        assert_eq!(member.certain_place(), None);
+        member.created();
+        member.stands(5, None);
+        assert_eq!(member.certain_place(), Some(5));
+    }
+
+    /// PR09.
+    #[test]
+    fn its_time_is_over_a_lease_after_it_was_refreshed_last() {
+        let (_session, member) = member();
+        assert!(!member.is_overdue(START + s(11)) && member.is_overdue(START + s(12)));
+        assert!(member.refresh(START + s(3)));
+        assert!(!member.is_overdue(START + s(14)) && member.is_overdue(START + s(15)));
+        assert!(member.refresh(START + s(1)), "an older answer takes nothing away");
+        assert!(!member.is_overdue(START + s(14)));
+        assert!(member.end(START + s(15)), "it was over before");
+    }
+
+    #[test]
+    fn those_ahead_are_remembered_where_a_look_does_not_count_them() {
+        let (_session, member) = member();
+        assert_eq!(member.stands(5, Some(3)), Some(3));
+        assert_eq!(member.stands(5, None), Some(3));
+        assert_eq!(member.stands(5, Some(1)), Some(1));
+    }
+
+    #[test]
+    fn with_its_session_a_member_is_over() {
+        let (session, member) = member();
+        assert!(member.is_alive(START));
+        session.end();
+        assert!(!member.is_alive(START));
+        assert!(member.end(START));
     }
 }

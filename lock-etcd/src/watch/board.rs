@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use etcd_client::{EventType, ResponseHeader, WatchResponse};
+use etcd_client::{Event, EventType, ResponseHeader, WatchResponse};
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_core::Stream;
 use lock_core::{Alarms, BootTime, EntryId, Hint, Hints, Keeper, Switchboard};
@@ -28,6 +28,17 @@ pub(super) enum Command {
     Cancel { id: i64 },
     /// Say something.
     Progress,
+}
+
+/// What is told of a watch.
+#[derive(Clone, Copy, Debug)]
+enum News {
+    /// It is there, and tells what comes after this revision.
+    Created(i64),
+    /// Its key was deleted, in this revision.
+    Deleted(i64),
+    /// The server has ended it.
+    Canceled,
 }
 
 /// The watches of this process, and whom their events concern.
@@ -189,30 +200,41 @@ impl Board {
 
     /// Takes in what came.
     pub(super) fn hear(&self, response: &WatchResponse) {
-        let revision = response.header().map_or(0, ResponseHeader::revision);
-        if response.watch_id() == EVICTIONS {
+        let id = response.watch_id();
+        if id == EVICTIONS {
             return self.hear_of_evictions(response);
         }
-        let mut told = Vec::new();
-        let mut doubted = Vec::new();
-        let mut state = self.lock();
+        let revision = response.header().map_or(0, ResponseHeader::revision);
         if response.canceled() {
-            told = state.canceled(response.watch_id());
+            self.take_in(id, News::Canceled);
         } else if response.created() {
-            state.created(response.watch_id(), revision);
+            self.take_in(id, News::Created(revision));
         }
-        let key = state.keys.get(&response.watch_id()).cloned();
-        for event in response.events() {
-            // Puts are filtered out by the server.
-            let (Some(key), Some(kv)) = (&key, event.kv()) else { continue };
-            doubted.extend(state.sessions.get(key).and_then(Weak::upgrade));
-            told.extend(state.deleted(key, kv.mod_revision()));
+        // Puts are filtered out by the server.
+        for kv in response.events().iter().filter_map(Event::kv) {
+            self.take_in(id, News::Deleted(kv.mod_revision()));
+        }
+    }
+
+    fn take_in(&self, id: i64, news: News) {
+        let mut told = Vec::new();
+        let mut doubted = None;
+        let mut state = self.lock();
+        match news {
+            News::Canceled => told = state.canceled(id),
+            News::Created(revision) => state.created(id, revision),
+            News::Deleted(revision) => {
+                if let Some(key) = state.keys.get(&id).cloned() {
+                    doubted = state.sessions.get(&key).and_then(Weak::upgrade);
+                    told = state.deleted(&key, revision);
+                }
+            }
         }
         drop(state);
         for (entry, hint) in told {
             self.hints.send(entry, hint);
         }
-        for session in doubted {
+        if let Some(session) = doubted {
             session.doubt();
         }
     }
@@ -358,3 +380,6 @@ impl fmt::Debug for Board {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,9 +37,16 @@ impl EtcdStore {
     }
 }
 
-/// A connection of its own.
+/// A connection of its own, with the settings of ours: whoever wants to hear soon that a member has no leader, or is not
+/// there any more, has a header with each request, and pings.
 async fn connect(address: &str) -> Result<Client> {
-    let options = ConnectOptions::new().with_connect_timeout(Duration::from_secs(2));
+    const PING_EVERY: Duration = Duration::from_secs(10);
+    let options = ConnectOptions::new()
+        .with_require_leader(true)
+        .with_auto_token_refresh(true)
+        .with_connect_timeout(Duration::from_secs(2))
+        .with_keep_alive(PING_EVERY, PING_EVERY)
+        .with_keep_alive_while_idle(true);
     Ok(Client::connect([address], Some(options)).await?)
 }
 

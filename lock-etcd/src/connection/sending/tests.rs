@@ -1,0 +1,124 @@
+//! Requests whose answers are written here: what is sent again, where, and what is known then.
+
+use std::{
+    future::pending,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use etcd_client::{Client, Error};
+use lock_core::Keeper;
+use tonic::{Code, Status};
+
+use super::*;
+use crate::{EtcdConfig, connection::Cluster};
+
+const LIMIT: Duration = Duration::from_secs(3);
+
+/// What becomes of one sending.
+#[derive(Clone, Copy)]
+enum Fate {
+    Answered,
+    Refused(Code, &'static str),
+    Silent,
+}
+
+const BROKEN: Fate = Fate::Refused(Code::Unknown, "transport error");
+const NOT_OPENED: Fate = Fate::Refused(Code::Unavailable, "tcp connect error");
+
+/// Sends one request over members that nobody has to answer for: as many as there are fates.
+async fn send(members: usize, fates: &[Fate]) -> (Sent<&'static str>, usize, Wire) {
+    let endpoints = ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"][..members].join(",");
+    let config: EtcdConfig = format!("etcd://{endpoints}/p").parse().unwrap();
+    let wire = Wire::new(Arc::new(Cluster::new(Arc::new(config)).unwrap()), Keeper::start().unwrap());
+    for _ in fates {
+        // Nothing is connected before something is asked.
+        let client = Client::connect(["127.0.0.1:1"], None).await.unwrap();
+        wire.0.put(Link::new(client, "there".into(), 0));
+    }
+    let sent = AtomicUsize::new(0);
+    let answer = wire
+        .send(LIMIT, |_| {
+            let fate = fates.get(sent.fetch_add(1, Ordering::Relaxed)).copied();
+            async move {
+                match fate.unwrap_or(Fate::Silent) {
+                    Fate::Answered => Ok("done"),
+                    Fate::Refused(code, said) => Err(Error::GRpcStatus(Status::new(code, said))),
+                    Fate::Silent => pending().await,
+                }
+            }
+        })
+        .await;
+    (answer, sent.into_inner(), wire)
+}
+
+#[tokio::test]
+async fn what_is_answered_is_sent_once_and_certain() {
+    let (sent, times, _) = send(3, &[Fate::Answered, Fate::Answered]).await;
+    assert_eq!((sent.answer.unwrap(), sent.unanswered, times), ("done", false, 1));
+}
+
+#[tokio::test]
+async fn a_refusal_is_an_answer() {
+    for (code, said) in [
+        (Code::PermissionDenied, "etcdserver: permission denied"),
+        (Code::NotFound, "etcdserver: requested lease not found"),
+        (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded"),
+    ] {
+        let (sent, times, _) = send(3, &[Fate::Refused(code, said), Fate::Answered]).await;
+        assert!(sent.answer.is_err(), "{said}");
+        assert_eq!((sent.unanswered, times), (false, 1), "{said}");
+    }
+}
+
+/// E4: what was never sent leaves no doubt behind, and what broke does.
+#[tokio::test]
+async fn what_breaks_goes_elsewhere_at_once_and_may_have_been_carried_out() {
+    for (fate, unanswered) in [(BROKEN, true), (NOT_OPENED, false)] {
+        let (sent, times, _) = send(3, &[fate, Fate::Answered]).await;
+        assert_eq!((sent.answer.unwrap(), sent.unanswered, times), ("done", unanswered, 2));
+    }
+}
+
+/// An election drops what was proposed during it, and may also carry it out later.
+#[tokio::test]
+async fn a_cluster_that_is_not_ready_is_asked_again_after_a_while() {
+    let keeper = Keeper::start().unwrap();
+    let began = keeper.now();
+    let (sent, times, _) =
+        send(1, &[Fate::Refused(Code::Unavailable, "etcdserver: request timed out"), Fate::Answered]).await;
+    assert_eq!((sent.answer.unwrap(), sent.unanswered, times), ("done", true, 2));
+    assert!(keeper.now().since(began) >= NOT_READY);
+}
+
+#[tokio::test]
+async fn silence_of_the_only_member_ends_with_the_time_limit_and_with_its_connection() {
+    let keeper = Keeper::start().unwrap();
+    let began = keeper.now();
+    let (sent, times, wire) = send(1, &[Fate::Silent]).await;
+    assert_eq!(*sent.answer.unwrap_err().kind(), Kind::TimedOut);
+    assert!(sent.unanswered && times == 1);
+    assert!(keeper.now().since(began) >= LIMIT);
+    assert!(wire.0.is_empty(), "a connection that does not answer gets no more requests");
+}
+
+/// Beside the first, which may still be answered, and may still be carried out.
+#[tokio::test]
+async fn silence_of_one_of_several_is_followed_by_another_sending_in_a_third_of_the_time() {
+    let keeper = Keeper::start().unwrap();
+    let began = keeper.now();
+    let (sent, times, _) = send(3, &[Fate::Silent, Fate::Answered]).await;
+    assert_eq!((sent.answer.unwrap(), sent.unanswered, times), ("done", true, 2));
+    let took = keeper.now().since(began);
+    assert!(took >= LIMIT / 3 && took < LIMIT, "{took:?}");
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_known_any_more_gets_a_new_connection() {
+    let (sent, times, wire) = send(
+        1,
+        &[Fate::Refused(Code::InvalidArgument, "etcdserver: revision of auth store is old"), Fate::Answered],
+    )
+    .await;
+    assert_eq!((sent.answer.unwrap(), sent.unanswered, times), ("done", false, 2));
+    assert!(!wire.0.is_empty());
+}

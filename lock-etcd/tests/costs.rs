@@ -73,7 +73,7 @@ async fn a_waiter_is_granted_by_the_delete_that_makes_it_fit_and_asks_nothing() 
         let mut asked = since(&server, &before).await;
         // To watch no longer is said on the stream.
         asked.remove("Watch/Watch");
-        assert_eq!(asked, BTreeMap::from([("KV/Txn".to_owned(), 1)]), "more than the delete");
+        assert_eq!(asked, BTreeMap::from([("KV/DeleteRange".to_owned(), 1)]), "more than the delete");
     }
     assert_eq!(guard.release().await.unwrap(), Release::Released);
 }

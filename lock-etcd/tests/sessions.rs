@@ -9,8 +9,9 @@ use std::{
 };
 
 use common::{Client, name, options, soon};
-use lock_core::{DistributedLock, Release};
-use server::{OwnServer, watch_streams};
+use lock_conformance::{Flow, Gate, Links, Way};
+use lock_core::{DistributedLock, Error, Release};
+use server::{OwnServer, answered, watch_streams};
 
 const NAME: &str = "job";
 
@@ -56,6 +57,41 @@ async fn a_waiter_that_gives_up_leaves_its_place_at_once_and_nobody_elses() {
     assert_eq!(guard.release().await.unwrap(), Release::Released);
     let next = soon("whoever stayed", stays).await.unwrap();
     assert_eq!(next.release().await.unwrap(), Release::Released);
+}
+
+/// H24: a release does not say whose the key is. The one that is on its way here was sent again by the keeper and answered
+/// long ago when it arrives.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_arrives_late_frees_nobody_elses_lock() {
+    let server = OwnServer::start("case").await;
+    let direct = server.address();
+    let deletes = async || answered(&direct, "KV/DeleteRange").await;
+    let observer = Client::new(&url(&server));
+    let server = server.behind_proxy();
+    let client = Client::new(&format!("{}?command_timeout=500ms", url(&server)));
+    let long = options().ttl(Duration::from_secs(600));
+    let guard = client.take(NAME, &long).await;
+    let gate = Gate::new();
+    server.proxy().order(Links::Open, Way::Requests, &Flow::Hold(gate.clone()));
+    let release = tokio::spawn(guard.release());
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    // That its sender gave it up is lost on the way.
+    server.proxy().order(Links::Open, Way::Requests, &Flow::Lose);
+    let unconfirmed = soon("an answer", release).await.unwrap();
+    assert!(matches!(unconfirmed, Err(Error::ReleaseUnconfirmed { .. })), "{unconfirmed:?}");
+    observer.await_queue(NAME, 0).await;
+    let guard = client.take(NAME, &long).await;
+    let before = deletes().await;
+    gate.open();
+    let arrived = async {
+        while deletes().await == before {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon("the late release", Box::pin(arrived)).await;
+    assert_eq!(observer.queue(NAME).await.len(), 1, "nobody has the lock that is held");
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    client.assert_free(NAME).await;
 }
 
 /// E6, E13: all writes of a cluster wait while a lease is revoked, the longer the more keys it has.

@@ -43,16 +43,20 @@ impl Exit {
         Leaving { exit: self, leaver }
     }
 
-    /// The keys with which this one leaves: its own, and those of who has waited longest.
-    pub(super) fn with(&self, own: &Leaver) -> BTreeSet<Vec<u8>> {
+    /// The keys with which this one leaves: its own, and those of who has waited longest. `None` if it has gone.
+    pub(super) fn with(&self, own: &Leaver) -> Option<BTreeSet<Vec<u8>>> {
+        let leavers = self.lock();
+        if own.gone.get().is_some() {
+            return None;
+        }
         let mut keys = BTreeSet::from([own.key.clone()]);
-        for other in self.lock().iter().filter(|other| other.gone.get().is_none()) {
+        for other in leavers.iter().filter(|other| other.gone.get().is_none()) {
             if keys.len() == AT_ONCE {
                 break;
             }
             keys.insert(other.key.clone());
         }
-        keys
+        Some(keys)
     }
 
     /// These may be gone.
@@ -97,14 +101,15 @@ mod tests {
     fn one_takes_along_the_others_but_not_more_than_the_store_takes() {
         let exit = Exit::default();
         let all: Vec<_> = (0..150_u8).map(|i| exit.join(&[i])).collect();
-        let keys = exit.with(&all[149].leaver);
+        let keys = exit.with(&all[149].leaver).unwrap();
         assert_eq!(keys.len(), 100);
         assert!(keys.contains(&[149_u8][..]) && keys.contains(&[0_u8][..]));
         for key in &keys {
             exit.is_gone(key, true);
         }
         assert_eq!(all.iter().filter(|one| one.leaver.gone() == Some(true)).count(), 100);
-        assert_eq!(exit.with(&all[120].leaver).len(), 50, "who is gone is not taken along again");
+        assert_eq!(exit.with(&all[120].leaver).unwrap().len(), 50, "who is gone is not taken along again");
+        assert!(exit.with(&all[149].leaver).is_none(), "its key may be somebody else's");
         drop(all);
         assert!(exit.lock().is_empty());
     }

@@ -46,6 +46,9 @@ struct State {
     /// The mod revision of the key. 0 if the key has to be put again before anything is created.
     epoch: i64,
     seats: usize,
+    /// Keys that are nobody's any more, because a delete of them may still arrive. Each takes a seat: so a session that
+    /// has seen many ends when those who sit in it have left.
+    lost: usize,
     members: HashMap<EntryId, Arc<Member>>,
     /// Which numbers are taken, for each lock and claim.
     slots: HashMap<Vec<u8>, Slots>,
@@ -54,8 +57,8 @@ struct State {
 impl Session {
     pub(crate) fn new(lease: i64, granted: Duration, proved: BootTime, key: Option<(Vec<u8>, i64)>) -> Self {
         let (key, epoch) = key.map_or((None, 0), |(key, epoch)| (Some(key), epoch));
-        let state =
-            State { proved, dead: false, epoch, seats: 0, members: HashMap::new(), slots: HashMap::new() };
+        let (members, slots) = (HashMap::new(), HashMap::new());
+        let state = State { proved, dead: false, epoch, seats: 0, lost: 0, members, slots };
         let (doubted, doubts) = (AtomicBool::new(false), Notify::new());
         Self { lease, granted, key, doubted, doubts, exit: Exit::default(), state: Mutex::new(state) }
     }
@@ -195,7 +198,7 @@ impl Session {
     /// Takes a seat, if there is one.
     pub(super) fn take_seat(&self, seats: usize) -> bool {
         let mut state = self.lock();
-        let free = state.seats < seats;
+        let free = state.seats + state.lost < seats;
         state.seats += usize::from(free);
         free
     }
@@ -219,6 +222,7 @@ impl Session {
             state.members.remove(&member.entry.id);
             state.seats = state.seats.saturating_sub(1);
             if !member.yields_its_key() {
+                state.lost += 1;
                 return;
             }
             let (place, slot) = member.slot();

@@ -1,8 +1,8 @@
 //! Taking an entry out of the store.
 //!
-//! Its key will be somebody else's next, and a delete may come late, behind one that was sent again. So either it names the
-//! life of the entry that it is for, or the epoch in which it was sent, and then finds nothing; or the key is nobody's any
-//! more once a delete of it was not answered.
+//! Its key will be somebody else's next, and a delete may come late: behind one that was sent again, or long after its
+//! sender was told that it took too long. So nobody has the key before every request that may delete it was answered, or
+//! cannot do so any more. Where it is never known, the key is nobody's for as long as the session lives.
 
 use etcd_client::{Compare, CompareOp, KeyValue, PutOptions, ResponseHeader, Txn, TxnOp, TxnOpResponse};
 use lock_core::BackendErrorKind as Kind;
@@ -49,6 +49,15 @@ impl Session {
     }
 
     async fn close_door_behind(&self, wire: &Wire, member: &Member) -> Result<bool, Failure> {
+        if !member.deletes() {
+            return Ok(false);
+        }
+        let was_there = self.close_door(wire, member).await?;
+        // Whatever was sent before, by us or by who took it along, compared an epoch that is over.
+        Ok(was_there | member.deleted())
+    }
+
+    async fn close_door(&self, wire: &Wire, member: &Member) -> Result<bool, Failure> {
         let leaving = self.exit.join(&member.key);
         for _ in 0..TRIES {
             let closed = match self.close(wire, &leaving.leaver, Door::Shut).await {
@@ -77,7 +86,8 @@ impl Session {
     async fn close(&self, wire: &Wire, leaver: &Leaver, door: Door) -> Result<(), Failure> {
         let Some((key, epoch)) = self.epoch() else { return Ok(()) };
         let here = Compare::mod_revision(key, CompareOp::Equal, epoch);
-        let leavers = self.exit.with(leaver);
+        // Only now: who was taken along before this epoch is not among them, for its key may be somebody else's.
+        let Some(leavers) = self.exit.with(leaver) else { return Ok(()) };
         let mut ops: Vec<_> = leavers.iter().map(|key| TxnOp::delete(key.clone(), None)).collect();
         match door {
             Door::Shut => {
@@ -103,15 +113,16 @@ impl Session {
             }
             return Ok(());
         }
-        match door {
-            Door::Shut => self.saw_epoch(answer.header().map_or(0, ResponseHeader::revision)),
-            Door::Removed => self.lost_epoch(),
-        }
         for (key, deleted) in leavers.iter().zip(&ops) {
             let TxnOpResponse::Delete(deleted) = deleted else {
                 return Err(Failure::new(Kind::Protocol, "the answer to a delete has another shape"));
             };
             self.exit.is_gone(key, deleted.deleted() > 0);
+        }
+        // Last: whoever closes the door in the next epoch must not take them along.
+        match door {
+            Door::Shut => self.saw_epoch(answer.header().map_or(0, ResponseHeader::revision)),
+            Door::Removed => self.lost_epoch(),
         }
         Ok(())
     }
@@ -120,13 +131,13 @@ impl Session {
 /// Deletes the key of a member that was created, and is not created any more. Nothing is compared, for nobody else has the
 /// key before all such deletes were answered: a compare would be a twentieth of what a lock costs. True if it was there.
 async fn delete_own(wire: &Wire, member: &Member) -> Result<bool, Failure> {
-    member.deletes();
-    let sent = wire.delete(&member.key).await;
-    if !sent.unanswered {
-        member.deleted();
+    if !member.deletes() {
+        return Ok(false);
     }
+    let sent = wire.delete(&member.key).await;
+    let in_doubt = sent.unanswered || member.deleted();
     // What an earlier sending did is not found by a later one (PR10).
-    Ok(sent.answer?.deleted() > 0 || sent.unanswered)
+    Ok(sent.answer?.deleted() > 0 || in_doubt)
 }
 
 /// Deletes a key if its create revision is so. True if it was.

@@ -30,8 +30,10 @@ struct State {
     ended: bool,
     /// Creates that were sent and not answered: each may still arrive.
     unanswered: u32,
-    /// Deletes of its key that were sent and not answered: each may still arrive, and does not ask whose the key is.
+    /// Requests that delete its key and were not answered: each may still arrive, and does not ask whose the key is.
     undeleted: u32,
+    /// Its key may be somebody else's.
+    yielded: bool,
     /// How many stood ahead when it came. They only become fewer.
     ahead: Option<u64>,
     /// Its create revision, once known.
@@ -56,6 +58,7 @@ impl Member {
             ended: false,
             unanswered: 0,
             undeleted: 0,
+            yielded: false,
             ahead: None,
             token: 0,
         };
@@ -96,19 +99,26 @@ impl Member {
         self.lock().unanswered -= 1;
     }
 
-    /// A delete of its key is being sent. If its answer is not taken note of, whether it came or not, it stays in doubt.
-    pub(super) fn deletes(&self) {
-        self.lock().undeleted += 1;
+    /// Its key is going to be deleted. If that is not taken note of as answered, whether it was or not, it stays in doubt.
+    /// False if it is known to be gone and has yielded its key: then nothing must be deleted any more.
+    pub(super) fn deletes(&self) -> bool {
+        let mut state = self.lock();
+        state.undeleted += u32::from(!state.yielded);
+        !state.yielded
     }
 
-    /// A delete was answered.
-    pub(super) fn deleted(&self) {
-        self.lock().undeleted -= 1;
+    /// What was going to delete its key can do so no more. Whether something else can, or could before.
+    pub(super) fn deleted(&self) -> bool {
+        let mut state = self.lock();
+        state.undeleted -= 1;
+        state.undeleted > 0
     }
 
-    /// Whether no delete of its key can arrive any more, so that somebody else may have it.
+    /// Lets somebody else have its key, if no delete of it can arrive any more. From then on none is sent.
     pub(super) fn yields_its_key(&self) -> bool {
-        self.lock().undeleted == 0
+        let mut state = self.lock();
+        state.yielded = state.undeleted == 0;
+        state.yielded
     }
 
     /// Takes note that it stands in the queue: with this create revision, behind so many.

@@ -19,7 +19,7 @@ pub(crate) use self::{
     cluster::Cluster,
     member::Member,
     own::{OwnServer, TOKENS_ARE_REVISIONS},
-    requests::{requests, watch_streams},
+    requests::{answered, requests, watch_streams},
 };
 
 /// Names a server to use instead of one of our own, as a service container is: `etcd://host:port`. It may hold other

@@ -18,6 +18,17 @@ pub(crate) async fn requests(address: &str) -> BTreeMap<String, u64> {
     counts
 }
 
+/// How many requests of this method were carried out or refused.
+///
+/// # Panics
+/// If the server at `host:port` does not say.
+pub(crate) async fn answered(address: &str, method: &str) -> u64 {
+    let text = metrics(address).await;
+    // One line for each outcome.
+    let counts = text.lines().filter_map(|line| count(line, "handled"));
+    counts.filter(|(counted, _)| counted == method).map(|(_, count)| count).sum()
+}
+
 /// How many streams of watches were opened.
 ///
 /// # Panics

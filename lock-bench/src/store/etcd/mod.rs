@@ -37,8 +37,8 @@ impl EtcdStore {
     }
 }
 
-/// A connection of its own, with the settings of ours: whoever wants to hear soon that a member has no leader, or is not
-/// there any more, has a header with each request, and pings.
+/// A connection of its own, with the settings of ours: whoever wants to hear soon that a member has no leader has a header
+/// with each request.
 async fn connect(address: &str) -> Result<Client> {
     const PING_EVERY: Duration = Duration::from_secs(10);
     let options = ConnectOptions::new()
@@ -46,7 +46,8 @@ async fn connect(address: &str) -> Result<Client> {
         .with_auto_token_refresh(true)
         .with_connect_timeout(Duration::from_secs(2))
         .with_keep_alive(PING_EVERY, PING_EVERY)
-        .with_keep_alive_while_idle(true);
+        .with_keep_alive_while_idle(false)
+        .with_tcp_keepalive(PING_EVERY);
     Ok(Client::connect([address], Some(options)).await?)
 }
 

@@ -54,6 +54,30 @@ fn a_key_with_a_delete_that_was_not_answered_is_nobodys_any_more() {
     assert_eq!(key(&admit(&session, 3)), "p/q1/job/m/1/1f/1", "an answered one is over");
 }
 
+/// Somebody saw that it is gone, while somebody else was about to leave for it.
+#[test]
+fn who_has_yielded_its_key_deletes_nothing_any_more() {
+    let session = shared();
+    let one = admit(&session, 1);
+    session.dismiss(&one);
+    let next = admit(&session, 2);
+    assert_eq!(key(&next), key(&one));
+    assert!(!one.deletes() && next.deletes());
+}
+
+/// A session does not grow for ever, however often answers to deletes are lost.
+#[test]
+fn a_key_that_is_nobodys_any_more_takes_a_seat() {
+    let session = shared();
+    assert!(session.take_seat(2));
+    let one = admit(&session, 1);
+    one.deletes();
+    session.dismiss(&one);
+    assert!(session.take_seat(2) && !session.take_seat(2));
+    session.dismiss(&admit(&session, 2));
+    assert!(session.close_if_empty(), "nobody sits there");
+}
+
 /// Two may leave for one: whoever dropped a release, and the keeper.
 #[test]
 fn a_key_waits_for_the_answers_to_all_deletes_of_it() {
@@ -61,7 +85,7 @@ fn a_key_waits_for_the_answers_to_all_deletes_of_it() {
     let one = admit(&session, 1);
     one.deletes();
     one.deletes();
-    one.deleted();
+    assert!(one.deleted(), "the other one");
     session.dismiss(&one);
     session.dismiss(&one);
     assert_eq!(key(&admit(&session, 2)), "p/q1/job/m/1/1f/1");
@@ -83,7 +107,7 @@ fn locks_and_claims_have_slots_of_their_own() {
 #[test]
 fn a_lease_is_relied_on_from_its_last_proof_and_no_longer_than_was_asked_for() {
     let session = shared();
-    let margin = |ttl: Duration| ttl - (session.valid_until(ttl).since(START));
+    let margin = |ttl: Duration| ttl.saturating_sub(session.valid_until(ttl).since(START));
     assert_eq!(session.valid_until(s(10)), START + s(10) - margin(s(10)));
     assert!(margin(s(10)) > Duration::ZERO && margin(s(10)) < Duration::from_millis(500));
     assert_eq!(session.valid_until(s(60)), session.valid_until(s(12)), "more than was granted");

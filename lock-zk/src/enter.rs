@@ -12,7 +12,7 @@ use crate::{
     ZooKeeper,
     error::{Cause, Failure, STORE},
     line::{Ahead, Line},
-    nodes::Layout,
+    nodes::{Layout, Nodes},
     row,
     session::{Member, Place, Session, search, token},
 };
@@ -278,23 +278,28 @@ impl ZooKeeper {
         }
     }
 
-    /// Everybody in the queue. A node that is none of ours is none of ours to wait for.
+    /// Everybody in the queue.
     pub(crate) async fn line(&self, session: &Session, lock: &str) -> Result<Line, BackendError> {
-        let client = session.client()?;
-        let names = match session.answer("a look", client.list_children(lock)).await {
-            Ok(names) => names,
-            Err(failure) if failure.cause() == Cause::NoNode => Vec::new(),
-            Err(failure) => return Err(failure.into()),
-        };
-        let rows = names.iter().map(|name| {
-            self.sessions.nodes().row(name).ok_or_else(|| {
-                let message =
-                    format!("`{}` in `{}` is no entry of a lock", name.escape_debug(), lock.escape_debug());
-                BackendError::new(STORE, Kind::ForeignData, message)
-            })
-        });
-        Ok(Line::new(rows.collect::<Result<_, _>>()?))
+        line(self.sessions.nodes(), session, lock).await
     }
+}
+
+/// Everybody in the queue. A node that is none of ours is none of ours to wait for.
+pub(crate) async fn line(nodes: &Nodes, session: &Session, lock: &str) -> Result<Line, BackendError> {
+    let client = session.client()?;
+    let names = match session.answer("a look", client.list_children(lock)).await {
+        Ok(names) => names,
+        Err(failure) if failure.cause() == Cause::NoNode => Vec::new(),
+        Err(failure) => return Err(failure.into()),
+    };
+    let rows = names.iter().map(|name| {
+        nodes.row(name).ok_or_else(|| {
+            let message =
+                format!("`{}` in `{}` is no entry of a lock", name.escape_debug(), lock.escape_debug());
+            BackendError::new(STORE, Kind::ForeignData, message)
+        })
+    });
+    Ok(Line::new(rows.collect::<Result<_, _>>()?))
 }
 
 /// What stands in the node of an entry: how long it outlives its client, and who it is.
@@ -316,6 +321,7 @@ fn admitted(member: &Member, place: &Place, sent: BootTime, now: BootTime) -> St
     if !member.refresh(sent) || !member.session.is_alive(now) {
         return Standing::Gone;
     }
+    member.is_admitted();
     Standing::Admitted {
         token: place.token,
         ttl: member.session.granted(),

@@ -41,7 +41,9 @@ mod operator;
 mod renew;
 mod row;
 mod session;
+mod tally;
 mod tls;
+mod vigil;
 mod wait;
 
 pub use lock_core::settings::{ConfigError, Endpoint, Password};

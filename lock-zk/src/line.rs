@@ -67,16 +67,42 @@ impl<'a> Ahead<'a> {
         fits(self.permits(), self.claim)
     }
 
-    /// The nearest that keep whoever stands behind them out: while all of them live, that is so (PR15).
-    pub(crate) fn blockers(&self) -> &'a [Row] {
+    /// The nearest that keep whoever stands behind them out: while all of them live, that is so (PR15). As few as it takes: for a
+    /// reader that is the last writer, and none of the readers behind that.
+    pub(crate) fn blockers(&self) -> Vec<&'a Row> {
         let mut sum = 0;
-        for (i, row) in self.rows.iter().enumerate().rev() {
+        let Some(first) = self.rows.iter().rposition(|row| {
             sum += self.weight(row);
-            if !fits(sum, self.claim) {
-                return &self.rows[i..];
+            !fits(sum, self.claim)
+        }) else {
+            return Vec::new();
+        };
+        let mut blockers: Vec<_> = self.rows[first..].iter().collect();
+        for i in (1..blockers.len()).rev() {
+            let without = sum - self.weight(blockers[i]);
+            if !fits(without, self.claim) {
+                sum = without;
+                blockers.remove(i);
             }
         }
-        &[]
+        blockers
+    }
+
+    /// Who stands right ahead of the first of the blockers: when it leaves, the turn comes near.
+    pub(crate) fn herald(&self) -> Option<&'a Row> {
+        let first = self.blockers().first()?.sequence;
+        self.rows.iter().rev().find(|row| row.behind(first) < 0)
+    }
+
+    /// Who has to be watched, first to last: the herald, and the blockers.
+    pub(crate) fn watched(&self) -> impl Iterator<Item = &'a Row> {
+        self.herald().into_iter().chain(self.blockers())
+    }
+
+    /// How many permits those between one of them and whoever stands behind them have or want.
+    pub(crate) fn permits_behind(&self, row: &Row) -> u64 {
+        let behind = self.rows.iter().rev().take_while(|other| other.node != row.node);
+        behind.map(|row| self.weight(row)).sum()
     }
 
     /// Who disagrees counts as the whole limit, until it has left.
@@ -116,8 +142,14 @@ mod tests {
                 let ahead = line.ahead_of(EntryId::new(i as u128), claim).unwrap();
                 prop_assert_eq!(ahead.rows().len(), i);
                 prop_assert_eq!(ahead.admits(), i < admitted);
-                let wanted = admission::blockers(claim, claims[..i].iter().rev().copied());
-                prop_assert_eq!(ahead.blockers().len(), wanted.unwrap_or(0));
+                // The nearest set, and of that none who could be left out.
+                let blockers = ahead.blockers();
+                let nearest = admission::blockers(claim, claims[..i].iter().rev().copied()).unwrap_or(0);
+                prop_assert!(blockers.iter().all(|row| row.sequence.wrapping_sub(first) >= i32::try_from(i - nearest).unwrap()));
+                let sum: u64 = blockers.iter().map(|row| ahead.weight(row)).sum();
+                prop_assert_eq!(blockers.is_empty(), ahead.admits());
+                prop_assert!(blockers.is_empty() || !fits(sum, claim));
+                prop_assert!(blockers.iter().all(|row| fits(sum - ahead.weight(row), claim)));
             }
         }
     }
@@ -126,9 +158,12 @@ mod tests {
     fn a_reader_waits_for_the_last_writer_ahead_and_a_writer_for_the_last_one() {
         let (r, w) = (Claim::reader(), Claim::writer());
         let line = line(&[w, r, w, r, r], 0);
-        let blockers = |i: u128, claim| line.ahead_of(EntryId::new(i), claim).unwrap().blockers().to_vec();
-        assert_eq!(blockers(4, r)[0].entry, EntryId::new(2));
-        assert_eq!(blockers(2, w), line.rows()[1..2]);
+        let blockers = |i: u128, claim| line.ahead_of(EntryId::new(i), claim).unwrap().blockers();
+        assert_eq!(blockers(4, r), [&line.rows()[2]], "not the reader behind the writer");
+        assert_eq!(blockers(2, w), [&line.rows()[1]]);
+        let herald = |i: u128, claim| line.ahead_of(EntryId::new(i), claim).unwrap().herald();
+        assert_eq!((herald(4, r), herald(2, w)), (Some(&line.rows()[1]), Some(&line.rows()[0])));
+        assert_eq!(herald(1, r), None);
     }
 
     /// PR07.

@@ -41,6 +41,12 @@ impl Asked {
         Self { writes: now.writes - self.writes, reads: now.reads - self.reads }
     }
 
+    /// The same without pings.
+    async fn since_but_for_pings(self, server: &OwnServer, since: Instant) -> Self {
+        let asked = self.since(server).await;
+        Self { reads: asked.reads.saturating_sub(pings(since)), ..asked }
+    }
+
     fn all(self) -> u64 {
         self.writes + self.reads
     }
@@ -133,41 +139,76 @@ async fn to_look_at_a_queue_costs_one_write_and_leaves_nothing_behind() {
     assert_eq!(guard.release().await.unwrap(), Release::Released);
 }
 
-/// So many requests for each hand-over as with a single waiter.
+/// In one process a turn costs the delete, and nothing else; among several each waiter asks once more, when the one ahead of it is
+/// admitted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hand_over_costs_the_same_with_one_waiter_and_with_a_thousand() {
-    for waiters in [1, 10, 100, 1000] {
-        let [joined, handed] = queue_of(waiters).await;
-        // Into the queue: the create, the number of nodes, their names, and two watches: for the one ahead, and for one's own.
-        assert!(joined <= 6 * waiters, "{joined} requests for {waiters} to stand in a queue");
-        // The delete; its event admits whoever had nobody else ahead, and others look once more.
-        assert!(handed <= 3 * (waiters + 1), "{handed} requests for the turns of {waiters}");
+    for (waiters, clients) in [(1, 1), (10, 1), (100, 1), (1000, 1), (10, 2), (200, 2)] {
+        let [joined, handed] = queue_of(waiters, clients).await;
+        // Into the queue: the create, the number of nodes, their names, who holds the lock, and three watches: for the one ahead, the
+        // one ahead of that, and for one's own.
+        let joined = joined.all();
+        assert!(joined <= 7 * waiters, "{joined} requests for {waiters} to stand in a queue");
+        assert!(handed.writes <= waiters + 1 + HEARTBEATS, "{handed:?} for the turns of {waiters}");
+        let looks = if clients == 1 { 0 } else { waiters };
+        assert!(handed.reads <= looks, "{handed:?} for the turns of {waiters} in {clients}");
     }
 }
+
+/// Whatever there is to ask is asked while somebody else has the lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_asked_between_a_release_and_the_grant_to_a_waiter_of_another_process() {
+    let server = OwnServer::start("case").await;
+    let clients = [client(&url(&server)), client(&url(&server)), client(&url(&server))];
+    let mut guard = Some(take(&clients[0], "job", &long()).await);
+    let mut next = waiting(&clients[1], "job", &long(), 2).await;
+    let mut asked = Vec::new();
+    for round in 2..12 {
+        let last = waiting(&clients[round % 3], "job", &long(), 3).await;
+        guard.take().unwrap().release().await.unwrap();
+        guard = Some(within("the next", SLACK, next).await.unwrap());
+        next = last;
+        // The one behind has asked by now.
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        let before = Asked::so_far(&server).await;
+        guard.take().unwrap().release().await.unwrap();
+        guard = Some(within("the next", SLACK, next).await.unwrap());
+        asked.push(before.since(&server).await.reads);
+        next = waiting(&clients[(round + 1) % 3], "job", &long(), 2).await;
+    }
+    // Pings are reads, too; but not in each round.
+    assert!(asked.contains(&0), "{asked:?}");
+}
+
+/// More than there are of them while something is counted.
+const HEARTBEATS: u64 = 10;
 
 /// More than the clients send in some seconds while nothing else happens.
 const PINGS: u64 = 60;
 
-/// More than they send in a time: three sessions, each of which pings three times a second, and whoever counts.
+/// What they send in a time, at the most: three sessions, each of which pings three times a second, and whoever counts. A ping is a read.
 fn pings(since: Instant) -> u64 {
     PINGS + 15 * since.elapsed().as_secs()
 }
 
-/// Lets so many stand in a queue, and each have the lock in turn. Gives how many requests the one and the other cost.
-async fn queue_of(waiters: u64) -> [u64; 2] {
+/// Lets so many stand in a queue, and each have the lock in turn. Gives what the one and the other cost.
+async fn queue_of(waiters: u64, clients: usize) -> [Asked; 2] {
     let server = OwnServer::start("case").await;
-    let (holder, other) = (client(&url(&server)), client(&url(&server)));
+    let holder = client(&url(&server));
+    let others: Vec<_> = (0..clients).map(|_| client(&url(&server))).collect();
     let guard = take(&holder, "job", &long()).await;
-    // It has its session before anything is counted.
-    let warm = waiting(&other, "job", &long(), 2).await;
-    warm.abort();
-    await_queue(&holder, "job", 1).await;
+    for other in &others {
+        // It has its session before anything is counted.
+        let warm = waiting(other, "job", &long(), 2).await;
+        warm.abort();
+        await_queue(&holder, "job", 1).await;
+    }
     tokio::time::sleep(Duration::from_millis(300)).await;
 
     let (before, since) = (Asked::so_far(&server).await, Instant::now());
     let mut granted = JoinSet::new();
-    let lock = other.mutex("job");
-    for _ in 1..=waiters {
+    let locks: Vec<_> = others.iter().map(|other| other.mutex("job")).collect();
+    for lock in locks.iter().cycle().take(usize::try_from(waiters).unwrap()) {
         let lock = lock.clone();
         granted.spawn(async move { lock.acquire_with(&long()).await.unwrap().release().await.unwrap() });
     }
@@ -178,9 +219,18 @@ async fn queue_of(waiters: u64) -> [u64; 2] {
         }
     })
     .await;
-    // The watches, too: they are asked for right after.
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let joined = before.since(&server).await.all().saturating_sub(pings(since));
+    // The lists and the watches, too, which are asked for right after: until hardly more than pings come.
+    within("all of them at rest", SLACK * 4, async {
+        loop {
+            let before = Asked::so_far(&server).await;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            if before.since(&server).await.all() <= 4 * (clients as u64 + 1) {
+                return;
+            }
+        }
+    })
+    .await;
+    let joined = before.since_but_for_pings(&server, since).await;
 
     let (before, since) = (Asked::so_far(&server).await, Instant::now());
     guard.release().await.unwrap();
@@ -189,7 +239,7 @@ async fn queue_of(waiters: u64) -> [u64; 2] {
         assert_eq!(released.unwrap().unwrap(), Release::Released);
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
-    let handed = before.since(&server).await.all().saturating_sub(pings(since));
-    println!("{waiters} waiters: {joined} requests to join, {handed} for the hand-overs");
+    let handed = before.since_but_for_pings(&server, since).await;
+    println!("{waiters} waiters in {clients}: {joined:?} to join, {handed:?} for the hand-overs");
     [joined, handed]
 }

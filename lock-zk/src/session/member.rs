@@ -35,6 +35,8 @@ struct State {
     place: Option<Place>,
     /// Its claim was compared with those ahead of it. That is done once (PR07).
     judged: bool,
+    /// It was told that it is admitted.
+    admitted: bool,
     gone: Option<Gone>,
 }
 
@@ -131,6 +133,18 @@ impl Member {
     /// Nobody ahead of it disagrees.
     pub(crate) fn is_accepted(&self) {
         self.lock().judged = true;
+    }
+
+    /// Whether nobody was left ahead of this node at some time: it was admitted, with a claim that admits nobody else.
+    pub(crate) fn was_alone_at(&self, node: &str) -> bool {
+        let state = self.lock();
+        let here = state.place.as_ref().is_some_and(|place| place.node == node);
+        state.admitted && here && self.entry.claim.permits() == self.entry.claim.limit()
+    }
+
+    /// It is admitted, from where it stands.
+    pub(crate) fn is_admitted(&self) {
+        self.lock().admitted = true;
     }
 
     /// Whoever waits watches its own node too (PR18). `None` if nothing watches it any more: what has told once tells no more, and

@@ -9,7 +9,7 @@ use std::{
 use futures_core::Stream;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use lock_core::{FencingToken, Hint};
-use zookeeper_client::{EventType, OneshotWatcher};
+use zookeeper_client::{EventType, OneshotWatcher, StateWatcher};
 
 use crate::{
     enter::line,
@@ -27,7 +27,8 @@ use crate::{
 ///
 /// ### To ensure correctness
 /// See [`Tally`] for what is known of those ahead. The server tells of deletes in the order in which they happened: if the entry's
-/// own node was deleted before, that is known when a later delete is, and nothing is granted (PR18).
+/// own node was deleted before, that is known when a later delete is, and nothing is granted (PR18). After another connection was made
+/// the server tells all that happened meanwhile at once, in no order: then it is for others to look.
 pub(crate) struct Vigil {
     member: Arc<Member>,
     nodes: Nodes,
@@ -38,6 +39,8 @@ pub(crate) struct Vigil {
     events: FuturesUnordered<BoxFuture<'static, (usize, EventType)>>,
     list: Option<BoxFuture<'static, Option<Line>>>,
     own: Option<Gone>,
+    /// Tells of connections that were lost and made since before anything was watched.
+    states: StateWatcher,
     /// It has said what there was to say: now it is for others to look.
     told: bool,
 }
@@ -50,9 +53,10 @@ impl Vigil {
         token: FencingToken,
         tally: Tally,
         own: Gone,
+        states: StateWatcher,
     ) -> Self {
         let (events, others) = (FuturesUnordered::new(), Vec::new());
-        Self { member, nodes, token, tally, others, events, list: None, own: Some(own), told: false }
+        Self { member, nodes, token, tally, others, events, list: None, own: Some(own), states, told: false }
     }
 
     /// The next in the tally: its watch, and who it is if it is one of ours.
@@ -65,6 +69,11 @@ impl Vigil {
     /// Whether the entry's own node was deleted, as far as the server has told.
     fn is_gone(&mut self, cx: &mut Context<'_>) -> bool {
         self.own.as_mut().is_some_and(|own| own.poll_unpin(cx).is_ready())
+    }
+
+    /// Whether what the server has told came in the order in which it happened: all of it on one connection.
+    fn is_in_order(&mut self) -> bool {
+        self.states.changed().now_or_never().is_none()
     }
 
     /// A node that is watched was deleted.
@@ -113,8 +122,12 @@ impl Stream for Vigil {
         let hint = if gone || heard.is_err() {
             Hint::Changed
         } else if self.tally.admits() {
-            self.member.is_admitted();
-            Hint::Admitted { token: self.token }
+            if self.is_in_order() {
+                self.member.is_admitted();
+                Hint::Admitted { token: self.token }
+            } else {
+                Hint::Changed
+            }
         } else if !self.tally.is_blocked() && self.list.is_none() {
             Hint::Changed
         } else {

@@ -25,8 +25,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 type Watched = Result<(Vec<u8>, Stat, OneshotWatcher), Failure>;
 
 impl ZooKeeper {
-    /// Watches whoever keeps a place out, the one ahead of these, and its own node (PR15, PR18). `None` if they have left in between, so that it has to
-    /// be looked at again.
+    /// Watches whoever keeps a place out, the one ahead of these, and its own node (PR15, PR18). `None` if they have left in between,
+    /// so that it has to be looked at again.
     pub(crate) async fn wait_behind(
         &self,
         member: &Arc<Member>,
@@ -36,6 +36,8 @@ impl ZooKeeper {
     ) -> Result<Option<Standing>, BackendError> {
         let session = &member.session;
         let client = session.client()?;
+        // Before anything is watched.
+        let states = client.state_watcher();
         let watch = |node: &str| {
             let (path, client) = (member.beside(node), Arc::clone(&client));
             async move { session.answer("a watch", client.get_and_watch_data(&path)).await }
@@ -56,7 +58,7 @@ impl ZooKeeper {
         let mut holder = first.and_then(Result::ok).and_then(|(data, _)| read_data(&data)?.1.into());
         let others: Vec<_> = ahead.watched().map(|row| self.sessions.find(row.entry)).collect();
         let mut vigil =
-            Vigil::new(Arc::clone(member), self.sessions.nodes().clone(), place.token, tally, own);
+            Vigil::new(Arc::clone(member), self.sessions.nodes().clone(), place.token, tally, own, states);
         for (i, (other, answer)) in others.into_iter().zip(looks).enumerate() {
             match answer {
                 Ok((data, _, watcher)) => {

@@ -157,6 +157,29 @@ async fn a_client_that_is_back_keeps_its_connection_though_it_was_asked_for_mean
     assert_eq!(proxy.opened(), before + 2, "the client had to come back once more");
 }
 
+/// PR18. All that happened meanwhile is told at once, in no order: also that the one ahead has left, before that its own node has.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_node_was_deleted_while_it_was_away_is_not_granted_the_place_that_it_had() {
+    let server = OwnServer::start("case").await;
+    let direct = url(&server);
+    let server = server.behind_proxy();
+    let (holder, other) = (client(&direct), client(&url(&server)));
+    for _ in 0..10 {
+        let guard = take(&holder, NAME, &long()).await;
+        let waiter = waiting(&other, NAME, &options().outage(Outage::Wait), 2).await;
+        let lost = queue(&holder, NAME).await[1].entry;
+        server.proxy().newcomers(Newcomers::Refuse);
+        server.proxy().reset(Links::All);
+        server.admin().delete(guard.name()).await;
+        server.proxy().newcomers(Newcomers::Serve);
+        let next = within("the waiter, from a new place", SLACK * 2, waiter).await.unwrap();
+        assert_ne!(Some(next.entry_id()), lost, "granted though its node was deleted");
+        assert_eq!(next.release().await.unwrap(), Release::Released);
+        drop(guard);
+        await_queue(&holder, NAME, 0).await;
+    }
+}
+
 /// H27, Z6: with the crate's own lock the node would stay for as long as the session lives.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_is_lost_in_a_partition_is_made_up_for_before_the_session_ends() {

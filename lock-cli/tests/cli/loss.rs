@@ -8,7 +8,10 @@ use std::{
 };
 
 use lock_conformance::{Links, Proxy};
-use nix::sys::signal::Signal;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use tempfile::TempDir;
 
 use crate::{
@@ -147,6 +150,32 @@ fn a_command_that_hears_nothing_is_killed_when_the_grace_is_over() {
     assert!(!works(scene.folder.path()));
 }
 
+/// What the supervisor owes, its watchdog does a little later, if it has to.
+#[test]
+fn the_supervisor_itself_kills_a_command_that_hears_nothing() {
+    let store = Store::any();
+    let url = store.url.clone();
+    let scene = Scene::new(store, &url, &["--grace", "1s"]);
+    kill(watchdog(&scene.holder), Signal::SIGKILL).unwrap();
+    let started = Instant::now();
+    assert_eq!(outcome(&url, &["break", "a", "--yes"]).code, Some(0));
+    lost(scene.holder);
+    assert!(started.elapsed() >= Duration::from_secs(1), "it was killed too early: {:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(10), "it was killed late: {:?}", started.elapsed());
+    assert!(!works(scene.folder.path()));
+}
+
+/// The process that watches over this supervisor.
+fn watchdog(supervisor: &Process) -> Pid {
+    let pid = supervisor.pid();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let is_watchdog = |child: &&str| {
+        fs::read_to_string(format!("/proc/{child}/cmdline")).is_ok_and(|line| line.contains("__watchdog"))
+    };
+    let found = children.split_whitespace().find(is_watchdog).expect("a supervisor has a watchdog");
+    Pid::from_raw(found.parse().unwrap())
+}
+
 #[test]
 fn a_command_that_hears_has_the_grace_for_its_last_words() {
     let store = Store::any();
@@ -176,6 +205,23 @@ fn a_stopped_command_is_woken_to_hear_that_the_lock_is_lost() {
     assert_eq!(until_written(&folder.path().join("word")), "bye");
 }
 
+/// As a shell does that is told to end while it puts a job aside.
+#[test]
+fn a_command_that_stops_on_being_told_to_end_is_woken_for_its_last_words() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let line =
+        "trap 'kill -STOP $$; echo bye > word; exit 0' TERM; echo > ready; while :; do sleep 0.01; done";
+    let mut command = distlock(&store.url, &["run", "a", "--grace", "15s", "--shell", "--", line]);
+    let holder = Process::start(command.current_dir(&folder));
+    until_written(&folder.path().join("ready"));
+    let started = Instant::now();
+    assert_eq!(outcome(&store.url, &["break", "a", "--yes"]).code, Some(0));
+    lost(holder);
+    assert!(started.elapsed() < Duration::from_secs(10), "the grace was waited for: {:?}", started.elapsed());
+    assert_eq!(until_written(&folder.path().join("word")), "bye");
+}
+
 #[test]
 fn max_hold_is_the_end_even_if_every_renewal_succeeds() {
     let store = Store::any();
@@ -194,6 +240,17 @@ fn a_command_that_ended_before_the_loss_was_noticed_is_not_told_as_a_success() {
     let ended = outcome(&store.url, &["run", "a", "--grace", "0s", "--shell", "--", &format!("exec {line}")]);
     assert_eq!(ended.code, Some(79), "{ended:?}");
     assert!(ended.complained.contains("was lost"), "{ended:?}");
+}
+
+/// Nobody tells of it, and no renewal is due: only the release can know.
+#[test]
+fn a_loss_that_only_the_release_notices_is_a_loss() {
+    let store = Store::redis();
+    let port = store.address().port().to_string();
+    let line = ["run", "a", "--ttl", "60s", "--", "redis-cli", "-p", &port, "flushall"];
+    let ended = outcome(&store.url, &line);
+    assert_eq!((ended.code, ended.said.as_str()), (Some(79), "OK\n"), "{ended:?}");
+    assert!(ended.complained.contains("was lost before the command ended"), "{ended:?}");
 }
 
 #[test]

@@ -24,12 +24,22 @@ impl Store {
             ("redis", Self::redis()),
             #[cfg(feature = "etcd")]
             ("etcd", Self::etcd()),
+            #[cfg(feature = "zk")]
+            ("zk", Self::zk()),
         ]
     }
 
-    /// The default one, which most tests use.
+    /// The default one, which most tests use, or the one that `DISTLOCK_TEST_CLI_STORE` names.
     pub(crate) fn any() -> Self {
-        Self::sqlite()
+        match env::var("DISTLOCK_TEST_CLI_STORE").as_deref() {
+            Err(_) | Ok("sqlite") => Self::sqlite(),
+            Ok("redis") => Self::redis(),
+            #[cfg(feature = "etcd")]
+            Ok("etcd") => Self::etcd(),
+            #[cfg(feature = "zk")]
+            Ok("zk") => Self::zk(),
+            Ok(other) => panic!("DISTLOCK_TEST_CLI_STORE: `{other}` is no store, or not among the features"),
+        }
     }
 
     /// A file of its own.
@@ -66,6 +76,45 @@ impl Store {
             .expect("there is no etcd server: run scripts/setup");
         let store = Self { url: format!("etcd://{client}"), server: Some(server), _folder: Some(folder) };
         crate::process::until("the etcd server", || {
+            crate::process::outcome(&store.url, &["list"]).code == Some(0)
+        });
+        store
+    }
+
+    /// A server of its own, with a short tick: sessions are as short as the ttl that a test asks for.
+    #[cfg(feature = "zk")]
+    fn zk() -> Self {
+        let port = lock_conformance::ServerProcess::free_port();
+        let folder = tempfile::tempdir().expect("a folder for the server can be made");
+        let file = folder.path().join("zoo.cfg");
+        let settings = format!(
+            "dataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\ntickTime=100\nmaxSessionTimeout=86400000\n\
+             admin.enableServer=false\n",
+            folder.path().join("data").display()
+        );
+        std::fs::write(&file, settings).expect("a folder of our own can be written to");
+        // What `scripts/setup` got.
+        let setup = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/zk/setup");
+        let printed = Command::new(setup).arg("--print").output().expect("scripts/zk/setup can be run");
+        let printed = String::from_utf8(printed.stdout).unwrap();
+        let server = Command::new("java")
+            .args([
+                "-Xmx96m",
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-Dzookeeper.forceSync=no",
+                "-cp",
+            ])
+            .arg(printed.lines().next().unwrap_or_default())
+            .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+            .arg(&file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("there is no Java: run scripts/setup");
+        let url = format!("zk://127.0.0.1:{port}?tick=100ms");
+        let store = Self { url, server: Some(server), _folder: Some(folder) };
+        crate::process::until("the ZooKeeper server", || {
             crate::process::outcome(&store.url, &["list"]).code == Some(0)
         });
         store

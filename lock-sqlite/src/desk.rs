@@ -4,7 +4,7 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc::Sender,
     },
@@ -12,7 +12,7 @@ use std::{
 
 use lock_core::BackendError;
 
-use crate::{error::Fault, post::Hall, store::Store, verb::Verb};
+use crate::{error::Fault, log::Log, post::Hall, store::Store, verb::Verb};
 
 /// What the thread is to do. It gives what is to be done when the store is free again: to answer.
 pub(crate) type Job = Box<dyn FnOnce(&mut Store) -> Answer + Send>;
@@ -25,9 +25,11 @@ pub(crate) type Answer = Box<dyn FnOnce()>;
 pub(crate) struct Desk {
     pub(crate) hall: Hall,
     store: Mutex<Store>,
-    /// Jobs that the thread was given and has not done. While there are any, nobody passes them: what a process sent
-    /// first is done first (PR08).
+    /// Jobs that the thread was given and has not done, and others who wait for the store. While there are any, no caller
+    /// passes them: what a process sent first is done first (PR08), and those who always find the store free would keep it
+    /// from whoever has to be woken first.
     queued: AtomicUsize,
+    log: Log,
     /// Whether the thread looks after those who wait; else it has to be told that there are some.
     watching: AtomicBool,
 }
@@ -35,13 +37,14 @@ pub(crate) struct Desk {
 impl Desk {
     pub(crate) fn new(store: Store) -> Self {
         let (hall, queued) = (store.hall.clone(), AtomicUsize::new(0));
-        Self { hall, store: Mutex::new(store), queued, watching: AtomicBool::new(false) }
+        let (watching, log) = (AtomicBool::new(false), Log::default());
+        Self { hall, store: Mutex::new(store), queued, log, watching }
     }
 
     /// Carries out a verb on the thread of its caller. None, with nothing done, if anything is in the way: somebody else who
     /// writes, here or in another process; a disk that was slow; or more work than a caller has time for.
     pub(crate) fn at_once<T>(
-        &self,
+        self: &Arc<Self>,
         verb: &impl Fn(&mut Verb<'_>) -> Result<T, Fault>,
     ) -> Option<Result<T, BackendError>> {
         // After a panic, too: the thread mends it.
@@ -50,18 +53,23 @@ impl Desk {
             return None;
         }
         let done = store.write_at_once(verb);
-        let letters = store.take_letters();
+        let (letters, log_is_due) = (store.take_letters(), store.log_is_due());
         drop(store);
         letters.send(&self.hall);
+        if log_is_due {
+            self.log.keep(self);
+        }
         done
     }
 
     /// Waits for the store, and works on it. Whoever is concerned is told when it is free again.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Store) -> T) -> T {
+        let place = Place::take(&self.queued);
         let mut store = self.lock();
         let done = work(&mut store);
         let letters = store.take_letters();
         drop(store);
+        drop(place);
         letters.send(&self.hall);
         done
     }
@@ -77,20 +85,22 @@ impl Desk {
     }
 
     /// Does what the thread was given. Whoever is answered finds the store free, and nobody before him.
-    pub(crate) fn carry_out(&self, job: Job) {
+    pub(crate) fn carry_out(self: &Arc<Self>, job: Job) {
         // Whoever asked learns of a panic, having no answer.
-        let answer = catch_unwind(AssertUnwindSafe(|| {
+        let done = catch_unwind(AssertUnwindSafe(|| {
             self.with(|store| {
                 let answer = job(store);
-                if store.log_is_long() {
+                if store.log_is_left() {
                     store.keep_log();
                 }
-                answer
+                (answer, store.log_is_due())
             })
         }));
         self.queued.fetch_sub(1, Ordering::AcqRel);
-        if let Ok(answer) = answer {
-            answer();
+        let Ok((answer, log_is_due)) = done else { return };
+        answer();
+        if log_is_due {
+            self.log.keep(self);
         }
     }
 
@@ -119,6 +129,22 @@ impl Desk {
     }
 }
 
+/// Somebody who waits for the store, or has it.
+struct Place<'a>(&'a AtomicUsize);
+
+impl<'a> Place<'a> {
+    fn take(queued: &'a AtomicUsize) -> Self {
+        queued.fetch_add(1, Ordering::AcqRel);
+        Self(queued)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{
@@ -132,10 +158,10 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(10);
 
     /// Whose file is open, and has tokens.
-    fn desk() -> (tempfile::TempDir, Desk) {
+    fn desk() -> (tempfile::TempDir, Arc<Desk>) {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
-        let desk = Desk::new(Store::new(files, Hall::default(), PATIENCE));
+        let desk = Arc::new(Desk::new(Store::new(files, Hall::default(), PATIENCE)));
         desk.with(|store| store.write(Instant::now() + PATIENCE, nothing)).unwrap();
         (folder, desk)
     }
@@ -150,7 +176,7 @@ mod tests {
     }
 
     /// A busy machine may look like a slow disk, for a while.
-    fn is_done_at_once(desk: &Desk) -> bool {
+    fn is_done_at_once(desk: &Arc<Desk>) -> bool {
         let started = Instant::now();
         std::iter::repeat_with(|| desk.at_once(&nothing).is_some())
             .inspect(|done| std::thread::sleep(Duration::from_millis(if *done { 0 } else { 5 })))
@@ -158,7 +184,7 @@ mod tests {
             .any(|done| done)
     }
 
-    fn is_kept_waiting(desk: &Desk) -> bool {
+    fn is_kept_waiting(desk: &Arc<Desk>) -> bool {
         !(0..20).any(|_| {
             std::thread::sleep(Duration::from_millis(5));
             desk.at_once(&nothing).is_some()
@@ -182,14 +208,36 @@ mod tests {
         assert!(is_done_at_once(&desk), "what was never given is waited for");
     }
 
+    /// As the look for holders that died: whoever has to be woken first would always find that a caller was quicker.
+    #[test]
+    fn callers_do_not_pass_whoever_waits_for_the_store() {
+        let (_folder, desk) = desk();
+        let (waits, queued) = (Arc::clone(&desk), || desk.queued.load(Ordering::Acquire));
+        let waiter = desk.with(|_| {
+            let waiter = std::thread::spawn(move || waits.with(|_| ()));
+            let started = Instant::now();
+            while queued() < 2 {
+                assert!(started.elapsed() < PATIENCE, "callers do not know of whoever waits");
+                std::thread::yield_now();
+            }
+            waiter
+        });
+        waiter.join().unwrap();
+        assert_eq!(queued(), 0);
+        assert!(is_done_at_once(&desk));
+        let place = Place::take(&desk.queued);
+        assert!(is_kept_waiting(&desk), "it was passed");
+        drop(place);
+        assert!(is_done_at_once(&desk));
+    }
+
     /// Else the answer to one verb would send the next one to the thread, for ever.
     #[test]
     fn whoever_is_answered_finds_the_desk_free() {
         let (_folder, desk) = desk();
         let (jobs, todo) = channel();
         let (said, heard) = channel();
-        let desk = std::sync::Arc::new(desk);
-        let asked = std::sync::Arc::clone(&desk);
+        let asked = Arc::clone(&desk);
         let job: Job = Box::new(move |_| Box::new(move || said.send(is_done_at_once(&asked)).unwrap()));
         assert!(desk.give(&jobs, job));
         desk.carry_out(todo.recv().unwrap());

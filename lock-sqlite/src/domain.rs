@@ -1,12 +1,25 @@
 //! Which clock this process reads: instants of different clocks are never compared (PR32).
 
-use std::{fs, io};
+use std::{fs, io, path::Path};
+
+use crate::error::{Fault, of_io};
+
+/// The same, as a verb tells it.
+///
+/// # Errors
+/// If `/proc` does not tell.
+pub(crate) fn of_this_process() -> Result<String, Fault> {
+    here().map_err(|error| {
+        let doing = "reading what tells one boot from another, in";
+        Fault::Refused(of_io(doing, Path::new("/proc"), error).unsent())
+    })
+}
 
 /// The boot of the machine and the time namespace of this process, in which `CLOCK_BOOTTIME` means one thing.
 ///
 /// # Errors
 /// If `/proc` does not tell.
-pub(crate) fn here() -> io::Result<String> {
+fn here() -> io::Result<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     // Kernels before 5.6 have no such namespaces, and one clock.
     let namespace = match fs::read_link("/proc/self/ns/time") {

@@ -16,7 +16,7 @@ use rustix::{
 
 use crate::{
     error::{of_io, unsupported},
-    network, presence,
+    network, presence, schema,
 };
 
 /// For nobody else but the user.
@@ -48,7 +48,7 @@ impl Files {
         Ok(Self { database, processes: processes.into(), own_folder })
     }
 
-    /// Makes the file, if it is missing.
+    /// Makes the file, if it is missing, with the tables in it.
     ///
     /// # Errors
     /// If it cannot be made, or is where locks cannot be kept.
@@ -65,7 +65,7 @@ impl Files {
             return Err(unsupported(&self.database, &why));
         }
         if self.identity().is_none() {
-            self.make(folder).map_err(|error| of_io("making", &self.database, error).unsent())?;
+            self.make(folder)?;
         }
         Ok(())
     }
@@ -81,19 +81,26 @@ impl Files {
             .map_err(|error| of_io("making", &self.processes, error).unsent())
     }
 
-    /// Makes the file before SQLite sees it, so that nobody else can ever open it. It is closed before it has its name: to
-    /// close it later would drop the locks that this process may have on it by then.
-    fn make(&self, folder: &Path) -> io::Result<()> {
+    /// Makes the file before SQLite sees it, so that nobody else can ever open it, and gives it its name when it is whole. It is
+    /// closed before: to close it later would drop the locks that this process may have on it by then.
+    fn make(&self, folder: &Path) -> Result<(), BackendError> {
+        let failed = |error| of_io("making", &self.database, error).unsent();
         let mut new = self.database.clone().into_os_string();
-        new.push(format!("-{:016x}.new", presence::random()?));
-        drop(OpenOptions::new().write(true).create_new(true).mode(OWN_FILE).open(&new)?);
-        let named = renameat_with(CWD, &new, CWD, &self.database, RenameFlags::NOREPLACE);
-        if let Err(error) = named {
-            fs::remove_file(&new)?;
-            return if error == Errno::EXIST { Ok(()) } else { Err(error.into()) };
+        new.push(format!("-{:016x}.new", presence::random().map_err(failed)?));
+        let new = PathBuf::from(new);
+        let named = create(&new).map_err(failed).and_then(|()| {
+            schema::fill(&new).map_err(|fault| fault.at(&self.database).unsent())?;
+            name(&new, &self.database).map_err(failed)
+        });
+        if !matches!(named, Ok(true)) {
+            // It may not have been made.
+            let _ = fs::remove_file(&new);
         }
-        // So that the name outlives a loss of power, as the tokens in it do.
-        File::open(folder)?.sync_all()
+        if named? {
+            // So that the name outlives a loss of power, as the tokens in it do.
+            File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Who may use the locks is who may write to the database.
@@ -104,6 +111,20 @@ impl Files {
     /// Which file it is. None if there is none.
     pub(crate) fn identity(&self) -> Option<(u64, u64)> {
         fs::metadata(&self.database).ok().map(|found| (found.dev(), found.ino()))
+    }
+}
+
+fn create(new: &Path) -> io::Result<()> {
+    OpenOptions::new().write(true).create_new(true).mode(OWN_FILE).open(new).map(drop)
+}
+
+/// False if somebody else was quicker: then his is the file.
+fn name(new: &Path, database: &Path) -> io::Result<bool> {
+    File::open(new)?.sync_all()?;
+    match renameat_with(CWD, new, CWD, database, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

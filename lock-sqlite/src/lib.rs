@@ -45,6 +45,7 @@ mod files;
 mod guarantees;
 mod home;
 mod letters;
+mod log;
 mod network;
 mod operator;
 mod post;

@@ -1,11 +1,18 @@
 //! What stands in the file: made when it is empty, and checked when it is not.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use lock_core::BackendError;
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 
-use crate::error::{Fault, not_ours, unsupported};
+use crate::{
+    domain,
+    error::{Fault, not_ours, unsupported},
+    world::BLOCK,
+};
 
 /// `dlck`, as a number: what the file is, for whoever asks (`file locks.db`).
 const APPLICATION: i32 = 0x646C_636B;
@@ -93,15 +100,38 @@ fn other_version(path: &Path, version: i32) -> BackendError {
     unsupported(path, &why)
 }
 
+/// Makes the tables in an empty file that nobody else sees yet. The disk is not waited for: that is for the caller, once.
+///
+/// # Errors
+/// Those of SQLite, and of the files that tell one boot from another.
+pub(crate) fn fill(path: &Path) -> Result<(), Fault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.pragma_update(None, "synchronous", "OFF")?;
+    connection.pragma_update(None, "journal_mode", "MEMORY")?;
+    let transaction = connection.transaction()?;
+    make(&transaction, &domain::of_this_process()?)?;
+    transaction.commit()?;
+    // It stands in the file, and nothing but the file is written for it.
+    Ok(connection.pragma_update(None, "journal_mode", "WAL")?)
+}
+
 /// Fills an empty file. To be called in a transaction.
 ///
 /// # Errors
 /// Those of SQLite.
-pub(crate) fn make(connection: &Connection, domain: &str, token: i64) -> Result<(), Fault> {
+pub(crate) fn make(connection: &Connection, domain: &str) -> Result<(), Fault> {
     connection.execute_batch(TABLES)?;
-    connection.execute("INSERT INTO meta VALUES (1, ?1, 1, ?2, ?2)", (domain, token))?;
+    let token = since_1970();
+    connection.execute("INSERT INTO meta VALUES (1, ?1, 1, ?2, ?3)", (domain, token, token + BLOCK))?;
     connection.pragma_update(None, "application_id", APPLICATION)?;
     Ok(connection.pragma_update(None, "user_version", VERSION)?)
+}
+
+/// Where tokens begin, in a file that is new: above those of one that was there before, so that they grow over its loss too.
+fn since_1970() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -122,7 +152,7 @@ mod tests {
                 && let Some(mut maker) = maker.take()
             {
                 let making = maker.transaction().unwrap();
-                make(&making, "here", 1).unwrap();
+                make(&making, "here").unwrap();
                 making.commit().unwrap();
             }
             Authorization::Allow

@@ -2,6 +2,7 @@
 
 use std::{
     fs::File,
+    path::PathBuf,
     thread,
     time::{Duration, Instant},
 };
@@ -23,8 +24,14 @@ use crate::{
 /// How often a verb starts over in another file, or with more tokens, before something is badly wrong.
 const STARTS: u32 = 8;
 
-/// So many transactions of ours are brought into the file at once. Then the disk is waited for.
-const LOG: u64 = 512;
+/// After so many transactions of ours it is time to bring the log into the file, some megabytes.
+const LOG: u64 = 1024;
+
+/// After so many everybody waits for that, however slow the disk is: the log would fill it.
+const LONG_LOG: u64 = 8 * LOG;
+
+/// After so many there is nobody who does it but the thread of the file.
+const LONGEST_LOG: u64 = 2 * LONG_LOG;
 
 /// A caller who was kept for longer met a disk that is busy; or another thread took his turn, which looks the same.
 const SLOW: Duration = Duration::from_millis(1);
@@ -48,7 +55,9 @@ pub(crate) struct Store {
     doors: Doors,
     /// Transactions of our own, which SQLite does not tell of.
     pub(crate) commits: u64,
-    /// How many there were when the log was last brought into the file.
+    /// How many there were when it was last begun to bring the log into the file.
+    tended_at: u64,
+    /// How many there were when all of it was in the file.
     kept_at: u64,
     /// How long callers are not to be kept, and until when. Zero if the last one was not kept for long.
     respite: (Duration, Option<Instant>),
@@ -66,6 +75,7 @@ impl Store {
             home: None,
             doors,
             commits: 0,
+            tended_at: 0,
             kept_at: 0,
             respite: (Duration::ZERO, None),
             letters,
@@ -110,7 +120,7 @@ impl Store {
         verb: &impl Fn(&mut Verb<'_>) -> Result<T, Fault>,
     ) -> Option<Result<T, BackendError>> {
         let started = Instant::now();
-        if self.respite.1.is_some_and(|until| started < until) || self.log_is_long() {
+        if self.respite.1.is_some_and(|until| started < until) || self.log_is_left() {
             return None;
         }
         let (world, home) = (self.world.as_mut()?, self.home.as_ref()?);
@@ -140,18 +150,43 @@ impl Store {
         };
     }
 
-    /// Whether it is time to bring the log into the file.
-    pub(crate) fn log_is_long(&self) -> bool {
-        self.commits - self.kept_at >= LOG
+    /// Whether somebody should begin to bring the log into the file: said once.
+    pub(crate) fn log_is_due(&mut self) -> bool {
+        let due = self.commits - self.tended_at >= LOG;
+        if due {
+            self.tended_at = self.commits;
+        }
+        due
     }
 
-    /// Brings the log into the file, as far as others let it: then it begins anew. SQLite would do it in the transaction of
-    /// whoever comes next.
-    pub(crate) fn keep_log(&mut self) {
+    /// Whether all of it has to be there before anybody goes on.
+    pub(crate) fn log_is_long(&self) -> bool {
+        self.commits - self.kept_at >= LONG_LOG
+    }
+
+    /// Whether nobody does it.
+    pub(crate) fn log_is_left(&self) -> bool {
+        self.commits - self.kept_at >= LONGEST_LOG
+    }
+
+    /// Which file is open, and where. None if another one is there by now.
+    pub(crate) fn open_file(&mut self) -> Option<((u64, u64), PathBuf)> {
+        let identity = self.world.as_ref()?.identity;
+        (self.files.identity() == Some(identity)).then(|| (identity, self.files.database.clone()))
+    }
+
+    /// The log is in the file, and begins anew.
+    pub(crate) fn log_is_kept(&mut self) {
         self.kept_at = self.commits;
+    }
+
+    /// Brings the log into the file, as far as others let it.
+    pub(crate) fn keep_log(&mut self) {
         let Some(world) = &self.world else { return };
-        if let Err(error) = world.keep_log() {
-            tracing::debug!(?error, "the log was not brought into the file");
+        match world.keep_log() {
+            Ok(true) => self.log_is_kept(),
+            Ok(false) => {}
+            Err(error) => tracing::debug!(?error, "the log was not brought into the file"),
         }
     }
 
@@ -253,11 +288,12 @@ impl Store {
         let known = self.world.is_some();
         let Some(me) = self.home.as_ref().map(Home::id) else { return };
         let left = known && self.write(give_up, |verb| verb.bury(me)).is_ok();
-        self.world = None;
         // If the others still know of us, our file has to tell them that we are gone.
         if let Some(home) = self.home.take().filter(|_| left) {
             home.remove();
         }
+        // The last one brings the log into the file, and waits for the disk.
+        self.world = None;
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn start(jobs: Receiver<Job>, desk: Arc<Desk>) -> io::Result<()> {
 }
 
 /// Until nobody is left who could give it something to do.
-fn work(jobs: &Receiver<Job>, desk: &Desk) {
+fn work(jobs: &Receiver<Job>, desk: &Arc<Desk>) {
     let (mut watch, mut next_look) = (Watch::default(), Instant::now());
     loop {
         let asleep = desk.may_sleep();

@@ -1,9 +1,6 @@
 //! [`World`]: the database that stands in the file now, with a connection to it.
 
-use std::{
-    path::Path,
-    time::{Instant, SystemTime, UNIX_EPOCH},
-};
+use std::{path::Path, time::Instant};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
@@ -19,7 +16,7 @@ use crate::{
 };
 
 /// So many tokens are minted until the disk has to keep that they were (PR33).
-const BLOCK: i64 = 1 << 20;
+pub(crate) const BLOCK: i64 = 1 << 20;
 
 /// More than there are: each is compiled once.
 const STATEMENTS: usize = 64;
@@ -82,12 +79,11 @@ impl World {
     pub(crate) fn join(&mut self, home: &Home, around: Around<'_>, give_up: Instant) -> Result<News, Fault> {
         let files = around.files;
         patiently(give_up, || use_wal(&self.connection, &files.database))?;
-        // What is written here is needed after a loss of power.
-        self.connection.pragma_update(None, "synchronous", "FULL")?;
-        let domain = domain::here().map_err(|error| {
-            let doing = "reading what tells one boot from another, in";
-            Fault::Refused(of_io(doing, Path::new("/proc"), error).unsent())
-        })?;
+        // Who is here is nothing to anybody after a loss of power; where the tokens of a file begin, is.
+        let empty = schema::look_from_outside(&self.connection, &files.database)? == Found::Empty;
+        let synchronous = if empty { "FULL" } else { "NORMAL" };
+        self.connection.pragma_update(None, "synchronous", synchronous)?;
+        let domain = domain::of_this_process()?;
         self.begin(Pace::Until(give_up))?;
         let (epoch, news) = self.ended(self.register(home.member(), around, &domain))?;
         self.epoch = epoch;
@@ -103,7 +99,7 @@ impl World {
         let files = around.files;
         let path = &files.database;
         if schema::look(&self.connection, path)? == Found::Empty {
-            schema::make(&self.connection, domain, since_1970())?;
+            schema::make(&self.connection, domain)?;
         }
         let (theirs, mut epoch) = self.connection.query_row("SELECT domain, epoch FROM meta", [], |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
@@ -182,12 +178,13 @@ impl World {
         }
     }
 
-    /// Brings into the file what stands in the log and nobody reads.
+    /// Brings into the file what stands in the log and nobody reads. False if somebody else is doing it.
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(crate) fn keep_log(&self) -> Result<(), Fault> {
-        Ok(self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?)
+    pub(crate) fn keep_log(&self) -> Result<bool, Fault> {
+        let busy: bool = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(0))?;
+        Ok(!busy)
     }
 
     /// Commits what was done, or undoes it all.
@@ -236,10 +233,4 @@ fn another_clock(path: &Path, member: i64) -> lock_core::BackendError {
          lives; use a file for each, or end them"
     );
     unsupported(path, &why)
-}
-
-/// Where tokens begin, in a file that is new: above those of one that was there before, so that they grow over its loss too.
-fn since_1970() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-/* A disk that is full or read-only as long as a file says so, and that tells how much of the log it was made to keep. Loaded
-   before the C library, by LD_PRELOAD. What a process has locked, and what it reads, is left alone. */
+/* A disk that is full, read-only or slow as long as a file says so, and that tells how often it was waited for, and how much of
+   the log it was made to keep. Loaded before the C library, by LD_PRELOAD. What a process has locked, and what it reads, is left alone. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The path DISTLOCK_DISK with this suffix. */
@@ -37,7 +38,19 @@ static const char *path_of(int fd) {
     return path;
 }
 
+/* Counts by the size of a file. */
+static void waited(void) {
+    int file = (int)syscall(SYS_openat, AT_FDCWD, flag(".waits"), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (syscall(SYS_write, file, ".", 1) != 1) abort();
+    syscall(SYS_close, file);
+    if (says(".slow")) {
+        struct timespec three = {3, 0};
+        nanosleep(&three, NULL);
+    }
+}
+
 static int kept(int fd) {
+    waited();
     const char *path = path_of(fd);
     size_t length = strlen(path);
     struct stat found;

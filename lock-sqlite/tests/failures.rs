@@ -281,6 +281,59 @@ async fn on_a_disk_that_forgets() {
     assert!(next.token() > held.token(), "{} after {}", next.token(), held.token());
 }
 
+/// Of a disk that others keep busy: each wait for it takes three seconds, which is more than a verb may take.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_disk_keeps_nobody_waiting_who_uses_a_file_that_is_open() {
+    on_a_bad_disk("on_a_slow_disk");
+}
+
+/// Not a test: what is done where a disk can be slow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_slow_disk() {
+    let Some(file) = here("on_a_slow_disk") else { return };
+    let lock = job(&file.path());
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let slow = flag(".slow");
+    fs::write(&slow, "").unwrap();
+    for _ in 0..1500 {
+        assert_eq!(lock.acquire().await.unwrap().release().await.unwrap(), Release::Released);
+    }
+    // A client that comes, too.
+    job(&file.path()).acquire().await.unwrap().release().await.unwrap();
+    assert!(waits() > 0, "the log was never brought into the file");
+    fs::remove_file(&slow).unwrap();
+    // Its head tells how often it has begun anew.
+    let log = || fs::read(file.path().with_file_name("locks.db-wal")).unwrap()[12..16].to_vec();
+    let (began, started) = (log(), Instant::now());
+    while log() == began {
+        assert!(started.elapsed() < 6 * SLACK, "the log grows on");
+        lock.acquire().await.unwrap().release().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_file_costs_few_waits_for_the_disk_and_to_join_it_none() {
+    on_a_bad_disk("on_a_disk_that_counts");
+}
+
+/// Not a test: what is done where waits for a disk are counted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_disk_that_counts() {
+    let Some(file) = here("on_a_disk_that_counts") else { return };
+    let held = job(&file.path()).acquire().await.unwrap();
+    // The file, its name, the head of the log and the name of the log.
+    assert_eq!(waits(), 4);
+    assert!(job(&file.path()).try_acquire().await.unwrap().is_none());
+    held.release().await.unwrap();
+    assert_eq!(waits(), 4);
+}
+
+/// How often the disk was waited for.
+fn waits() -> u64 {
+    fs::metadata(flag(".waits")).map_or(0, |waits| waits.len())
+}
+
 /// Waits until the clients of a file are gone, with all that they have beside it.
 async fn gone(file: &OwnFile) {
     let started = Instant::now();

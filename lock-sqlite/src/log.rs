@@ -1,0 +1,103 @@
+//! The log: what was written since the database was last brought up to date. That takes waiting for the disk, which may take
+//! seconds when others use it, and so is done beside those who write.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc, OnceLock, Weak,
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::{desk::Desk, error::Fault, store::Store};
+
+/// Everybody here waits for a disk that was quicker than this a moment ago, so that the log can begin anew: that takes a moment
+/// in which nobody writes.
+const QUICK: Duration = Duration::from_millis(100);
+
+/// How long others who write are waited for then.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Of so many pages at the most, the log has just begun anew: somebody else did it.
+const SHORT: i64 = 1024;
+
+/// Calls the thread that brings the log into the file. It is started when it is first needed, and ends with the desk.
+#[derive(Debug, Default)]
+pub(crate) struct Log(OnceLock<Option<SyncSender<()>>>);
+
+impl Log {
+    /// To be done when there is time. Nothing, if it is being done.
+    pub(crate) fn keep(&self, desk: &Arc<Desk>) {
+        // Without one, the thread of the file does it in the end.
+        if let Some(thread) = self.0.get_or_init(|| start(Arc::downgrade(desk))) {
+            let _ = thread.try_send(());
+        }
+    }
+}
+
+fn start(desk: Weak<Desk>) -> Option<SyncSender<()>> {
+    let (call, calls) = sync_channel(1);
+    let started =
+        thread::Builder::new().name("distlock-sqlite-log".into()).spawn(move || work(&calls, &desk));
+    started.inspect_err(|error| tracing::debug!(%error, "no thread could be started for the log")).ok()?;
+    Some(call)
+}
+
+fn work(calls: &Receiver<()>, desk: &Weak<Desk>) {
+    let mut open = None;
+    while calls.recv().is_ok() {
+        let Some(desk) = desk.upgrade() else { return };
+        if let Err(error) = bring_into_file(&desk, &mut open) {
+            tracing::debug!(?error, "the log was not brought into the file");
+            open = None;
+        }
+    }
+}
+
+/// A connection of its own, and the file that it is to.
+type Open = Option<((u64, u64), Connection)>;
+
+fn bring_into_file(desk: &Desk, open: &mut Open) -> Result<(), Fault> {
+    let Some((identity, path)) = desk.with(Store::open_file) else { return Ok(()) };
+    let connection = match open.take_if(|(of, _)| *of == identity) {
+        Some((_, connection)) => connection,
+        None => connect(&path)?,
+    };
+    let (_, connection) = open.insert((identity, connection));
+    let started = Instant::now();
+    let pages: i64 = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))?;
+    if pages < SHORT {
+        desk.with(Store::log_is_kept);
+        return Ok(());
+    }
+    let quick = started.elapsed() < QUICK;
+    desk.with(|store| {
+        if (quick || store.log_is_long()) && begin_anew(connection)? {
+            store.log_is_kept();
+        }
+        Ok(())
+    })
+}
+
+fn connect(path: &Path) -> Result<Connection, Fault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(PATIENCE)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    Ok(connection)
+}
+
+/// What was written meanwhile is little. Then one writes at the beginning, and waits for the disk once more: else that would be
+/// a caller, on his own thread. False if others did not let it.
+fn begin_anew(connection: &Connection) -> Result<bool, Fault> {
+    let busy: bool = connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get(0))?;
+    if !busy {
+        connection.execute("UPDATE meta SET token = token", [])?;
+    }
+    Ok(!busy)
+}

@@ -48,6 +48,16 @@ impl Session {
     }
 }
 
+/// A shell that is asked by a signal to end does not hear it, and would be waited for. With jobs, it has to be told twice.
+impl Drop for Session {
+    fn drop(&mut self) {
+        for _ in 0..2 {
+            // It may be gone.
+            let _ = self.0.send_line("exit");
+        }
+    }
+}
+
 #[test]
 fn a_command_on_a_terminal_reads_from_it() {
     let store = Store::any();

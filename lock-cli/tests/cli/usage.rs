@@ -89,7 +89,11 @@ fn a_file_has_defaults_for_how_a_lock_is_taken() {
     let shown = run(&["run", "a", "--shell", "--", &inner]);
     let shown: serde_json::Value = serde_json::from_str(&shown.said).expect("JSON");
     let left = shown["queue"][0]["lease_left_ms"].as_u64().unwrap();
-    assert!((1..=7_000).contains(&left), "{left}");
+    // etcd counts in seconds, and ZooKeeper has few timeouts for sessions: what is left is shown as what it may be at the most.
+    // Without the file it would be some 30 s.
+    let most =
+        if store.url.starts_with("sqlite:") || store.url.starts_with("redis:") { 7_000 } else { 11_500 };
+    assert!((1..=most).contains(&left), "{left}");
     let inner = format!("{} --url {} run a -- true; echo $?", env!("CARGO_BIN_EXE_distlock"), store.url);
     assert_eq!(run(&["run", "a", "--shell", "--", &inner]).said, "75\n");
 }

@@ -32,7 +32,7 @@
 //! | the cases and the promises they carry | [`cases`], [`Case`], [`REQUIRED`] |
 //! | checking what clients of any lock saw, and simulations | [`history`], [`simulation`] |
 //! | seeing that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
-//! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`ServerProcess`], [`ServerProgram`], [`Faulty`], [`Proxy`], [`polls`], [`audit`] |
+//! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`OwnProcess`], [`ServerProcess`], [`ServerProgram`], [`Faulty`], [`Proxy`], [`polls`], [`audit`] |
 
 mod alone;
 pub mod audit;
@@ -48,6 +48,7 @@ mod harness;
 mod hints;
 pub mod history;
 mod layer;
+mod own_process;
 pub mod polls;
 mod process;
 mod proxy;
@@ -76,6 +77,7 @@ pub use self::{
     harness::{Declared, Harness},
     hints::{HintsOnly, Silent},
     layer::{Layer, Layered, MakeBug, Sound},
+    own_process::OwnProcess,
     process::Process,
     proxy::{Flow, Links, Newcomers, Proxy, Way},
     run::{check_declarations, contend, finds, run},

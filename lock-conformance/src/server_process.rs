@@ -14,7 +14,7 @@ use crate::{ServerProgram, signals};
 
 /// Starts the program, tells its process id, and ends it when this test process ends, however that may come about: then
 /// the pipe that it reads from is closed. The output of the program goes where its own goes.
-const PROCESS: &str = r#""$0" "$@" >&2 & echo $!; exec >&-; read -r _; kill -9 $!"#;
+const PROCESS: &str = r#""$0" "$@" >&2 & echo $!; exec >&-; read -r _; kill -9 $!; wait $!"#;
 
 /// The same for a container, which is there before anything runs in it: so nobody can be too early to remove it. The
 /// process id is that of the client of Docker, which ends when the container does.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use lock_conformance::{Case, Control, Data, Declared, Footprint, Harness, ServerControl, Unsupported, Wire};
+use lock_conformance::{Case, Control, Declared, Footprint, Harness, ServerControl, Unsupported, Wire};
 use lock_core::{Backend, FencingToken, Keeper, LockName, Memory, Operator};
 
 const NO_PROCESSES: &str = "the store lives in the memory of one process";
@@ -76,24 +76,8 @@ impl Harness for MemoryHarness {
 
 #[async_trait]
 impl ServerControl for MemoryHarness {
-    async fn kill(&self) -> Control {
-        Err(Unsupported(NO_SERVER))
-    }
-
-    async fn stop(&self) -> Control {
-        Err(Unsupported(NO_SERVER))
-    }
-
-    async fn start(&self, _data: Data) -> Control {
-        Err(Unsupported(NO_SERVER))
-    }
-
-    async fn pause(&self) -> Control {
-        Err(Unsupported(NO_SERVER))
-    }
-
-    async fn resume(&self) -> Control {
-        Err(Unsupported(NO_SERVER))
+    fn refusal(&self) -> Unsupported {
+        Unsupported(NO_SERVER)
     }
 
     async fn delete(&self, name: &LockName) -> Control {
@@ -103,33 +87,9 @@ impl ServerControl for MemoryHarness {
         Ok(())
     }
 
-    async fn flush(&self) -> Control {
-        Err(Unsupported(NO_SERVER))
-    }
-
     /// It keeps nothing that it could do without.
     async fn forget(&self) -> Control {
         Ok(())
-    }
-
-    async fn fill(&self) -> Control {
-        Err(Unsupported(NO_SERVER))
-    }
-
-    async fn make_room(&self) -> Control {
-        Err(Unsupported(NO_SERVER))
-    }
-
-    async fn evict(&self) -> Control {
-        Err(Unsupported(NO_SERVER))
-    }
-
-    async fn lock_out(&self) -> Control {
-        Err(Unsupported(NO_SERVER))
-    }
-
-    async fn let_in(&self) -> Control {
-        Err(Unsupported(NO_SERVER))
     }
 
     async fn put_foreign(&self, _name: &LockName) -> Control {

@@ -1,7 +1,7 @@
 //! [`ServerByUrl`]: a server that somebody else runs, perhaps for others too.
 
 use async_trait::async_trait;
-use lock_conformance::{Control, Data, Footprint, Links, Proxy, ServerControl, Unsupported};
+use lock_conformance::{Control, Footprint, Links, Proxy, ServerControl, Unsupported};
 use lock_core::{FencingToken, LockName};
 
 use super::{Admin, TOKENS_ARE_REVISIONS};
@@ -33,57 +33,13 @@ impl ServerByUrl {
 
 #[async_trait]
 impl ServerControl for ServerByUrl {
-    async fn kill(&self) -> Control {
-        Err(Unsupported(NOT_OURS))
-    }
-
-    async fn stop(&self) -> Control {
-        Err(Unsupported(NOT_OURS))
-    }
-
-    async fn start(&self, _data: Data) -> Control {
-        Err(Unsupported(NOT_OURS))
-    }
-
-    async fn pause(&self) -> Control {
-        Err(Unsupported(NOT_OURS))
-    }
-
-    async fn resume(&self) -> Control {
-        Err(Unsupported(NOT_OURS))
+    fn refusal(&self) -> Unsupported {
+        Unsupported(NOT_OURS)
     }
 
     async fn delete(&self, name: &LockName) -> Control {
         self.admin.delete(name).await;
         Ok(())
-    }
-
-    async fn flush(&self) -> Control {
-        Err(Unsupported(NOT_OURS))
-    }
-
-    async fn forget(&self) -> Control {
-        Err(Unsupported(NOT_OURS))
-    }
-
-    async fn fill(&self) -> Control {
-        Err(Unsupported(NOT_OURS))
-    }
-
-    async fn make_room(&self) -> Control {
-        Err(Unsupported(NOT_OURS))
-    }
-
-    async fn evict(&self) -> Control {
-        Err(Unsupported(NOT_OURS))
-    }
-
-    async fn lock_out(&self) -> Control {
-        Err(Unsupported(NOT_OURS))
-    }
-
-    async fn let_in(&self) -> Control {
-        Err(Unsupported(NOT_OURS))
     }
 
     async fn put_foreign(&self, name: &LockName) -> Control {

@@ -6,11 +6,14 @@ use lock_core::{FencingToken, LockName};
 
 use super::{Corner, visit};
 
-const NO_PLACE: &str = "there is no place for anything but locks";
-const NO_LIMIT: &str = "nothing limits it but the disk";
+const NEITHER: &str = "nothing limits it but the disk, and there is no place for anything but locks";
 
 #[async_trait]
 impl ServerControl for Corner {
+    fn refusal(&self) -> Unsupported {
+        Unsupported(NEITHER)
+    }
+
     async fn kill(&self) -> Control {
         self.server.end("QUIT");
         Ok(())
@@ -61,14 +64,6 @@ impl ServerControl for Corner {
         Ok(())
     }
 
-    async fn fill(&self) -> Control {
-        Err(Unsupported(NO_LIMIT))
-    }
-
-    async fn make_room(&self) -> Control {
-        Err(Unsupported(NO_LIMIT))
-    }
-
     /// As somebody does who takes the table for one that can be done without.
     async fn evict(&self) -> Control {
         self.server.admin(&format!("TRUNCATE {}.entries", self.schema)).await;
@@ -83,14 +78,6 @@ impl ServerControl for Corner {
     async fn let_in(&self) -> Control {
         self.server.admin("ALTER ROLE clients LOGIN").await;
         Ok(())
-    }
-
-    async fn put_foreign(&self, _name: &LockName) -> Control {
-        Err(Unsupported(NO_PLACE))
-    }
-
-    async fn has_foreign(&self, _name: &LockName) -> Result<bool, Unsupported> {
-        Err(Unsupported(NO_PLACE))
     }
 
     async fn raise_tokens(&self, _name: &LockName, last: FencingToken) -> Control {

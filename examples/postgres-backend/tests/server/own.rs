@@ -5,16 +5,14 @@ use std::{
     os::unix::fs::{MetadataExt, chown},
     path::{Path, PathBuf},
     process::Command,
-    sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
-use lock_conformance::{ServerProcess, ServerProgram};
-use tempfile::TempDir;
+use lock_conformance::{OwnProcess, ServerProcess, ServerProgram};
 use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
-/// How long a server may take to start or to end on a busy machine.
+/// How long a server may take to end, or to be reached, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Who the server runs as where the tests run as root, which it refuses: `nobody`, everywhere.
@@ -23,27 +21,32 @@ const NOBODY: u32 = 65534;
 /// A server process on a port of its own, with its data in a folder of its own. Dropping it ends both.
 #[derive(Debug)]
 pub(crate) struct OwnServer {
-    folder: TempDir,
+    process: OwnProcess,
     port: u16,
-    process: Mutex<Option<ServerProcess>>,
 }
 
 impl OwnServer {
     /// Starts a server, and returns when it answers.
     pub(crate) async fn start() -> Self {
-        let folder = tempfile::tempdir().expect("there is room for temporary files");
-        if is_root() {
-            chown(folder.path(), Some(NOBODY), Some(NOBODY)).expect("root may give away what is its own");
-        }
-        let mut server = Self { folder, port: 0, process: Mutex::default() };
-        server.make_data();
         loop {
-            server.port = ServerProcess::free_port();
+            let server = Self::new(ServerProcess::free_port());
             if server.launch().await {
                 server.make_role().await;
                 return server;
             }
         }
+    }
+
+    /// A server that does not run yet.
+    pub(crate) fn new(port: u16) -> Self {
+        let process = OwnProcess::new("postgres");
+        if is_root() {
+            chown(process.directory(), Some(NOBODY), Some(NOBODY))
+                .expect("root may give away what is its own");
+        }
+        let server = Self { process, port };
+        server.make_data();
+        server
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -62,7 +65,7 @@ impl OwnServer {
     }
 
     /// Starts the process, and returns when it answers, or, with `false`, when somebody else has taken its port.
-    async fn launch(&self) -> bool {
+    pub(crate) async fn launch(&self) -> bool {
         let settings = [
             format!("port={}", self.port),
             "listen_addresses=127.0.0.1".to_owned(),
@@ -76,37 +79,29 @@ impl OwnServer {
         let mut arguments = vec!["-D".to_owned(), self.data().display().to_string()];
         arguments.extend(settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]));
         let (program, arguments) = unprivileged(&programs().join("postgres"), arguments);
-        let log = self.folder.path().join("log");
-        *self.process() = Some(ServerProcess::start(
-            &ServerProgram::local([program.display().to_string()]),
-            &arguments,
-            &log,
-        ));
-        let end = Instant::now() + PATIENCE;
-        loop {
-            if self.try_admin("SELECT 1").await.is_ok() {
-                return true;
-            }
-            let said = fs::read_to_string(&log).unwrap_or_default();
-            if said.contains("Address already in use") {
-                return false;
-            }
-            let lives = self.process().as_ref().is_some_and(ServerProcess::is_alive);
-            assert!(lives && Instant::now() < end, "the server did not start:\n{said}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        self.process.launch(&ServerProgram::local([program.display().to_string()]), &arguments);
+        self.process.answers("Address already in use", || self.is_mine()).await
+    }
+
+    /// Whether it answers, and not somebody else's on the same port.
+    async fn is_mine(&self) -> bool {
+        let data = self.try_admin("SHOW data_directory").await;
+        data.is_ok_and(|data| data.iter().any(|data| Path::new(data) == self.data()))
     }
 
     /// Ends the process: by `INT` as is usual, by `QUIT` as if it had crashed, but without leaving shared memory behind.
     pub(crate) fn end(&self, signal: &str) {
-        let Some(process) = self.process().take() else { return };
+        if !self.process.is_alive() {
+            return;
+        }
         // One that stands still would not hear it.
-        process.resume();
-        process.signal(signal);
+        self.process.running(ServerProcess::resume);
+        self.process.running(|process| process.signal(signal));
         let end = Instant::now() + PATIENCE;
-        while process.is_alive() && Instant::now() < end {
+        while self.process.is_alive() && Instant::now() < end {
             thread::sleep(Duration::from_millis(2));
         }
+        self.process.kill();
     }
 
     /// Who the clients are.
@@ -121,7 +116,7 @@ impl OwnServer {
 
     /// What the server does to the process while it runs.
     pub(crate) fn running(&self, order: impl FnOnce(&ServerProcess)) {
-        order(self.process().as_ref().expect("the server runs"));
+        self.process.running(order);
     }
 
     /// Has the server carry out statements, and gives the rows of the last as text.
@@ -155,7 +150,7 @@ impl OwnServer {
 
     /// Made once, and kept as it was: to make it takes as long as a lease, and who loses data is to lose it at once.
     fn make_data(&self) {
-        let pristine = self.folder.path().join("pristine").display().to_string();
+        let pristine = self.process.directory().join("pristine").display().to_string();
         let arguments =
             ["-D", &pristine, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"];
         let (program, arguments) =
@@ -166,17 +161,16 @@ impl OwnServer {
     }
 
     fn take_pristine_data(&self) {
-        let copied =
-            Command::new("cp").arg("-a").arg(self.folder.path().join("pristine")).arg(self.data()).status();
+        let copied = Command::new("cp")
+            .arg("-a")
+            .arg(self.process.directory().join("pristine"))
+            .arg(self.data())
+            .status();
         assert!(copied.is_ok_and(|status| status.success()), "data of our own can be copied");
     }
 
     fn data(&self) -> PathBuf {
-        self.folder.path().join("data")
-    }
-
-    fn process(&self) -> MutexGuard<'_, Option<ServerProcess>> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+        self.process.directory().join("data")
     }
 }
 
@@ -217,4 +211,11 @@ fn newest(versions: &Path) -> Option<PathBuf> {
     let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
     let versions = fs::read_dir(versions).ok()?.flatten().map(|version| version.path());
     versions.max_by_key(number).map(|version| version.join("bin"))
+}
+
+#[tokio::test]
+async fn a_port_that_somebody_else_has_is_not_waited_for() {
+    let silent = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("there is a port left");
+    let server = OwnServer::new(silent.local_addr().expect("it is bound").port());
+    assert!(!server.launch().await, "somebody else's port is taken for ours");
 }

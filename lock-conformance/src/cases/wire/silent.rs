@@ -79,7 +79,8 @@ pub(crate) async fn waiters_go_on_when_the_network_is_back(world: World) {
     let mut held = Vec::new();
     for name in &names {
         held.push(take_free(&mutex(&other, name)).await);
-        let lock = mutex(&far.client, name);
+        // It stands in the queue before it knows: the answer may be on its way when the silence begins.
+        let lock = mutex(&far.client, name).with_options(long().outage(Outage::Wait));
         waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap() }));
         queue_of(2, &mutex(&other, name)).await;
     }

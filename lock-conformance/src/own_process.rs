@@ -1,0 +1,209 @@
+//! [`OwnProcess`]: a server that is ours alone, run after run.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use lock_core::{Entropy, SystemEntropy};
+
+use crate::{ServerProcess, ServerProgram};
+
+/// How long a server may take to start or to end on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a look at a server may take: whoever else listens at its port may never answer.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// A server with a directory of its own for its data and its log, that is started, ended and started again: what a
+/// [`ServerControl`](crate::ServerControl) is made of. Dropping it ends it, and removes the directory.
+#[derive(Debug)]
+pub struct OwnProcess {
+    directory: PathBuf,
+    /// The program with its arguments, and its process.
+    run: Mutex<Option<(String, ServerProcess)>>,
+}
+
+impl OwnProcess {
+    /// A server that does not run yet, with a directory whose name tells the store.
+    ///
+    /// # Panics
+    /// If the directory cannot be made.
+    #[must_use]
+    pub fn new(store: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("distlock-{store}-{:032x}", SystemEntropy.bits()));
+        fs::create_dir(&directory).expect("a directory for the server can be made");
+        Self { directory, run: Mutex::default() }
+    }
+
+    /// Where it may keep its data. Its log is there, too.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Starts it; it may not answer yet. One that still runs is ended.
+    ///
+    /// # Panics
+    /// As [`ServerProcess::start`] does.
+    pub fn launch(&self, program: &ServerProgram, arguments: &[String]) {
+        self.kill();
+        let process = ServerProcess::start(program, arguments, &self.log_file());
+        *self.lock() = Some((format!("{program} with {}", arguments.join(" ")), process));
+    }
+
+    /// Returns when the server answers, as a look at it tells, or, with `false`, when it has ended because somebody else has its
+    /// port: then its log says `taken`. A look that takes longer than two seconds has seen nothing.
+    ///
+    /// # Panics
+    /// If it ends for another reason, or does not answer within half a minute: with what was tried, and its log.
+    pub async fn answers<F>(&self, taken: &str, look: impl FnMut() -> F) -> bool
+    where
+        F: Future<Output = bool>,
+    {
+        self.answers_within(PATIENCE, taken, look).await
+    }
+
+    async fn answers_within<F>(&self, patience: Duration, taken: &str, mut look: impl FnMut() -> F) -> bool
+    where
+        F: Future<Output = bool>,
+    {
+        let end = Instant::now() + patience;
+        loop {
+            if tokio::time::timeout(LOOK, look()).await == Ok(true) {
+                return true;
+            }
+            let lives = self.is_alive();
+            // Read when it has said its last word.
+            let log = self.log();
+            if !lives && log.contains(taken) {
+                return false;
+            }
+            let late = Instant::now() >= end;
+            if late || !lives {
+                let tried = self.lock().as_ref().map(|(tried, _)| tried.clone()).unwrap_or_default();
+                let how =
+                    if lives { format!("does not answer after {patience:?}") } else { "has ended".into() };
+                panic!("the server {how}; it was started as {tried}, and said:\n{log}");
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Ends it at once. One that does not run is left alone.
+    pub fn kill(&self) {
+        let run = self.lock().take();
+        drop(run);
+    }
+
+    /// Ends it in an orderly way, by a signal, as `TERM`.
+    ///
+    /// # Panics
+    /// If it does not run, or does not end.
+    pub async fn stop(&self, signal: &str) {
+        self.running(|process| process.signal(signal));
+        let end = Instant::now() + PATIENCE;
+        while self.is_alive() {
+            assert!(Instant::now() < end, "the server did not end by {signal}:\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        self.kill();
+    }
+
+    /// Does something to its process.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn running(&self, order: impl FnOnce(&ServerProcess)) {
+        order(&self.lock().as_ref().expect("the server runs").1);
+    }
+
+    /// Whether it runs.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        self.lock().as_ref().is_some_and(|(_, process)| process.is_alive())
+    }
+
+    /// What it has said in this run.
+    #[must_use]
+    pub fn log(&self) -> String {
+        // Without a log there is nothing to show.
+        fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.directory.join("server.log")
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(String, ServerProcess)>> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for OwnProcess {
+    fn drop(&mut self) {
+        self.kill();
+        // What is left in a temporary directory harms nobody.
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(200);
+
+    fn start(script: &str) -> OwnProcess {
+        let server = OwnProcess::new("test");
+        server.launch(&ServerProgram::local(["sh", "-c", script]), &["an-argument".to_owned()]);
+        server
+    }
+
+    fn wait_for(server: &OwnProcess, look: impl Fn() -> bool) -> bool {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(server.answers_within(SOON, "port is taken", || std::future::ready(look())))
+    }
+
+    fn complaint(server: &OwnProcess) -> String {
+        let panic = catch_unwind(AssertUnwindSafe(|| wait_for(server, || false))).unwrap_err();
+        *panic.downcast::<String>().unwrap()
+    }
+
+    #[test]
+    fn a_server_that_never_answers_is_given_up_and_nothing_of_it_is_left() {
+        let server = start("echo $$; exec sleep 60");
+        let said = complaint(&server);
+        assert!(said.contains("does not answer after 200ms; it was started as `sh -c"), "{said}");
+        assert!(said.contains("with an-argument, and said:\n"), "{said}");
+        let process = Path::new("/proc").join(server.log().trim());
+        let directory = server.directory().to_owned();
+        assert!(process.exists() && directory.exists());
+        drop(server);
+        assert!(!process.exists() && !directory.exists());
+    }
+
+    #[test]
+    fn a_server_that_ends_is_not_waited_for() {
+        let server = start("echo no disk; exit 1");
+        let began = Instant::now();
+        let said = complaint(&server);
+        assert!(said.starts_with("the server has ended;") && said.ends_with("no disk\n"), "{said}");
+        assert!(began.elapsed() < PATIENCE);
+    }
+
+    #[test]
+    fn a_port_that_somebody_else_has_is_told() {
+        assert!(!wait_for(&start("echo the port is taken"), || false));
+    }
+
+    #[test]
+    fn a_server_that_answers_is_there() {
+        let server = start("echo ready; exec sleep 60");
+        assert!(wait_for(&server, || server.log() == "ready\n"));
+    }
+}

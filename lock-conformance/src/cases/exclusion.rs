@@ -194,7 +194,9 @@ pub(super) async fn every_kind_of_lock_excludes_others_for_as_long_as_it_is_rene
     let end = Instant::now() + options.ttl * 3;
     while Instant::now() < end {
         for (guard, lock) in guards.iter().zip(&refused) {
-            assert!(lock.try_acquire().await.unwrap().is_none(), "`{}` was granted twice", guard.name());
+            let granted = lock.try_acquire().await.unwrap().is_some();
+            // On a machine that stands still for longer than the ttl it may be another's, and its holder knows it.
+            assert!(!granted || !guard.is_held(), "`{}` was granted twice", guard.name());
             assert!(guard.is_held(), "`{}` was not renewed: {:?}", guard.name(), guard.state());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -187,7 +187,16 @@ impl ZooKeeper {
         let session = &member.session;
         let client = session.client().map_err(Failure::unsent)?;
         let options = CreateMode::Container.with_acls(Acls::new(self.sessions.acl()));
-        let made = session.answer("making a container", client.create(&member.lock, &[], &options)).await;
+        let attempt = async {
+            match client.create(&member.lock, &[], &options).await {
+                // It may be there. Nobody else repeats it, since nobody was put in the queue; and to make it twice is to make it.
+                Err(error) if !Failure::of(&error).is_an_answer() => {
+                    client.create(&member.lock, &[], &options).await
+                }
+                made => made,
+            }
+        };
+        let made = session.answer("making a container", attempt).await;
         match made {
             Err(failure) if failure.cause() == Cause::NoNode => {
                 let mkdir = async { client.mkdir(&member.lock, &options).await };

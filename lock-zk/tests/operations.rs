@@ -248,6 +248,23 @@ async fn an_acquisition_that_fails_before_it_stands_anywhere_is_forgotten_at_onc
     }
 }
 
+/// It makes the container of the lock first, and that answer may be cut off as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_acquisition_of_a_name_is_granted_wherever_its_connection_is_cut() {
+    // What is answered up to the grant is shorter.
+    const LONGEST: usize = 200;
+    let server = OwnServer::start("case").await.behind_proxy();
+    let this = client(&url(&server));
+    assert_free(&this, NAME).await;
+    for bytes in (0..LONGEST).step_by(2) {
+        let name = format!("{NAME}-{bytes}");
+        server.proxy().order(Links::Open, Way::Replies, &Flow::Cut(bytes));
+        let guard = soon("a grant", take(&this, &name, &long())).await;
+        server.proxy().heal();
+        assert_eq!(guard.release().await.unwrap(), Release::Released, "{bytes}");
+    }
+}
+
 /// H98: the server removes a container when it is empty, also if somebody is about to stand in it.
 #[tokio::test(flavor = "multi_thread")]
 async fn containers_that_are_removed_all_the_time_cost_no_lock() {

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
-use etcd_client::{Client, EventType, WatchOptions, WatchStream};
+use etcd_client::{Client, EventType, WatchFilterType, WatchOptions, WatchStream};
 use tokio::time::{sleep, timeout};
 
 use crate::{
@@ -13,7 +13,8 @@ use crate::{
 };
 
 /// One link: when the key `from` is deleted, it deletes the key `to`. It watches both, so that the time from a call to
-/// its event is told by one clock.
+/// its event is told by one clock. It hears of deletions only, and not of what was deleted, as a lock that waits does: the last
+/// deletion of a round is therefore that of another key.
 pub(super) struct EtcdRelay {
     client: Client,
     stream: WatchStream,
@@ -21,9 +22,8 @@ pub(super) struct EtcdRelay {
     to: String,
 }
 
-/// What a deleted key held.
-const GOES_ON: &str = "goes on";
-const END: &str = "end";
+/// What the key is called whose deletion ends a round.
+const END: &str = "/end";
 
 /// Somebody deleted a key.
 struct Deleted {
@@ -34,12 +34,14 @@ struct Deleted {
 
 impl EtcdRelay {
     pub(super) async fn new(mut client: Client, from: &str, to: &str) -> Result<Self> {
-        let options = || Some(WatchOptions::new().with_prev_key());
+        let options = || Some(WatchOptions::new().with_filters([WatchFilterType::NoPut]));
         let mut stream = client.watch(from, options()).await?;
-        let mut watches = 1;
+        stream.watch([from, END].concat(), options()).await?;
+        let mut watches = 2;
         if from != to {
             stream.watch(to, options()).await?;
-            watches += 1;
+            stream.watch([to, END].concat(), options()).await?;
+            watches += 2;
         }
         while watches > 0 {
             let message = stream.message().await?.ok_or("the relay was cut")?;
@@ -50,19 +52,24 @@ impl EtcdRelay {
 
     /// Makes the key that is deleted next.
     async fn prepare(&mut self, end: bool) -> Result<()> {
-        self.client.put(self.to.as_str(), if end { END } else { GOES_ON }, None).await?;
+        self.client.put(self.next_key(end), "", None).await?;
         Ok(())
     }
 
+    fn next_key(&self, end: bool) -> String {
+        [self.to.as_str(), if end { END } else { "" }].concat()
+    }
+
     /// Deletes it, and gives the time from the call to the event, and what else was deleted up to then.
-    async fn pass_on(&mut self) -> Result<(Duration, Option<Deleted>)> {
+    async fn pass_on(&mut self, end: bool) -> Result<(Duration, Option<Deleted>)> {
+        let key = self.next_key(end);
         let Self { client, stream, from, to } = self;
         let sent = Nanos::now();
-        let (deleted, seen) = tokio::join!(client.delete(to.as_str(), None), async {
+        let (deleted, seen) = tokio::join!(client.delete(key.as_str(), None), async {
             let mut other = None;
             loop {
                 let deleted = next(stream).await?;
-                if deleted.key == to.as_bytes() {
+                if deleted.key == key.as_bytes() {
                     let latency = deleted.received.since(sent);
                     let arrived = if from == to { Some(deleted) } else { other };
                     return Result::Ok((latency, arrived));
@@ -84,9 +91,8 @@ async fn next(stream: &mut WatchStream) -> Result<Deleted> {
         // One key is deleted at a time.
         let event = message.events().iter().find(|event| event.event_type() == EventType::Delete);
         if let Some(event) = event {
-            let (kv, before) = (event.kv(), event.prev_kv());
-            let (kv, before) = kv.zip(before).ok_or("an event does not say what was deleted")?;
-            return Ok(Deleted { key: kv.key().to_vec(), end: before.value() == END.as_bytes(), received });
+            let key = event.kv().ok_or("an event does not say what was deleted")?.key().to_vec();
+            return Ok(Deleted { end: key.ends_with(END.as_bytes()), key, received });
         }
     }
 }
@@ -98,7 +104,7 @@ impl Relay for EtcdRelay {
         let mut arrived = None;
         if leg.first {
             self.prepare(false).await?;
-            let (latency, next) = self.pass_on().await?;
+            let (latency, next) = self.pass_on(false).await?;
             latencies.push(latency);
             arrived = next;
         }
@@ -116,7 +122,7 @@ impl Relay for EtcdRelay {
             if !leg.hold.is_zero() {
                 sleep(leg.hold).await;
             }
-            let (latency, next) = self.pass_on().await?;
+            let (latency, next) = self.pass_on(ended).await?;
             latencies.push(latency);
             arrived = next;
             if deleted.end {

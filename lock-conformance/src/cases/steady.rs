@@ -38,7 +38,7 @@ where
         }
         eprintln!("everything stood still for {standstill:?}, so a ttl of {ttl:?} shows nothing; once more");
         world.give_up();
-        ttl *= 3;
+        ttl = LONGEST.min(ttl * 3);
     }
 }
 

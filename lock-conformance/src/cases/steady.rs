@@ -20,7 +20,7 @@ const LONGEST: Duration = Duration::from_secs(20);
 
 /// Runs a scenario with a ttl that it may rely on.
 ///
-/// If it fails, and meanwhile the store got no answer out for an eighth of the ttl, or a thread of this process waited so
+/// If it fails, and meanwhile the store got no answer out for a quarter of the ttl, or a thread of this process waited so
 /// long for a core, then a lease that ended was right to end, and nothing is shown: the scenario is run again with a
 /// longer one. A failure while everything ran is a failure.
 pub(super) async fn steady<F>(world: World, ttl: Duration, scenario: impl Fn(World, Duration) -> F)
@@ -33,7 +33,7 @@ where
         let outcome = tokio::spawn(scenario(world.clone(), ttl)).await;
         let Err(failure) = outcome else { return };
         let standstill = watch.longest();
-        if standstill < ttl / 8 || ttl >= LONGEST {
+        if standstill < ttl / 4 || ttl >= LONGEST {
             resume_unwind(failure.into_panic());
         }
         eprintln!("everything stood still for {standstill:?}, so a ttl of {ttl:?} shows nothing; once more");

@@ -52,9 +52,10 @@ fn show_tells_who_holds_a_lock_and_who_waits() {
             assert_eq!(row["entry"].as_str().unwrap().len(), 32, "{backend}");
         }
         let left = rows[1]["lease_left_ms"].as_u64().unwrap();
-        // It asked for 10 s, and is shown how long it may last at the most. ZooKeeper has few timeouts for sessions (here 12.8 s),
-        // and may have heard of this one a heartbeat and a tick later than it is known.
-        assert!((1..=15_100).contains(&left), "{backend}: {left}");
+        // It asked for 10 s; a store that counts in seconds grants a little more. What is shown is how long it may last at the most:
+        // ZooKeeper has few timeouts for sessions (here 12.8 s), and may have heard of this one a heartbeat and a tick later.
+        let most = if backend == "zk" { 15_100 } else { 12_000 };
+        assert!((1..=most).contains(&left), "{backend}: {left}");
     }
 }
 

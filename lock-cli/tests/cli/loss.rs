@@ -193,25 +193,23 @@ fn a_command_that_hears_has_the_grace_for_its_last_words() {
 
 #[test]
 fn a_stopped_command_is_woken_to_hear_that_the_lock_is_lost() {
-    let store = Store::any();
-    let folder = tempfile::tempdir().unwrap();
-    let line =
-        "trap 'echo bye > word; exit 0' TERM; echo > ready; kill -STOP $$; while :; do sleep 0.01; done";
-    let mut command = distlock(&store.url, &["run", "a", "--grace", "15s", "--shell", "--", line]);
-    let holder = Process::start(command.current_dir(&folder));
-    until_written(&folder.path().join("ready"));
-    assert_eq!(outcome(&store.url, &["break", "a", "--yes"]).code, Some(0));
-    lost(holder);
-    assert_eq!(until_written(&folder.path().join("word")), "bye");
+    is_woken(
+        "trap 'echo bye > word; exit 0' TERM; echo > ready; kill -STOP $$; while :; do sleep 0.01; done",
+    );
 }
 
 /// As a shell does that is told to end while it puts a job aside.
 #[test]
 fn a_command_that_stops_on_being_told_to_end_is_woken_for_its_last_words() {
+    is_woken(
+        "trap 'kill -STOP $$; echo bye > word; exit 0' TERM; echo > ready; while :; do sleep 0.01; done",
+    );
+}
+
+/// It says its last words long before the end of its grace.
+fn is_woken(line: &str) {
     let store = Store::any();
     let folder = tempfile::tempdir().unwrap();
-    let line =
-        "trap 'kill -STOP $$; echo bye > word; exit 0' TERM; echo > ready; while :; do sleep 0.01; done";
     let mut command = distlock(&store.url, &["run", "a", "--grace", "15s", "--shell", "--", line]);
     let holder = Process::start(command.current_dir(&folder));
     until_written(&folder.path().join("ready"));
@@ -220,26 +218,6 @@ fn a_command_that_stops_on_being_told_to_end_is_woken_for_its_last_words() {
     lost(holder);
     assert!(started.elapsed() < Duration::from_secs(10), "the grace was waited for: {:?}", started.elapsed());
     assert_eq!(until_written(&folder.path().join("word")), "bye");
-}
-
-#[test]
-fn max_hold_is_the_end_even_if_every_renewal_succeeds() {
-    let store = Store::any();
-    let url = store.url.clone();
-    let scene = Scene::new(store, &url, &["--max-hold", "2s"]);
-    let lost = lost(scene.holder);
-    assert!(lost.complained.contains("it was held for max_hold"), "{lost:?}");
-    looked(scene.next);
-}
-
-#[test]
-fn a_command_that_ended_before_the_loss_was_noticed_is_not_told_as_a_success() {
-    let store = Store::any();
-    // It takes its own lock away, and ends in the same moment.
-    let line = format!("{} --url {} break a --yes", env!("CARGO_BIN_EXE_distlock"), store.url);
-    let ended = outcome(&store.url, &["run", "a", "--grace", "0s", "--shell", "--", &format!("exec {line}")]);
-    assert_eq!(ended.code, Some(79), "{ended:?}");
-    assert!(ended.complained.contains("was lost"), "{ended:?}");
 }
 
 /// Nobody tells of it, and no renewal is due: only the release can know.

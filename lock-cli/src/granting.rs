@@ -2,13 +2,12 @@
 
 use std::{ffi::OsStr, path::Path, sync::Arc, time::Duration};
 
-use distlock::{AcquireOptions, DistributedLock, Guard, Locks, QueueRow};
+use distlock::{AcquireOptions, DistributedLock, Guard, Identity, Locks, QueueRow};
 
 use crate::{
     args::LockArgs,
     exit::Exit,
     failure::{Failure, quoted},
-    identity::Identity,
     print,
     rows::{State, rows},
     settings::File,
@@ -54,7 +53,7 @@ impl Request {
             (None, false, false) => Arc::new(locks.mutex(name).map_err(wrong)?),
         };
         let label = args.label.clone().or_else(|| program(command?));
-        let mut options = AcquireOptions::new().label(Identity::own(label).written()?);
+        let mut options = AcquireOptions::new().label(own_label(&label.unwrap_or_default())?);
         options.wait = args.wait.or(file.wait).filter(|_| !args.only_try);
         options.max_hold = args.max_hold;
         options.ttl = args.ttl.or(file.ttl).unwrap_or(options.ttl);
@@ -141,6 +140,17 @@ impl Request {
     }
 }
 
+/// What the entry says of this process: the user's words, and where it runs.
+fn own_label(words: &str) -> Result<String, Failure> {
+    let label = Identity::of_this_process(words).to_string();
+    let room = (AcquireOptions::MAX_LABEL + words.len()).saturating_sub(label.len());
+    if words.len() > room {
+        let message = format!("--label is too long with its {} bytes; use at most {room}", words.len());
+        return Err(Failure::new(Exit::USAGE, message));
+    }
+    Ok(label)
+}
+
 /// Those who hold the lock, in a sentence.
 fn holders(queue: &[QueueRow]) -> Option<String> {
     let rows = rows(queue);
@@ -180,4 +190,20 @@ pub(crate) async fn close(locks: &Locks) {
 fn program(command: &OsStr) -> Option<String> {
     let name = Path::new(command).file_name()?.to_string_lossy();
     Some(name.chars().take(40).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_that_does_not_fit_says_how_many_bytes_do() {
+        let failure = own_label(&"x".repeat(256)).unwrap_err().to_string();
+        let room: usize = failure.rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(failure.contains("256 bytes; use at most "), "{failure}");
+        assert!(
+            own_label(&"x".repeat(room)).is_ok() && own_label(&"x".repeat(room + 1)).is_err(),
+            "{failure}"
+        );
+    }
 }

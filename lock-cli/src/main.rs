@@ -11,7 +11,6 @@ mod exit;
 mod failure;
 mod granting;
 mod hold;
-mod identity;
 mod list;
 mod pages;
 mod print;

@@ -1,12 +1,9 @@
 //! [`Row`]: a row of a queue, for people and as JSON.
 
-use distlock::{Claim, Kind, QueueRow};
+use distlock::{Claim, Identity, Kind, QueueRow};
 use serde::Serialize;
 
-use crate::{
-    identity::Identity,
-    print::{self, harmless},
-};
+use crate::print::{self, harmless};
 
 /// One who holds a lock or waits for it.
 #[derive(Clone, Debug, Serialize)]
@@ -67,7 +64,7 @@ impl Row {
         if self.entry.is_none() {
             return "a client of another library".to_owned();
         }
-        harmless(&self.identity.sentence())
+        harmless(&sentence(&self.identity))
     }
 
     fn cells(&self) -> Vec<String> {
@@ -95,6 +92,20 @@ pub(crate) fn table(rows: &[Row]) -> String {
     let mut lines = vec![head.map(str::to_owned).to_vec()];
     lines.extend(rows.iter().map(Row::cells));
     print::table(&lines)
+}
+
+/// Who it is: `nightly (web-1, pid 4242)`.
+fn sentence(identity: &Identity) -> String {
+    let place = match (&identity.host, identity.pid) {
+        (Some(host), Some(pid)) => format!("{host}, pid {pid}"),
+        _ => String::new(),
+    };
+    match (identity.label.as_deref(), place.is_empty()) {
+        (Some(label), true) => label.to_owned(),
+        (Some(label), false) => format!("{label} ({place})"),
+        (None, true) => "somebody without a label".to_owned(),
+        (None, false) => place,
+    }
 }
 
 /// What somebody asks for, within a queue whose kind is known.

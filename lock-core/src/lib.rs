@@ -53,6 +53,7 @@ mod guarantees;
 mod guard;
 mod hints;
 mod hold;
+mod identity;
 mod keeper;
 mod lock;
 mod locks;
@@ -85,6 +86,7 @@ pub use self::{
     guard::{Guard, Release},
     hints::Switchboard,
     hold::{Hold, HoldState, Lost, LostReason},
+    identity::Identity,
     keeper::{Keeper, Sleep},
     lock::{DistributedLock, Lock},
     locks::{CloseError, Locks},

@@ -45,7 +45,8 @@ pub struct AcquireOptions {
     pub back_off: BackOff,
     /// The least and the most time between two looks at the queue while no hint comes.
     pub look_again: LookAgain,
-    /// Who this is, for people who look at the queue: at most [`AcquireOptions::MAX_LABEL`] bytes.
+    /// Who this is, for people who look at the queue: at most [`AcquireOptions::MAX_LABEL`] bytes. An
+    /// [`Identity`](crate::Identity) tells the host and the process, too.
     pub label: Option<String>,
 }
 

@@ -12,6 +12,7 @@ use crate::{
     error::{Cause, Failure, STORE},
     recipe::{self, Created, Creation, Look, Refusal},
     session::{Member, delete},
+    watch::Attending,
 };
 
 /// How often a create is tried again that was refused for a reason that is over. Each time somebody else got through.
@@ -26,11 +27,21 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// More keys than these are looked at with the whole queue: etcd takes 128 operations.
 const MANY_WATCHED: usize = 100;
 
+/// A queue that is no longer than this is looked at as a whole: what that takes grows with its length.
+const SHORT: u64 = 16;
+
 /// What a create that was refused comes to.
 enum Next {
     Standing(Standing),
     /// Nobody came after this revision, and there was room then.
     Again(Option<i64>),
+}
+
+/// What another look showed.
+enum Seen {
+    /// Nothing that the waiter does not know.
+    AsBefore(Attending),
+    Queue(Look),
 }
 
 impl Etcd {
@@ -176,16 +187,31 @@ impl Etcd {
         let place = i64::try_from(token.get()).unwrap_or(i64::MAX);
         let sent = self.keeper.now();
         let looked = match self.freshen(member) {
-            None => self.look_once(member, place).await,
-            Some(proof) => join(self.look_once(member, place), proof).await.0,
+            None => self.look_at_need(member, place).await,
+            Some(proof) => join(self.look_at_need(member, place), proof).await.0,
         };
-        let Some(look) = looked? else { return Ok(Standing::Gone) };
-        member.stands(place, look.ahead);
         // A proof that failed leaves the one before, which may do for a while.
-        if !member.refresh(sent) || !member.session.is_alive(self.keeper.now()) {
-            return Ok(Standing::Gone);
+        let lives =
+            |seen| (member.refresh(sent) && member.session.is_alive(self.keeper.now())).then_some(seen);
+        match looked?.and_then(lives) {
+            None => Ok(Standing::Gone),
+            Some(Seen::AsBefore(hints)) => Ok(self.waits(member, place, hints)),
+            Some(Seen::Queue(look)) => {
+                member.stands(place, look.ahead);
+                self.stand(member, place, look).await
+            }
         }
-        self.stand(member, place, look).await
+    }
+
+    /// A waiter that was told nothing looks whether something was kept from it: whether those whom it watches still stand tells as
+    /// much as the whole queue, and takes etcd no longer however many wait.
+    async fn look_at_need(&self, member: &Arc<Member>, place: i64) -> Result<Option<Seen>, BackendError> {
+        if let Some((hints, watched)) = self.hub.board().attend_on(member.entry.id)
+            && self.still(place, &watched).await?.is_some()
+        {
+            return Ok(Some(Seen::AsBefore(hints)));
+        }
+        Ok(self.look_once(member, place).await?.map(Seen::Queue))
     }
 
     /// Who is ahead of this place. `None` if the entry is not there, or has another place.
@@ -194,7 +220,13 @@ impl Etcd {
         let answer = self.wire.txn(|| recipe::look_again(member, place)).await.answer?;
         turn.done();
         match recipe::looked(member, &answer)? {
-            (Some(found), look) if found == place => Ok(Some(look)),
+            (Some(found), mut look) if found == place => {
+                if look.more && look.holder.is_none() {
+                    let first = self.wire.txn(|| recipe::first_ahead(member, place)).await.answer?;
+                    look.holder = recipe::label_of_first(&first);
+                }
+                Ok(Some(look))
+            }
             (found, _) => {
                 if found.is_none() && member.token().is_none_or(|token| token == place) {
                     self.sessions.is_gone(member);
@@ -204,15 +236,9 @@ impl Etcd {
         }
     }
 
-    /// Whether the waiter and all whom it watches are where the look showed them: then it holds for a later revision, too.
+    /// Whether the waiter and all whom it watches are where a look showed them: then that holds for this later revision, too.
     /// To see that is the same for etcd however many wait.
-    async fn still(
-        &self,
-        member: &Arc<Member>,
-        place: i64,
-        look: &Look,
-    ) -> Result<Option<i64>, BackendError> {
-        let watched = look.sight(place, member.entry.claim, &member.key).watched();
+    async fn still(&self, place: i64, watched: &[Vec<u8>]) -> Result<Option<i64>, BackendError> {
         if watched.len() > MANY_WATCHED {
             return Ok(None);
         }
@@ -255,8 +281,11 @@ impl Etcd {
                 board.arm(id);
                 break;
             }
-            // Something may have happened between the look and the watch (PR27): mostly to others.
-            match self.still(member, place, &look).await? {
+            // Something may have happened between the look and the watch (PR27): mostly to others. Where few stand it is cheap
+            // to see what, and saves a second question.
+            let watched = || look.sight(place, claim, &member.key).watched();
+            let still = if look.length > SHORT { self.still(place, &watched()).await? } else { None };
+            match still {
                 Some(revision) => look.revision = revision,
                 None => match self.look_once(member, place).await? {
                     Some(again) => look = again,
@@ -268,15 +297,22 @@ impl Etcd {
             }
             board.see(id, look.sight(place, claim, &member.key));
         }
-        Ok(Standing::Waiting {
+        let ahead = member.stands(place, look.ahead).unwrap_or(look.near.len() as u64);
+        member.sees(ahead, look.holder);
+        Ok(self.waits(member, place, hints))
+    }
+
+    fn waits(&self, member: &Member, place: i64, hints: Attending) -> Standing {
+        let (ahead, label) = member.seen();
+        Standing::Waiting {
             token: FencingToken::new(place.unsigned_abs()),
             ttl: member.session.granted(),
             valid_until: member.session.valid_until(member.entry.ttl),
-            ahead: member.stands(place, look.ahead).unwrap_or(look.near.len() as u64),
-            holder: Some(Holder::Ours { label: look.holder }),
+            ahead,
+            holder: Some(Holder::Ours { label }),
             look_again: self.keeper.now() + (member.entry.ttl / 3).min(LOOK_AGAIN),
             hints: Box::pin(hints),
-        })
+        }
     }
 
     /// Whether the session's last proof does for a grant: what is granted on a shared proof that is nearly over would be

@@ -16,6 +16,9 @@ const NAME: &str = "job";
 /// A lease outlives an election, and does not much more.
 const TTL: Duration = Duration::from_secs(4);
 
+/// Whoever waits looks again so often, whatever happens.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
 fn short() -> AcquireOptions {
     options().ttl(TTL)
 }
@@ -50,12 +53,19 @@ async fn assert_alone(guard: &Guard, other: &Client, time: Duration) {
     }
 }
 
+/// One client, who has to go elsewhere when the leader is gone, and one who talks to somebody else.
+async fn beside_the_leader(cluster: &Cluster) -> (usize, Client, Client) {
+    let leader = cluster.leader().await;
+    let others = (leader + 1) % 3;
+    (leader, Client::new(&url_from(cluster, leader)), Client::new(&url_from(cluster, others)))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_kept_while_the_leader_is_killed() {
     let cluster = Cluster::start("case").await;
-    let (holder, other) = (Client::new(&url(&cluster)), Client::new(&url(&cluster)));
+    let (leader, holder, other) = beside_the_leader(&cluster).await;
     let guard = holder.take(NAME, &short()).await;
-    cluster.kill(cluster.leader().await);
+    cluster.kill(leader);
     assert_kept(&guard, &other, TTL * 2).await;
     assert_eq!(guard.release().await.unwrap(), Release::Released);
     other.assert_free(NAME).await;
@@ -64,11 +74,10 @@ async fn a_lock_is_kept_while_the_leader_is_killed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_are_granted_after_the_leader_was_killed() {
     let cluster = Cluster::start("case").await;
-    let (holder, other) = (Client::new(&url(&cluster)), Client::new(&url(&cluster)));
+    let (leader, holder, other) = beside_the_leader(&cluster).await;
     let guard = holder.take(NAME, &short()).await;
     let head = other.waiting(NAME, &short(), 2).await;
     let last = holder.waiting(NAME, &short(), 3).await;
-    let leader = cluster.leader().await;
     cluster.kill(leader);
     cluster.next_leader(leader).await;
     assert!(!head.is_finished() && guard.is_held());
@@ -217,16 +226,17 @@ async fn a_client_goes_on_when_the_leader_that_it_talks_to_is_cut_off_from_the_o
 async fn waiters_go_on_when_all_members_come_back() {
     let cluster = Cluster::start("case").await;
     let (holder, other) = (Client::new(&url(&cluster)), Client::new(&url(&cluster)));
-    let long = options().ttl(Duration::from_secs(20));
+    let long = options().ttl(Duration::from_secs(30));
     let guard = holder.take(NAME, &long).await;
     let waiter = other.waiting(NAME, &long, 2).await;
     (0..3).for_each(|i| cluster.kill(i));
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // The waiter looks again meanwhile, and nobody answers.
+    tokio::time::sleep(LOOK_AGAIN + Duration::from_millis(300)).await;
     // One alone does not answer.
     tokio::join!(cluster.restart(0), cluster.restart(1), cluster.restart(2));
     assert!(guard.is_held() && !waiter.is_finished());
     assert_eq!(guard.release().await.unwrap(), Release::Released);
-    let guard = within("the waiter after the restart", long.ttl / 3 + SLACK, waiter).await.unwrap();
+    let guard = within("the waiter after the restart", LOOK_AGAIN + SLACK, waiter).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Release::Released);
     other.assert_free(NAME).await;
 }
@@ -294,8 +304,9 @@ async fn a_dead_member_in_the_list_of_endpoints_fails_nothing() {
     cluster.kill(dead);
     cluster.front(dead).newcomers(Newcomers::Refuse);
     cluster.next_leader(dead).await;
-    for round in 0..5 {
-        let client = Client::new(&url(&cluster));
+    // Wherever it stands in the list.
+    for round in 0..6 {
+        let client = Client::new(&url_from(&cluster, round % 3));
         for i in 0..20 {
             let name = format!("job {round} {i}");
             let guard = soon("a lock that is free", client.mutex(&name).acquire()).await;

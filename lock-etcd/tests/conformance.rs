@@ -49,6 +49,7 @@ impl Harness for EtcdHarness {
             declare("F05", server::NOT_OURS),
             declare("T09", server::NOT_OURS),
             declare("T10", server::NOT_OURS),
+            declare("T18", server::NOT_OURS),
             declare("T19", server::NOT_OURS),
             declare("T21", server::NOT_OURS),
             declare("T24", server::NOT_OURS),

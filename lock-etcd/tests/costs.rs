@@ -10,7 +10,7 @@ use std::{
 
 use common::{Client, name, options};
 use futures_util::FutureExt;
-use lock_conformance::{SLACK, audit::within};
+use lock_conformance::{Flow, Gate, Links, SLACK, Way, audit::within};
 use lock_core::{AcquireOptions, DistributedLock, Release};
 use server::{OwnServer, requests};
 use tokio::task::JoinSet;
@@ -75,6 +75,34 @@ async fn a_waiter_is_granted_by_the_delete_that_makes_it_fit_and_asks_nothing() 
         asked.remove("Watch/Watch");
         assert_eq!(asked, BTreeMap::from([("KV/DeleteRange".to_owned(), 1)]), "more than the delete");
     }
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+/// Where few stand, the look that follows the watches is at all of them, and says at once that nobody is ahead any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_blocker_leaves_before_it_is_watched_asks_once_more_and_has_the_lock() {
+    let server = OwnServer::start("case").await;
+    let direct = url(&server);
+    let server = server.behind_proxy();
+    let (holder, other) =
+        (Client::new(&direct), Client::new(&format!("{}&command_timeout=30s", url(&server))));
+    let guard = holder.take("job", &long()).await;
+    // It has its lease and its stream, and has met others here.
+    let warm = other.waiting("job", &long(), 2).await;
+    warm.abort();
+    holder.await_queue("job", 1).await;
+    let before = quiet(&server).await;
+    let gate = Gate::new();
+    server.proxy().order(Links::All, Way::Replies, &Flow::Hold(gate.clone()));
+    let lock = other.mutex("job");
+    let waiter = tokio::spawn(async move { lock.acquire_with(&long()).await.unwrap() });
+    holder.await_queue("job", 2).await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    // Only now it is told that somebody is ahead.
+    gate.open();
+    server.proxy().heal();
+    let guard = within("the waiter", SLACK, waiter).await.unwrap();
+    assert_eq!(since(&server, &before).await["KV/Txn"], 2, "one to stand in the queue, and one to look");
     assert_eq!(guard.release().await.unwrap(), Release::Released);
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use common::{Client, name, options, soon};
 use lock_conformance::{Flow, Gate, Links, SLACK, Way, audit::within};
-use lock_core::{DistributedLock, Outage, Release};
+use lock_core::{DistributedLock, Error, Holder, Outage, Release};
 use server::{OwnServer, requests};
 use tokio::task::JoinSet;
 
@@ -71,6 +71,34 @@ async fn a_thousand_who_come_at_once_are_all_served_in_order() {
     // The delete, a look when only the holder is ahead, and what was still to be looked at from before.
     let most = CROWD * 7 / 2 + looks(CROWD, began);
     assert!(handed <= most, "{handed} requests for {CROWD} hand-overs");
+}
+
+/// By a look that shows only the nearest, because somebody between has left; and by looks that show nothing new.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_behind_many_is_told_of_the_first_however_it_looks() {
+    const MANY: usize = 12;
+    let server = OwnServer::start("case").await;
+    let client = Client::new(&format!("etcd://{}/case", server.address()));
+    let guard = client.take(NAME, &options().ttl(LONG).label("the first")).await;
+    let mut waiters = Vec::new();
+    for place in 2..2 + MANY {
+        waiters.push(client.waiting(NAME, &options().ttl(LONG), place).await);
+    }
+    let often = Duration::from_millis(50);
+    for leaves in [false, true] {
+        let brief = options().ttl(LONG).look_again(often, often).wait(often * 20);
+        let lock = client.mutex(NAME).with_options(brief);
+        let last = tokio::spawn(async move { lock.acquire().await.map(drop) });
+        let standing = waiters.len() + 2;
+        client.await_queue(NAME, standing).await;
+        if leaves {
+            waiters.pop().expect("there are waiters").abort();
+        }
+        let Err(Error::WaitTimeout { ahead, holder, .. }) = last.await.unwrap() else { panic!("it is held") };
+        assert_eq!(holder, Some(Holder::Ours { label: Some("the first".to_owned()) }), "{ahead:?}");
+        client.await_queue(NAME, waiters.len() + 1).await;
+    }
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
 }
 
 /// The others wait here, where it costs nothing, and not at the server until their time limits are over.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use common::{Client, kind, name, options, soon};
 use lock_conformance::{Links, ServerControl, audit::within};
 use lock_core::{BackendErrorKind, DistributedLock, HoldState, Release};
-use server::{Admin, OwnServer};
+use server::{Admin, OwnServer, requests};
 
 const NAME: &str = "job";
 
@@ -22,15 +22,23 @@ fn url(server: &OwnServer) -> String {
     format!("etcd://{}/case?command_timeout=1s&connect_timeout=1s&heartbeat=500ms", server.address())
 }
 
+/// A watch that named a revision would be refused, or ended: this one begins now. E14, H74.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_compaction_while_somebody_waits_is_not_noticed() {
     let server = OwnServer::start("case").await;
     let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
     let guard = holder.take(NAME, &options().ttl(LONG)).await;
+    server.admin().compact().await;
     let waiter = other.waiting(NAME, &options().ttl(LONG), 2).await;
+    let looks = async || requests(&server.address()).await["KV/Txn"];
+    let (before, began) = (looks().await, Instant::now());
     for _ in 0..3 {
         server.admin().compact().await;
     }
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let asked = looks().await - before;
+    // Whoever waits looks again every 5 s, whatever happens.
+    assert!(asked <= 1 + began.elapsed().as_secs() / 5, "the waiter looked {asked} times");
     assert!(guard.is_held() && !waiter.is_finished());
     assert_eq!(guard.release().await.unwrap(), Release::Released);
     let guard = within("the waiter after a compaction", TOLD, waiter).await.unwrap();

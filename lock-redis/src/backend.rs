@@ -16,7 +16,8 @@ use crate::{
     keys::Keys,
     notifications::Notifications,
     reply::{self, Look},
-    scripts::{ENTER, LEAVE, RENEW},
+    request::Request,
+    scripts::RENEW,
 };
 
 /// So many leases go into one script, for the server does nothing else while it runs: about a third of a millisecond.
@@ -144,7 +145,7 @@ impl Backend for Redis {
         };
         let args = [owner.into_bytes(), millis(entry.ttl), place.into_bytes(), channel];
         let sent = self.keeper.now();
-        let look = reply::look(&self.wire.call(&ENTER, &keys, &args).await?)?;
+        let look = reply::look(&self.wire.ask(Request::enter(keys, args)).await?)?;
         let valid_until = valid_until(sent, entry.ttl, entry.ttl);
         Ok(match look {
             Look::Admitted { token } => Standing::Admitted { token, ttl: entry.ttl, valid_until },
@@ -171,14 +172,18 @@ impl Backend for Redis {
 
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
         let own = self.keys(&entry.name);
-        let mut keys = vec![own.lock(), own.queue(), own.entries()];
+        let [lock, queue, entries] = [own.lock(), own.queue(), own.entries()];
         let listener = self.notifications.here();
-        let mut args = vec![text(entry.id), mutex_flag(entry.claim.kind()), listener.channel().to_vec()];
-        if creates == Creates::InDoubt {
-            keys.push(own.tombstone(entry.id));
-            args.push(millis(entry.ttl.max(DOOR_CLOSED)));
-        }
-        let answer = self.wire.call(&LEAVE, &keys, &args).await?;
+        let [id, fast] = [text(entry.id), mutex_flag(entry.claim.kind())];
+        let channel = listener.channel().to_vec();
+        let request = if creates == Creates::InDoubt {
+            let life = millis(entry.ttl.max(DOOR_CLOSED));
+            let keys = [lock, queue, entries, own.tombstone(entry.id)];
+            Request::leave_in_doubt(keys, [id, fast, channel, life])
+        } else {
+            Request::leave([lock, queue, entries], [id, fast, channel])
+        };
+        let answer = self.wire.ask(request).await?;
         if let Some(hint) = reply::hint(&answer) {
             listener.told(hint);
         }

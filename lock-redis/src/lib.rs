@@ -38,6 +38,7 @@ mod keys;
 mod notifications;
 mod operator;
 mod reply;
+mod request;
 mod scripts;
 #[cfg(test)]
 mod testing;

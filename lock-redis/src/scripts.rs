@@ -1,10 +1,14 @@
-//! [`Script`]: one verb, as Lua that the server runs in one go.
+//! [`Script`]: Lua that the server runs in one go: a verb alone, or several.
 //!
 //! A verb is a fast path for what nobody contends, the functions that all verbs share, and the general case. They are
 //! joined in this order, because Lua makes its functions anew on every call, and the fast path should not pay for them.
-//! There is no `#!lua` line: with one, a script is refused when memory is short, whatever it does first (PR20).
+//! Alone, its names for keys and arguments are local variables; in a [`BATCH`] it is a function, and they are its
+//! parameters. There is no `#!lua` line: with one, a script is refused when memory is short, whatever it does first (PR20).
 
 use std::sync::LazyLock;
+
+/// What the verbs share.
+const LIBRARY: &str = include_str!("scripts/library.lua");
 
 /// A script and its digest, which is what is sent: the server keeps the source once it has seen it.
 #[derive(Debug)]
@@ -15,7 +19,10 @@ pub(crate) struct Script {
 
 impl Script {
     pub(crate) fn new(fast_path: &str, general: &str) -> Self {
-        let source = [fast_path, include_str!("scripts/library.lua"), general].concat();
+        Self::of([fast_path, LIBRARY, general].concat())
+    }
+
+    fn of(source: String) -> Self {
         let sha = redis::Script::new(&source).get_hash().to_owned();
         Self { source, sha }
     }
@@ -31,14 +38,69 @@ impl Script {
     }
 }
 
-pub(crate) static ENTER: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("scripts/enter_fast.lua"), include_str!("scripts/enter.lua")));
+pub(crate) static ENTER: LazyLock<Script> = LazyLock::new(|| ENTERING.alone());
+
+pub(crate) static LEAVE: LazyLock<Script> = LazyLock::new(|| LEAVING.alone());
+
+/// Several that enter or leave.
+pub(crate) static BATCH: LazyLock<Script> = LazyLock::new(|| {
+    let functions = [&ENTERING, &LEAVING].map(Verb::function).concat();
+    Script::of([BEFORE_VERBS, &functions, include_str!("scripts/batch.lua")].concat())
+});
 
 pub(crate) static RENEW: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("scripts/renew_fast.lua"), include_str!("scripts/renew.lua")));
 
-pub(crate) static LEAVE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("scripts/leave_fast.lua"), include_str!("scripts/leave.lua")));
-
 pub(crate) static QUEUE: LazyLock<Script> =
     LazyLock::new(|| Script::new(include_str!("scripts/queue_head.lua"), include_str!("scripts/queue.lua")));
+
+/// A verb that can be one of a batch. All of them have the same clock, which is looked at once.
+struct Verb {
+    name: &'static str,
+    /// What it calls its keys and arguments.
+    keys: &'static [&'static str],
+    args: &'static [&'static str],
+    fast_path: &'static str,
+    general: &'static str,
+}
+
+static ENTERING: Verb = Verb {
+    name: "enter",
+    keys: &["raw", "q", "e", "counter", "tombstone"],
+    args: &["owner", "ttl", "claim", "channel"],
+    fast_path: include_str!("scripts/enter_fast.lua"),
+    general: include_str!("scripts/enter.lua"),
+};
+
+static LEAVING: Verb = Verb {
+    name: "leave",
+    keys: &["raw", "q", "e", "tombstone"],
+    args: &["id", "fast", "channel", "life", "alarms"],
+    fast_path: include_str!("scripts/leave_fast.lua"),
+    general: include_str!("scripts/leave.lua"),
+};
+
+/// What the verbs themselves expect, beside their keys and arguments.
+const BEFORE_VERBS: &str = "local call, now_us = redis.call, nil\n";
+
+impl Verb {
+    fn alone(&self) -> Script {
+        let keys = (1..=self.keys.len()).map(|i| format!("KEYS[{i}]"));
+        let args = (1..=self.args.len()).map(|i| format!("ARGV[{i}]"));
+        let values: Vec<_> = keys.chain(args).collect();
+        let names = format!("local {} = {}\n", self.names(), values.join(", "));
+        Script::of([BEFORE_VERBS, &names, &self.body()].concat())
+    }
+
+    fn function(&self) -> String {
+        format!("local function {}({})\n{}end\n", self.name, self.names(), self.body())
+    }
+
+    fn names(&self) -> String {
+        [self.keys, self.args].concat().join(", ")
+    }
+
+    fn body(&self) -> String {
+        [self.fast_path, LIBRARY, self.general].concat()
+    }
+}

@@ -321,8 +321,9 @@ async fn a_new_file_costs_few_waits_for_the_disk_and_to_join_it_none() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_disk_that_counts() {
     let Some(file) = here("on_a_disk_that_counts") else { return };
-    let held = job(&file.path()).acquire().await.unwrap();
-    // The file, its name, the head of the log and the name of the log.
+    let lock = job(&file.path());
+    let held = lock.acquire().await.unwrap();
+    // The file, its name, the head of the log and the name of the log; more only when the last one goes.
     assert_eq!(waits(), 4);
     assert!(job(&file.path()).try_acquire().await.unwrap().is_none());
     held.release().await.unwrap();

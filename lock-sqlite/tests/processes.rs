@@ -176,6 +176,21 @@ async fn crowd(path: &Path) {
 const CROWD: usize = 1000;
 const PROCESSES: usize = 10;
 
+/// PR32: a client that slept while the file was voided has to be known again, or nobody would notice its death.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_of_a_file_that_was_voided_meanwhile_is_known_again_before_it_holds_anything() {
+    let file = OwnFile::new();
+    let lock = job(&file.path());
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let voided =
+        "DELETE FROM entries; DELETE FROM members; UPDATE meta SET epoch = epoch - 1, token = ceiling";
+    file.open().execute_batch(voided).unwrap();
+    let held = lock.acquire().await.unwrap();
+    let known = "SELECT count(*) FROM entries JOIN members ON entries.member = members.id";
+    assert_eq!(file.open().query_row(known, [], |row| row.get::<_, i64>(0)).unwrap(), 1);
+    held.release().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_holder_that_was_killed_is_replaced_at_once_and_not_when_its_ttl_ends() {
     let file = OwnFile::new();

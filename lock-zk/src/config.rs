@@ -203,10 +203,11 @@ impl ZkConfig {
         self.endpoints[endpoint].address(PORT)
     }
 
-    /// All of them, as the client of ZooKeeper wants them.
-    pub(crate) fn connect_string(&self) -> String {
+    /// One or all of them, as the client of ZooKeeper wants them.
+    pub(crate) fn connect_string(&self, endpoint: Option<usize>) -> String {
         let scheme = if self.tls { "tcp+tls://" } else { "tcp://" };
-        scheme.to_owned() + &self.servers().replace(',', &format!(",{scheme}"))
+        let servers = endpoint.map_or_else(|| self.servers(), |endpoint| self.address(endpoint));
+        scheme.to_owned() + &servers.replace(',', &format!(",{scheme}"))
     }
 
     /// All of them, for people.

@@ -26,6 +26,8 @@ enum Created {
     There(Place, u64),
     /// The lock has no container.
     NoContainer,
+    /// There was no connection. Now there may be one.
+    NotSent,
     /// Somebody has left for it.
     Gone,
 }
@@ -65,6 +67,7 @@ impl ZooKeeper {
             match self.create_once(member).await? {
                 Created::Gone => return Ok(Standing::Gone),
                 Created::NoContainer => self.make_container(member).await?,
+                Created::NotSent => {}
                 // Alone: nobody is ahead.
                 Created::There(place, 1) => {
                     member.is_accepted();
@@ -91,7 +94,7 @@ impl ZooKeeper {
         let first = places.next();
         for other in places {
             let client = member.session.client()?;
-            member.session.write("a search", client.delete(&member.beside(&other.node), None)).await?;
+            member.session.write("a search", client.delete(&member.beside(&other.node))).await?;
         }
         member.found(doubts, first);
         Ok(())
@@ -149,6 +152,7 @@ impl ZooKeeper {
                 }
                 match failure.cause() {
                     Cause::NoNode => Ok(Created::NoContainer),
+                    Cause::NeverSent => Ok(Created::NotSent),
                     // Nothing can be created in it any more.
                     Cause::SessionGone if *failure.kind() != Kind::Denied => Ok(Created::Gone),
                     _ => Err(failure.into()),
@@ -162,7 +166,7 @@ impl ZooKeeper {
         let session = &member.session;
         let client = session.client()?;
         // Until its node is known to be gone, the create stays in doubt.
-        let deleted = session.write("a release", client.delete(&member.beside(node), None)).await;
+        let deleted = session.write("a release", client.delete(&member.beside(node))).await;
         if let Err(failure) = deleted
             && failure.cause() != Cause::NoNode
         {
@@ -171,7 +175,7 @@ impl ZooKeeper {
         member.created(None);
         if self.sessions.nodes().layout == Layout::Own {
             // Refused while somebody is in it.
-            match session.write("a new container", client.delete(&member.lock, None)).await {
+            match session.write("a new container", client.delete(&member.lock)).await {
                 Ok(()) => return Ok(Created::NoContainer),
                 Err(failure) if failure.cause() == Cause::NoNode => return Ok(Created::NoContainer),
                 Err(_) => {}
@@ -200,9 +204,17 @@ impl ZooKeeper {
         match made {
             Err(failure) if failure.cause() == Cause::NoNode => {
                 let mkdir = async { client.mkdir(&member.lock, &options).await };
-                session.answer("making a container", mkdir).await.map_err(Failure::unsent)?;
+                match session.answer("making a container", mkdir).await {
+                    Err(failure) if failure.cause() != Cause::NeverSent => {
+                        return Err(failure.unsent().into());
+                    }
+                    _ => {}
+                }
             }
-            Err(failure) if failure.cause() != Cause::NodeExists => return Err(failure.unsent().into()),
+            Err(failure) if !matches!(failure.cause(), Cause::NodeExists | Cause::NeverSent) => {
+                return Err(failure.unsent().into());
+            }
+            // If it is not there, the next create says so.
             _ => {}
         }
         Ok(())

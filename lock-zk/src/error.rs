@@ -5,6 +5,8 @@ use std::{fmt, time::Duration};
 use lock_core::{BackendError, BackendErrorKind as Kind};
 use zookeeper_client::Error;
 
+use crate::link::NEVER_SENT;
+
 /// What [`BackendError`]s of this store call it.
 pub(crate) const STORE: &str = "zookeeper";
 
@@ -28,6 +30,8 @@ pub(crate) enum Cause {
     SessionGone,
     /// The server said that it did not do it.
     Refused,
+    /// There was no connection, and now there is another client: it can be sent there.
+    NeverSent,
     /// It may have been carried out (Z3).
     Unknown,
 }
@@ -41,6 +45,7 @@ impl Failure {
     /// request (Z3).
     pub(crate) fn of(error: &Error) -> Self {
         let (kind, cause) = match error {
+            error if *error == NEVER_SENT => (Kind::Unreachable, Cause::NeverSent),
             Error::NoNode => (Kind::Protocol, Cause::NoNode),
             Error::NodeExists => (Kind::Protocol, Cause::NodeExists),
             // A session that was moved is used by somebody else, from elsewhere: it is not ours any more.
@@ -67,7 +72,7 @@ impl Failure {
             }
             _ => (Kind::Unreachable, Cause::Unknown),
         };
-        Self { kind, message: error.to_string(), unsent: false, cause }
+        Self { kind, message: error.to_string(), unsent: cause == Cause::NeverSent, cause }
     }
 
     /// `doing` took too long.
@@ -132,7 +137,7 @@ mod tests {
             (Error::Throttled, Kind::Unavailable, true),
             (Error::ConnectionLoss, Kind::Unreachable, false),
             (Error::Timeout, Kind::Unreachable, false),
-            (Error::NoHosts, Kind::Unreachable, false),
+            (Error::NoHosts, Kind::Unreachable, true),
             (Error::UnexpectedErrorCode(-2), Kind::Protocol, false),
         ] {
             let failure = Failure::of(&error);

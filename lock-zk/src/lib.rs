@@ -36,6 +36,7 @@ mod error;
 mod guarantees;
 mod held;
 mod line;
+mod link;
 mod nodes;
 mod operator;
 mod renew;

@@ -14,7 +14,7 @@ use crate::{
     ZooKeeper, diagnosis,
     enter::read_data,
     error::{Cause, Failure, STORE},
-    session::{Session, token},
+    session::{Session, period, token},
 };
 
 /// So many nodes are asked for at once.
@@ -55,7 +55,7 @@ impl Operator for ZooKeeper {
                 // At the most: its session may have been heard of up to its next heartbeat.
                 lease_left: known.as_ref().map(|(timeout, _)| {
                     let age = ages.get(&stat.ephemeral_owner).copied().unwrap_or_default();
-                    (*timeout + tick + tick.max(*timeout / 6)).saturating_sub(age)
+                    (*timeout + tick + period(tick, *timeout)).saturating_sub(age)
                 }),
                 label: known.and_then(|(_, label)| label),
             }

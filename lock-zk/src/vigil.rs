@@ -9,11 +9,12 @@ use std::{
 use futures_core::Stream;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use lock_core::{FencingToken, Hint};
-use zookeeper_client::{EventType, OneshotWatcher, StateWatcher};
+use zookeeper_client::{EventType, StateWatcher};
 
 use crate::{
     enter::line,
     line::Line,
+    link::Watcher,
     nodes::Nodes,
     session::{Gone, Member},
     tally::Tally,
@@ -60,10 +61,10 @@ impl Vigil {
     }
 
     /// The next in the tally: its watch, and who it is if it is one of ours.
-    pub(crate) fn watch(&mut self, watcher: OneshotWatcher, other: Option<Arc<Member>>) {
+    pub(crate) fn watch(&mut self, watcher: Watcher, other: Option<Arc<Member>>) {
         let which = self.others.len();
         self.others.push(other);
-        self.events.push(watcher.changed().map(move |event| (which, event.event_type)).boxed());
+        self.events.push(watcher.changed().map(move |event| (which, event)).boxed());
     }
 
     /// Whether the entry's own node was deleted, as far as the server has told.
@@ -92,7 +93,7 @@ impl Vigil {
         loop {
             if let Poll::Ready(Some((which, event))) = self.events.poll_next_unpin(cx) {
                 if event != EventType::NodeDeleted {
-                    // Its data was changed, by whom ever, or the session is over.
+                    // Its data was changed, by whom ever, or nobody watches it any more.
                     return Err(());
                 }
                 self.left(which);

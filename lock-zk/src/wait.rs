@@ -7,13 +7,14 @@ use futures_util::{
     future::{OptionFuture, join, join_all},
 };
 use lock_core::{BackendError, BootTime, Holder, Standing};
-use zookeeper_client::{OneshotWatcher, Stat};
+use zookeeper_client::Stat;
 
 use crate::{
     ZooKeeper,
     enter::read_data,
     error::{Cause, Failure},
     line::Ahead,
+    link::Watcher,
     session::{Gone, Member, Place},
     tally::Tally,
     vigil::Vigil,
@@ -22,7 +23,7 @@ use crate::{
 /// A waiter looks again at least this often: watches have been lost (H75).
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-type Watched = Result<(Vec<u8>, Stat, OneshotWatcher), Failure>;
+type Watched = Result<(Vec<u8>, Stat, Watcher), Failure>;
 
 impl ZooKeeper {
     /// Watches whoever keeps a place out, the one ahead of these, and its own node (PR15, PR18). `None` if they have left in between,
@@ -37,14 +38,15 @@ impl ZooKeeper {
         let session = &member.session;
         let client = session.client()?;
         // Before anything is watched.
-        let states = client.state_watcher();
+        let states = client.states();
         let watch = |node: &str| {
             let (path, client) = (member.beside(node), Arc::clone(&client));
             async move { session.answer("a watch", client.get_and_watch_data(&path)).await }
         };
         let tally = Tally::new(ahead, member.entry.claim);
         let looks = join_all(tally.nodes().map(watch));
-        let own = OptionFuture::from(member.gone().is_none().then(|| watch(&place.node)));
+        let known = member.gone();
+        let own = OptionFuture::from(known.is_none().then(|| watch(&place.node)));
         // Whoever is first holds the lock. Mostly it is one that is watched anyway.
         let first = ahead.rows().first().map(|first| &*first.node).unwrap_or_default();
         let is_watched = tally.nodes().position(|node| node == first);
@@ -53,7 +55,7 @@ impl ZooKeeper {
             async move { session.answer("a look", client.get_data(&path)).await }
         }));
         let (own, (looks, first)) = join(own, join(looks, first)).await;
-        let Some(own) = self.own_node(member, own)? else { return Ok(Some(Standing::Gone)) };
+        let Some(own) = self.own_node(member, known, own)? else { return Ok(Some(Standing::Gone)) };
 
         let mut holder = first.and_then(Result::ok).and_then(|(data, _)| read_data(&data)?.1.into());
         let others: Vec<_> = ahead.watched().map(|row| self.sessions.find(row.entry)).collect();
@@ -86,9 +88,15 @@ impl ZooKeeper {
     }
 
     /// The watch on an entry's own node, which was there before or was just made. `None` if the node is not there.
-    fn own_node(&self, member: &Arc<Member>, answer: Option<Watched>) -> Result<Option<Gone>, BackendError> {
+    fn own_node(
+        &self,
+        member: &Arc<Member>,
+        known: Option<Gone>,
+        answer: Option<Watched>,
+    ) -> Result<Option<Gone>, BackendError> {
         let watcher = match answer {
-            None => return Ok(member.gone()),
+            // If it has told meanwhile, whoever listens to it looks again.
+            None => return Ok(known),
             Some(Ok((_, _, watcher))) => watcher,
             Some(Err(failure)) if failure.cause() == Cause::NoNode => {
                 self.sessions.is_gone(member);

@@ -78,7 +78,7 @@ impl Harness for ZkHarness {
 
     /// That of the heartbeats: ADR 11.
     fn deadline_step(&self, ttl: Duration) -> Duration {
-        self.config().tick.max(ttl / 6)
+        self.config().tick.max(ttl / 12)
     }
 
     fn server(&self) -> &dyn ServerControl {
@@ -104,7 +104,7 @@ impl Wire for ZkHarness {
         |_| true
     }
 
-    /// A connection is given up when nothing has come on it for two fifths of the session's time.
+    /// A connection is given up when nothing has come on it for half of the session's time.
     fn noticed_within(&self) -> Duration {
         Duration::from_secs(6)
     }

@@ -6,13 +6,16 @@ mod server;
 use std::time::{Duration, Instant};
 
 use common::{client, options, take};
-use futures_util::FutureExt;
+use futures_util::{
+    FutureExt,
+    future::{join_all, select_all},
+};
 use lock_conformance::{
-    Client, SLACK,
+    Client, Links, Newcomers, SLACK,
     audit::{await_queue, within},
 };
 use lock_core::{AcquireOptions, DistributedLock, Guard};
-use server::Ensemble;
+use server::{Ensemble, TICK};
 use tokio::task::JoinHandle;
 
 /// The shortest session that there is.
@@ -60,6 +63,49 @@ async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_when_its_follower_i
             "after {:?}",
             cut.elapsed()
         );
+    }
+}
+
+/// Who comes back attaches to its session, and counts its deadline from then on: the follower may be cut off right behind that. ADR 13.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_when_its_follower_is_cut_off_as_its_client_comes_back()
+ {
+    const TTL: Duration = Duration::from_millis(2400);
+    const HOLDERS: usize = 12;
+    for offset in [0, 100, 200, 300].map(Duration::from_millis) {
+        let ensemble = Ensemble::start_patient("case").await;
+        let [follower, _] = ensemble.followers().await;
+        let leader = ensemble.leader().await;
+        let others = client(&url_of(&ensemble.address(leader)));
+        let mut pairs = Vec::new();
+        for i in 0..HOLDERS {
+            let holder = client(&url_of(&ensemble.address(follower)));
+            let guard = take(&holder, &format!("job {i}"), &options().ttl(TTL)).await;
+            let next = next_grant(&others, &guard).await;
+            pairs.push((holder, guard, next));
+        }
+        ensemble.front(follower).newcomers(Newcomers::Refuse);
+        ensemble.front(follower).reset(Links::All);
+        // Its own client would be back by itself, later than another one is attached.
+        tokio::time::sleep(TTL / 4).await;
+        ensemble.front(follower).newcomers(Newcomers::Serve);
+        let back = pairs
+            .iter()
+            .map(|(_, guard, _)| async { while guard.is_held() && guard.extend().await.is_err() {} });
+        within("those who come back", TTL, select_all(back.map(Box::pin))).await;
+        tokio::time::sleep(offset).await;
+        // As long as they can get. Who is not back yet gets nothing.
+        let extended = join_all(pairs.iter().map(|(_, guard, _)| tokio::time::timeout(TICK, guard.extend())));
+        drop(extended.await);
+        let fresh = pairs.iter().filter(|(_, guard, _)| guard.remaining() > TTL * 2 / 3).count();
+        assert!(fresh > 0, "nobody came back");
+        ensemble.isolate(follower);
+        for (_holder, guard, next) in pairs {
+            within("the loss", TTL + SLACK, guard.lost()).await;
+            let (left, signalled) = within("the next grant", TTL * 4 + SLACK, next).await.unwrap();
+            assert_eq!(left, Duration::ZERO, "two had it");
+            assert!(signalled, "the signal came later than the next grant");
+        }
     }
 }
 

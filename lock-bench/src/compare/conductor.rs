@@ -49,7 +49,7 @@ pub(crate) struct Entrant {
     missing: Option<String>,
 }
 
-/// Runs what is asked for, and writes the report after each store.
+/// Runs what is asked for, and writes the report after each scenario: a long run that is stopped keeps what it has.
 pub(crate) async fn compare(args: &CompareArgs) -> Result<ExitCode> {
     check(args)?;
     let started = Instant::now();
@@ -61,13 +61,13 @@ pub(crate) async fn compare(args: &CompareArgs) -> Result<ExitCode> {
     let drivers = Drivers::build(&systems)?;
     for store in stores {
         match Field::start(args, store, &drivers).await {
-            Ok(mut field) => field.measure(args, &mut record).await,
+            Ok(mut field) => field.measure(args, &mut record, &folder).await?,
             Err(error) => {
                 eprintln!("{store}: not measured: {error}");
                 record.stores.insert(store.to_owned(), format!("not measured: {error}"));
+                write(&record, &folder)?;
             }
         }
-        write(&record, &folder)?;
     }
     println!("{}", markdown::page(&record));
     eprintln!("written to {} after {} s", folder.display(), started.elapsed().as_secs());
@@ -128,7 +128,7 @@ impl<'a> Field<'a> {
         Ok(Self { store, server, address, drivers, schedule, entrants })
     }
 
-    async fn measure(&mut self, args: &CompareArgs, record: &mut Record) {
+    async fn measure(&mut self, args: &CompareArgs, record: &mut Record, folder: &Path) -> Result<()> {
         let today = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
         // Where a file lies is of no interest to anybody else.
         let about = format!("{}, {}", self.server.about().replace(&self.address, "one file"), &today[..10]);
@@ -146,7 +146,9 @@ impl<'a> Field<'a> {
             for row in rows {
                 record.put(row);
             }
+            write(record, folder)?;
         }
+        Ok(())
     }
 
     /// Starts all drivers, and lets them work for a while.

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use super::{
+    ahead::ahead,
     record::{Record, Row},
     scenario::{SCENARIOS, Work},
 };
@@ -24,6 +25,7 @@ fn write(record: &Record, page: &mut String) -> fmt::Result {
         for table in TABLES {
             table.write(record, store, page)?;
         }
+        others_ahead(record, store, page)?;
         troubles(record, store, page)?;
     }
     Ok(())
@@ -40,23 +42,33 @@ pub(crate) struct Table {
     pub(crate) about: &'static str,
     pub(crate) figure: &'static str,
     pub(crate) unit: &'static str,
+    pub(crate) better: Better,
     belongs: fn(Work) -> bool,
 }
 
+/// Of two figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Better {
+    Less,
+    More,
+}
+
 /// All there are, in order.
-pub(crate) const TABLES: [Table; 13] = [
+pub(crate) const TABLES: [Table; 15] = [
     Table {
         title: "Acquire and release of a lock that nobody else wants, p50",
         about: "",
         figure: "p50_us",
         unit: "µs",
+        better: Better::Less,
         belongs: |work| work == Work::Pairs { tasks: 1 },
     },
     Table {
-        title: "The same, p99",
+        title: "Acquire and release of a lock that nobody else wants, p99",
         about: "",
         figure: "p99_us",
         unit: "µs",
+        better: Better::Less,
         belongs: |work| work == Work::Pairs { tasks: 1 },
     },
     Table {
@@ -64,6 +76,7 @@ pub(crate) const TABLES: [Table; 13] = [
         about: "",
         figure: "per_s",
         unit: "1/s",
+        better: Better::More,
         belongs: |work| matches!(work, Work::Pairs { .. }),
     },
     Table {
@@ -72,6 +85,7 @@ pub(crate) const TABLES: [Table; 13] = [
                 `4x25`: four processes of 25 contenders each.",
         figure: "p50_us",
         unit: "µs",
+        better: Better::Less,
         belongs: |work| matches!(work, Work::HandOff { .. }),
     },
     Table {
@@ -79,6 +93,7 @@ pub(crate) const TABLES: [Table; 13] = [
         about: "",
         figure: "p99_us",
         unit: "µs",
+        better: Better::Less,
         belongs: |work| matches!(work, Work::HandOff { .. }),
     },
     Table {
@@ -86,6 +101,7 @@ pub(crate) const TABLES: [Table; 13] = [
         about: "",
         figure: "per_s",
         unit: "1/s",
+        better: Better::More,
         belongs: |work| matches!(work, Work::HandOff { .. }),
     },
     Table {
@@ -93,6 +109,7 @@ pub(crate) const TABLES: [Table; 13] = [
         about: "",
         figure: "own_percent",
         unit: "%",
+        better: Better::Less,
         belongs: |work| matches!(work, Work::HandOff { .. }),
     },
     Table {
@@ -100,6 +117,7 @@ pub(crate) const TABLES: [Table; 13] = [
         about: "1: all got it equally often.",
         figure: "jain",
         unit: "",
+        better: Better::More,
         belongs: |work| matches!(work, Work::HandOff { .. } | Work::Shared { .. }),
     },
     Table {
@@ -107,6 +125,7 @@ pub(crate) const TABLES: [Table; 13] = [
         about: "How many who asked later got it before one who asked earlier, at worst.",
         figure: "overtaken",
         unit: "",
+        better: Better::Less,
         belongs: |work| matches!(work, Work::HandOff { .. } | Work::Shared { .. }),
     },
     Table {
@@ -114,6 +133,7 @@ pub(crate) const TABLES: [Table; 13] = [
         about: "32 contenders, each keeps it for 1 ms; 2 of them write.",
         figure: "tenures",
         unit: "",
+        better: Better::More,
         belongs: |work| matches!(work, Work::Shared { .. }),
     },
     Table {
@@ -121,6 +141,7 @@ pub(crate) const TABLES: [Table; 13] = [
         about: "What goes to the server for one acquire, one release and the waiting between, of so many contenders. Redis: commands; etcd: messages of gRPC; ZooKeeper: packets.",
         figure: "tenure_requests",
         unit: "",
+        better: Better::Less,
         belongs: |work| matches!(work, Work::Costs { .. }),
     },
     Table {
@@ -128,6 +149,7 @@ pub(crate) const TABLES: [Table; 13] = [
         about: "",
         figure: "tenure_bytes",
         unit: "",
+        better: Better::Less,
         belongs: |work| matches!(work, Work::Costs { .. }),
     },
     Table {
@@ -135,7 +157,24 @@ pub(crate) const TABLES: [Table; 13] = [
         about: "With a ttl of 2 s.",
         figure: "after_kill_ms",
         unit: "ms",
+        better: Better::Less,
         belongs: |work| work == Work::Takeover,
+    },
+    Table {
+        title: "10 000 held locks: the client's share of a core",
+        about: "With a ttl of 15 s.",
+        figure: "client_percent",
+        unit: "%",
+        better: Better::Less,
+        belongs: |work| matches!(work, Work::Held { .. }),
+    },
+    Table {
+        title: "10 000 held locks: the server's share of a core",
+        about: "",
+        figure: "server_percent",
+        unit: "%",
+        better: Better::Less,
+        belongs: |work| matches!(work, Work::Held { .. }),
     },
 ];
 
@@ -200,6 +239,22 @@ pub(crate) fn digits(value: f64) -> String {
         _ => "0".to_owned(),
     }
 }
+
+fn others_ahead(record: &Record, store: &str, page: &mut String) -> fmt::Result {
+    let all = ahead(record, store);
+    if all.is_empty() {
+        return Ok(());
+    }
+    writeln!(page, "### {AHEAD}\n")?;
+    writeln!(page, "| table | scenario | who | distlock | why |\n|---|---|---|--:|---|")?;
+    for one in all {
+        let (who, scenario) = (one.who.join(", "), one.scenario);
+        writeln!(page, "| {} | {scenario} | {who} | {} | {} |", one.table, one.ours, one.why)?;
+    }
+    writeln!(page)
+}
+
+pub(crate) const AHEAD: &str = "Where another is ahead of distlock, and why";
 
 fn troubles(record: &Record, store: &str, page: &mut String) -> fmt::Result {
     writeln!(page, "### Who took part\n")?;

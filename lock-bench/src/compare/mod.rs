@@ -21,8 +21,10 @@
 //! | `contest` | what the tenures of a contest say: hand-offs, fairness, overlaps |
 //! | `meter` | counts what goes to the server and back |
 //! | `record` | what was measured, as it is kept in JSON |
+//! | `ahead` | where another is ahead of us, and why |
 //! | `markdown`, `page`, `plot` | how it is shown |
 
+mod ahead;
 mod args;
 mod conductor;
 mod contest;

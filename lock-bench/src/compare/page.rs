@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use super::{
+    ahead::ahead,
     args::FLOOR,
-    markdown::{ABOUT, TABLES, Table, digits, title},
+    markdown::{ABOUT, AHEAD, TABLES, Table, digits, title},
     plot::{Across, Series, bars, escaped, lines},
     record::{Record, Row},
     scenario::{SCENARIOS, Work},
@@ -59,6 +60,7 @@ fn section(record: &Record, store: &'static str, page: &mut String) {
         table(one, record, store, page);
     }
     line(page, "</div>");
+    others_ahead(record, store, page);
     participants(record, store, page);
     line(page, "</section>");
 }
@@ -222,6 +224,24 @@ fn cell(row: Option<&Row>, figure: &str) -> String {
         None if row.failed.is_some() => format!("<td class=\"none\">failed{sign}</td>"),
         None => format!("<td class=\"none\">–{sign}</td>"),
     }
+}
+
+fn others_ahead(record: &Record, store: &str, page: &mut String) {
+    let all = ahead(record, store);
+    if all.is_empty() {
+        return;
+    }
+    line(page, &format!("<h3>{AHEAD}</h3>\n<div class=\"wide\"><table class=\"text\">"));
+    line(
+        page,
+        "<thead><tr><th>table</th><th>scenario</th><th>who</th><th>distlock</th><th>why</th></tr></thead>\n<tbody>",
+    );
+    for one in all {
+        let texts = [one.scenario, &one.who.join(", "), &one.ours, &one.why];
+        let cells = texts.map(|text| format!("<td>{}</td>", marked_up(text)));
+        line(page, &format!("<tr><th>{}</th>{}</tr>", marked_up(one.table), cells.concat()));
+    }
+    line(page, "</tbody></table></div>");
 }
 
 fn participants(record: &Record, store: &str, page: &mut String) {

@@ -64,7 +64,7 @@ impl Handoff {
         // Whatever is done only once is done.
         both(&mut crew, true, HOLD, Plan::ROUND / 2).await?;
 
-        let (mut p50, mut rate) = (Rounds::default(), Rounds::default());
+        let (mut p50, mut rate, mut all) = (Rounds::default(), Rounds::default(), Rounds::default());
         let (mut latencies, mut floors) = (Samples::new(), Samples::new());
         for round in bench.rounds(&group) {
             let floor_first = round.is_multiple_of(2);
@@ -77,9 +77,11 @@ impl Handoff {
                 floors.add(&floor);
             }
             let (floor, grants) = both(&mut crew, floor_first, Duration::ZERO, Plan::ROUND / 2).await?;
-            if let Some(handoffs) = per_second(&grants)? {
+            if let Some((handoffs, granted)) = per_second(&grants)? {
                 let messages = floor.len() as f64 / (Plan::ROUND / 2).as_secs_f64();
-                rate.push(handoffs, (floor.len() > 0).then_some(messages));
+                let messages = (floor.len() > 0).then_some(messages);
+                rate.push(handoffs, messages);
+                all.push(granted, messages);
             }
         }
         if p50.is_empty() || rate.is_empty() {
@@ -90,6 +92,7 @@ impl Handoff {
             Figure::over(format!("{group}.p50"), &p50),
             Figure::p99(format!("{group}.p99"), &latencies, &floors),
             Figure::over(format!("{group}.rate"), &rate),
+            Figure::over(format!("{group}.grants"), &all),
         ])
     }
 }
@@ -103,6 +106,7 @@ impl Measurement for Handoff {
                 RowSpec::new(format!("{group}.p50"), "us").bound(self.bound(store)),
                 RowSpec::new(format!("{group}.p99"), "us"),
                 RowSpec::new(format!("{group}.rate"), "handoffs/s"),
+                RowSpec::new(format!("{group}.grants"), "grants/s"),
             ]
         };
         self.waiters.iter().flat_map(rows).collect()
@@ -197,12 +201,13 @@ fn handed_over(grants: &[Grant]) -> Result<Samples> {
     Ok(samples)
 }
 
-/// None if there was no hand-off.
-fn per_second(grants: &[Grant]) -> Result<Option<f64>> {
+/// Hand-offs, and all grants: also of those who found the lock free. None if there was no hand-off.
+fn per_second(grants: &[Grant]) -> Result<Option<(f64, f64)>> {
     let handed = handed_over(grants)?.len();
     let (Some(first), Some(last)) = (grants.first(), grants.last()) else { return Ok(None) };
-    let time = last.granted.since(first.released);
-    Ok((handed > 0).then(|| handed as f64 / time.as_secs_f64()))
+    let time = last.granted.since(first.released).as_secs_f64();
+    let granted = (grants.len() - 1) as f64;
+    Ok((handed > 0).then(|| (handed as f64 / time, granted / time)))
 }
 
 #[cfg(test)]
@@ -225,6 +230,13 @@ mod tests {
     fn a_lock_that_was_found_free_is_no_hand_off() {
         let found_free = Grant { handed: false, ..grant(2, 51_000, 60_000) };
         assert_eq!(handed_over(&[grant(1, 0, 1_000), found_free]).unwrap().len(), 0);
+    }
+
+    #[test]
+    fn all_grants_are_counted_beside_those_that_were_handed_over() {
+        let free = Grant { handed: false, ..grant(2, 200_000_000, 500_000_000) };
+        let rates = per_second(&[grant(1, 0, 0), free, grant(3, 1_000_000_000, 0)]).unwrap();
+        assert_eq!(rates, Some((1.0, 2.0)));
     }
 
     #[test]

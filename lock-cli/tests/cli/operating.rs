@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 
+use distlock::{AcquireOptions, DistributedLock, Identity};
 use serde_json::Value;
 
 use crate::{
@@ -56,6 +57,25 @@ fn show_tells_who_holds_a_lock_and_who_waits() {
         // ZooKeeper has few timeouts for sessions (here 12.8 s), and may have heard of this one a heartbeat and a tick later.
         let most = if backend == "zk" { 15_100 } else { 12_000 };
         assert!((1..=most).contains(&left), "{backend}: {left}");
+    }
+}
+
+#[test]
+fn show_tells_the_host_and_the_process_of_a_service_that_labels_itself_with_its_identity() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for (backend, store) in Store::all() {
+        let identity = Identity::of_this_process("billing");
+        let guard = runtime.block_on(async {
+            let locks = distlock::connect(&store.url).await.unwrap();
+            let options = AcquireOptions::new().label(identity.clone());
+            (locks.mutex("jobs/a").unwrap().acquire_with(&options).await.unwrap(), locks)
+        });
+        let row = &queue(&store.url, "jobs/a")[0];
+        assert_eq!(row["label"], "billing", "{backend}: {row}");
+        assert_eq!(row["host"], *identity.host.as_ref().unwrap(), "{backend}: {row}");
+        assert_eq!(row["pid"], std::process::id(), "{backend}: {row}");
+        assert!(row["age_seconds"].as_u64().unwrap() < 60, "{backend}: {row}");
+        drop(guard);
     }
 }
 

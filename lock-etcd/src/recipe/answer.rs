@@ -52,7 +52,7 @@ pub(crate) fn created(member: &Member, answer: &TxnResponse) -> Result<Created, 
         // A try sees nobody who matters.
         return match &ops[..] {
             [TxnOpResponse::Get(near), TxnOpResponse::Get(first), TxnOpResponse::Put(_)] => {
-                Ok(Created::Put(look(&member.keys, claim, revision, near, first, true)?))
+                Ok(Created::Put(look(&member.keys, claim, revision, near, seen(first), true)?))
             }
             [TxnOpResponse::Put(_)] => Ok(Created::Put(Look::free(revision))),
             _ => Err(wrong()),
@@ -80,7 +80,7 @@ pub(crate) fn created(member: &Member, answer: &TxnResponse) -> Result<Created, 
         busy: !first.kvs().is_empty(),
         epoch,
         look: match rest {
-            [near, first] => Some(look(&member.keys, claim, revision, near, first, true)?),
+            [near, first] => Some(look(&member.keys, claim, revision, near, seen(first), true)?),
             _ => None,
         },
     }))
@@ -90,11 +90,24 @@ pub(crate) fn created(member: &Member, answer: &TxnResponse) -> Result<Created, 
 /// ahead of it.
 pub(crate) fn looked(member: &Member, answer: &TxnResponse) -> Result<(Option<i64>, Look), BackendError> {
     let ops = answer.op_responses();
-    let [TxnOpResponse::Get(own), TxnOpResponse::Get(near), TxnOpResponse::Get(first)] = &ops[..] else {
-        return Err(misunderstood("a look"));
+    let gets: Vec<_> =
+        ops.iter().filter_map(|op| if let TxnOpResponse::Get(get) = op { Some(get) } else { None }).collect();
+    let revision = revision(answer)?;
+    let (own, near, first) = match &gets[..] {
+        [own, near, first] => (own, near, seen(first)),
+        // The nearest come first.
+        [own, near] => (own, near, (near.count(), near.kvs().last().filter(|_| !near.more()))),
+        _ => return Err(misunderstood("a look")),
     };
-    let look = look(&member.keys, member.entry.claim, revision(answer)?, near, first, false)?;
+    let look = look(&member.keys, member.entry.claim, revision, near, first, false)?;
     Ok((own.kvs().first().map(KeyValue::create_revision), look))
+}
+
+/// Reads the answer to [`first_ahead`](super::first_ahead).
+pub(crate) fn label_of_first(answer: &TxnResponse) -> Option<String> {
+    let ops = answer.op_responses();
+    let Some(TxnOpResponse::Get(first)) = ops.first() else { return None };
+    first.kvs().first().and_then(label)
 }
 
 /// Reads the answer to [`are_there`](super::are_there): the create revision of each entry that is there.
@@ -114,13 +127,22 @@ pub(crate) fn all_stand(answer: &TxnResponse, keys: usize, place: i64) -> Result
     Ok(if stand == keys && present.len() == keys { Some(revision(answer)?) } else { None })
 }
 
+/// How long the queue is, and who is first.
+fn seen(first: &GetResponse) -> (i64, Option<&KeyValue>) {
+    (first.count(), first.kvs().first())
+}
+
+fn label(first: &KeyValue) -> Option<String> {
+    keys::read_value(first.value())?.1
+}
+
 /// `all_ahead`: whether everybody who is there is ahead. If not, etcd counts also those behind.
 fn look(
     queue: &Keys,
     claim: Claim,
     revision: i64,
     near: &GetResponse,
-    first: &GetResponse,
+    (length, first): (i64, Option<&KeyValue>),
     all_ahead: bool,
 ) -> Result<Look, BackendError> {
     let row = |kv: &KeyValue| -> Result<_, BackendError> {
@@ -128,15 +150,15 @@ fn look(
         Ok((kv.key().to_vec(), row.claim))
     };
     let rows = near.kvs().iter().map(row).collect::<Result<Vec<_>, _>>()?;
+    let length = length.unsigned_abs();
     let ahead = if all_ahead {
-        u64::try_from(first.count()).ok()
+        Some(length)
     } else if !near.more() && (needs_all(claim) || claim != Claim::reader()) {
         Some(rows.len() as u64)
     } else {
         None
     };
-    let holder = first.kvs().first().and_then(|kv| keys::read_value(kv.value())?.1);
-    Ok(Look { revision, near: rows, more: near.more(), ahead, holder })
+    Ok(Look { revision, near: rows, more: near.more(), ahead, length, holder: first.and_then(label) })
 }
 
 /// Somebody with another claim, or data that is no entry.

@@ -19,6 +19,8 @@ pub(crate) struct Look {
     pub(crate) more: bool,
     /// How many are ahead, if that is known.
     pub(crate) ahead: Option<u64>,
+    /// How many stand in the queue, ahead and behind: so long does it take etcd to look at it.
+    pub(crate) length: u64,
     /// The label of the first.
     pub(crate) holder: Option<String>,
 }
@@ -26,7 +28,7 @@ pub(crate) struct Look {
 impl Look {
     /// Nobody is there.
     pub(crate) fn free(revision: i64) -> Self {
-        Self { revision, near: Vec::new(), more: false, ahead: Some(0), holder: None }
+        Self { revision, near: Vec::new(), more: false, ahead: Some(0), length: 0, holder: None }
     }
 
     /// Whether somebody with this claim is admitted.
@@ -81,7 +83,7 @@ mod tests {
     fn look(claims: &[Claim], more: bool) -> Look {
         let near =
             claims.iter().enumerate().map(|(i, claim)| (vec![u8::try_from(i).unwrap()], *claim)).collect();
-        Look { revision: 9, near, more, ahead: None, holder: None }
+        Look { revision: 9, near, more, ahead: None, length: 0, holder: None }
     }
 
     fn keys(sight: &Sight) -> Vec<u8> {

@@ -10,7 +10,7 @@ use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, SortOrder, SortTar
 use lock_core::{Claim, Kind, WaitMode};
 
 pub(crate) use self::{
-    answer::{Created, Refusal, all_stand, created, created_alone, foreign, looked, present},
+    answer::{Created, Refusal, all_stand, created, created_alone, foreign, label_of_first, looked, present},
     look::{Look, token_of},
 };
 use crate::{
@@ -112,12 +112,26 @@ impl<'a> Creation<'a> {
 }
 
 /// Looks again: whether the entry is there, and who is ahead of this place.
+///
+/// Each range of a queue takes etcd a pass over all of it, for it sorts by hand. Where one is enough there is no other: whoever needs
+/// everybody to leave sees the first one, whose label is told, among the nearest, unless there are [more](Look::more).
 pub(crate) fn look_again(member: &Member, token: i64) -> Txn {
     let Member { keys, entry, key, .. } = member;
-    let mut looks = vec![exists(key)];
     // Whoever came later is behind, also if his key stands before (PR17).
-    looks.extend(look(keys, entry.claim, Some(token - 1)));
+    let up_to = Some(token - 1);
+    let mut looks = vec![exists(key)];
+    if needs_all(entry.claim) {
+        let (from, options) = nearest(keys, entry.claim, up_to);
+        looks.push(TxnOp::get(from, Some(options)));
+    } else {
+        looks.extend(look(keys, entry.claim, up_to));
+    }
     Txn::new().and_then(looks)
+}
+
+/// Who is first of those ahead of this place.
+pub(crate) fn first_ahead(member: &Member, token: i64) -> Txn {
+    Txn::new().and_then([first(member.keys.agreeing(member.entry.claim), Some(token - 1))])
 }
 
 /// Whether these keys are there: at most 100, for etcd takes 128 operations in a transaction (PR18).
@@ -132,18 +146,22 @@ fn exists(key: &[u8]) -> TxnOp {
 
 /// The nearest ahead, and the first one. `up_to` is a create revision; without it, everybody who is there.
 fn look(keys: &Keys, claim: Claim, up_to: Option<i64>) -> Vec<TxnOp> {
+    let (from, options) = nearest(keys, claim, up_to);
+    vec![TxnOp::get(from, Some(options.with_keys_only())), first(keys.agreeing(claim), up_to)]
+}
+
+fn nearest(keys: &Keys, claim: Claim, up_to: Option<i64>) -> (Vec<u8>, GetOptions) {
     // Readers do not keep each other out.
     let (from, to) = if claim == Claim::reader() { keys.writers() } else { keys.agreeing(claim) };
     let few = needs_all(claim) || claim == Claim::reader();
     let mut options = GetOptions::new()
         .with_range(to)
         .with_sort(SortTarget::Create, SortOrder::Descend)
-        .with_limit(if few { FEW.into() } else { MANY.min(i64::from(claim.limit()) + i64::from(FEW)) })
-        .with_keys_only();
+        .with_limit(if few { FEW.into() } else { MANY.min(i64::from(claim.limit()) + i64::from(FEW)) });
     if let Some(revision) = up_to {
         options = options.with_max_create_revision(revision);
     }
-    vec![TxnOp::get(from, Some(options)), first(keys.agreeing(claim), up_to)]
+    (from, options)
 }
 
 fn first((from, to): Range, up_to: Option<i64>) -> TxnOp {

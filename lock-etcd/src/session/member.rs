@@ -38,6 +38,8 @@ struct State {
     ahead: Option<u64>,
     /// Its create revision, once known.
     token: i64,
+    /// How many were ahead when it looked last, as far as it saw, and the label of the first.
+    seen: (u64, Option<String>),
 }
 
 impl Member {
@@ -61,6 +63,7 @@ impl Member {
             yielded: false,
             ahead: None,
             token: 0,
+            seen: (0, None),
         };
         Self { entry: Arc::new(entry.clone()), key, slot, keys, session, state: Mutex::new(state) }
     }
@@ -127,6 +130,16 @@ impl Member {
         state.token = token;
         state.ahead = ahead.or(state.ahead);
         state.ahead
+    }
+
+    /// Takes note of how many are ahead, as far as it sees, and of the label of the first.
+    pub(crate) fn sees(&self, ahead: u64, holder: Option<String>) {
+        self.lock().seen = (ahead, holder);
+    }
+
+    /// What it saw last.
+    pub(crate) fn seen(&self) -> (u64, Option<String>) {
+        self.lock().seen.clone()
     }
 
     /// Its create revision, if it is known to stand in the queue.

@@ -132,6 +132,18 @@ impl Board {
         }
     }
 
+    /// Attends on to those whom a waiter attends to, and who are named here. `None` if that would not do: not everything is
+    /// watched, or somebody has left.
+    pub(crate) fn attend_on(self: &Arc<Self>, entry: EntryId) -> Option<(Attending, Vec<Vec<u8>>)> {
+        let hints = self.hints.listen(entry);
+        let mut state = self.lock();
+        let vigil = state.vigils.get_mut(&entry).filter(|vigil| vigil.is_as_seen())?;
+        vigil.listeners += 1;
+        let keys = vigil.sight.watched();
+        drop(state);
+        Some((Attending { hints, entry, board: Arc::clone(self) }, keys))
+    }
+
     /// Attends to a session: if its key is deleted, its lease was revoked, most likely.
     pub(crate) fn watch_session(&self, session: &Arc<Session>) {
         let Some(key) = session.key() else { return };

@@ -20,7 +20,10 @@ use futures_util::{
 use lock_core::{Alarms, BackOff, BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy};
 use tokio::sync::watch;
 
-pub(crate) use self::{board::Board, vigil::Sight};
+pub(crate) use self::{
+    board::{Attending, Board},
+    vigil::Sight,
+};
 use crate::{
     connection::{Held, Wire, by},
     error::{Cause, Failure},

@@ -30,6 +30,12 @@ impl Sight {
         let blockers = self.blockers.iter().map(|(key, _)| key);
         blockers.chain(&self.scout).chain([&self.own]).cloned().collect()
     }
+
+    /// Those ahead, with their permits. Those of the scout do not matter.
+    fn attended(&self) -> BTreeMap<Vec<u8>, u32> {
+        let scout = self.scout.iter().map(|key| (key.clone(), 0));
+        self.blockers.iter().cloned().chain(scout).collect()
+    }
 }
 
 /// A waiter between two looks.
@@ -44,6 +50,7 @@ pub(super) struct Vigil {
     pub(super) broken: bool,
     /// Its own entry was deleted. It is not granted anything any more (PR18).
     dead: bool,
+    /// Those ahead who have not left.
     remaining: BTreeMap<Vec<u8>, u32>,
     /// Deletes that were heard of, with their revisions.
     deleted: BTreeMap<Vec<u8>, i64>,
@@ -52,7 +59,7 @@ pub(super) struct Vigil {
 
 impl Vigil {
     pub(super) fn new(sight: Sight) -> Self {
-        let remaining = sight.blockers.iter().cloned().collect();
+        let remaining = sight.attended();
         Self {
             listeners: 0,
             sight,
@@ -67,7 +74,7 @@ impl Vigil {
 
     /// Another look. Until it is known to be good, no event changes anything.
     pub(super) fn look(&mut self, sight: Sight) {
-        self.remaining = sight.blockers.iter().cloned().collect();
+        self.remaining = sight.attended();
         self.deleted.retain(|_, revision| *revision > sight.revision);
         self.sight = sight;
         self.armed = false;
@@ -77,6 +84,12 @@ impl Vigil {
     /// The keys that have to be watched for the look.
     pub(super) fn keys(&self) -> BTreeSet<Vec<u8>> {
         self.sight.watched().into_iter().collect()
+    }
+
+    /// Whether everything is watched, and nobody has left.
+    pub(super) fn is_as_seen(&self) -> bool {
+        let seen = self.sight.blockers.len() + usize::from(self.sight.scout.is_some());
+        self.armed && !self.broken && !self.dead && self.remaining.len() == seen
     }
 
     /// All watches were there before the look: from here on each event counts, and those that came meanwhile do.

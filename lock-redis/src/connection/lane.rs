@@ -15,7 +15,7 @@ use lock_core::{BackendErrorKind as Kind, BootTime, Keeper};
 use redis::{AsyncConnectionConfig, RedisConnectionInfo, aio::MultiplexedConnection};
 use tokio::{runtime::Id, sync::SetOnce};
 
-use super::{by, endpoint::Endpoint, terminal::Terminal};
+use super::{batches::Batches, by, endpoint::Endpoint, terminal::Terminal};
 use crate::error::Failure;
 
 /// One pipelined connection: being opened, open, or over. Over is over: the next command gets another lane.
@@ -26,6 +26,8 @@ pub(super) struct Lane {
     /// Whose it is: a runtime's, or the keeper's.
     pub(super) home: Option<Id>,
     link: SetOnce<Result<MultiplexedConnection, Failure>>,
+    /// The verbs that wait until it is their turn.
+    pub(super) batches: Arc<Batches>,
     /// When it has to be open.
     open_by: BootTime,
     over: AtomicBool,
@@ -41,9 +43,17 @@ impl Lane {
         let (task, registration) = AbortHandle::new_pair();
         let (endpoint, keeper) = (Arc::clone(&terminal.endpoint), terminal.keeper().clone());
         let open_by = keeper.now() + endpoint.config.connect_timeout;
-        let lane = Arc::new(Self { home, link: SetOnce::new(), open_by, over: AtomicBool::new(false), task });
+        let batches = Arc::new(Batches::default());
+        let lane = Arc::new(Self {
+            home,
+            link: SetOnce::new(),
+            batches: Arc::clone(&batches),
+            open_by,
+            over: AtomicBool::new(false),
+            task,
+        });
         let ending = Ending { lane: Arc::downgrade(&lane), terminal: Arc::downgrade(terminal) };
-        let driven = Abortable::new(run(ending, endpoint, keeper, open_by), registration);
+        let driven = Abortable::new(run(ending, endpoint, keeper, open_by, batches), registration);
         // Aborted or not: the ending tells.
         let drive = async move { driven.await.unwrap_or_default() };
         (lane, drive)
@@ -72,15 +82,21 @@ impl Lane {
 }
 
 /// Opens the connection, and drives it until it ends.
-async fn run(ending: Ending, endpoint: Arc<Endpoint>, keeper: Keeper, open_by: BootTime) {
+async fn run(
+    ending: Ending,
+    endpoint: Arc<Endpoint>,
+    keeper: Keeper,
+    open_by: BootTime,
+    batches: Arc<Batches>,
+) {
     let opened = by(&keeper, open_by, open(&endpoint)).await.unwrap_or_else(|| Err(too_slow(&endpoint)));
     // A keeper that only a task of its own still has would never end.
     drop(keeper);
     match opened {
         Ok((connection, driver)) => {
             tracing::debug!(server = %endpoint.address, "redis connection opened");
-            ending.publish(Ok(connection));
-            driver.await;
+            ending.publish(Ok(connection.clone()));
+            batches.drive(connection, driver).await;
             tracing::debug!(server = %endpoint.address, "redis connection ended");
         }
         Err(failure) => {
@@ -133,6 +149,7 @@ impl Drop for Ending {
     fn drop(&mut self) {
         let Some(lane) = self.lane.upgrade() else { return };
         lane.over.store(true, Ordering::Release);
+        lane.batches.close();
         if let Some(terminal) = self.terminal.upgrade() {
             // Tokio panics where a runtime was built without its I/O driver, and has no other way to tell.
             if let Some(home) = lane.home.filter(|_| thread::panicking() && !lane.link.initialized()) {

@@ -1,5 +1,6 @@
 //! [`Wire`]: commands to the server and their answers.
 
+mod batches;
 mod endpoint;
 pub(crate) mod handshake;
 mod homes;
@@ -7,18 +8,19 @@ mod lane;
 mod socket;
 mod terminal;
 
-use std::{future::Future, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{future::Future, io, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::future::poll_fn;
 use lock_core::{BackendError, BackendErrorKind as Kind, BootTime, Keeper};
-use redis::{Cmd, ServerErrorKind, Value, aio::MultiplexedConnection};
+use redis::{Cmd, RedisError, RedisResult, ServerErrorKind, Value, aio::MultiplexedConnection};
 
 pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::homes::Homes;
 pub(crate) use self::lane::SAID;
-use self::{lane::Lane, terminal::Terminal};
+use self::{batches::Turn, lane::Lane, terminal::Terminal};
 use crate::{
     error::{self, STORE},
+    request::Request,
     scripts::Script,
 };
 
@@ -28,6 +30,7 @@ use crate::{
 /// * Opening is lazy, single-flight, and bounded by `connect_timeout`. A command whose connection could not be opened is
 ///   [unsent](BackendError::is_unsent).
 /// * An answer is bounded by `command_timeout`, on the keeper's timers: it needs no timers of the caller's runtime.
+/// * Of many verbs that are asked for in the same moment several go out as one command, each with an answer of its own.
 /// * Nothing is sent twice. A connection that broke, or did not answer in time, gets no more commands; the next command
 ///   opens another.
 #[derive(Clone, Debug)]
@@ -37,6 +40,33 @@ impl Wire {
     /// No connection is opened yet.
     pub(crate) fn new(endpoint: Arc<Endpoint>, homes: Arc<Homes>) -> Self {
         Self(Arc::new(Terminal::new(endpoint, homes)))
+    }
+
+    /// Carries out a verb, alone or together with others that are asked for on the same runtime.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The verb may have been carried out.
+    pub(crate) async fn ask(&self, mut request: Request) -> Result<Value, BackendError> {
+        loop {
+            let line = self.connect().await?;
+            let answer = match line.lane.batches.ask(request) {
+                Turn::Now(request, _until_answered) => {
+                    let mut connection = line.connection.clone();
+                    let answer = run(&mut connection, request.script(), &request.keys, &request.args);
+                    line.exchange(answer).await?
+                }
+                Turn::Later(answer) => {
+                    let answer = async { answer.await.unwrap_or_else(|_| Err(ended())) };
+                    line.exchange(answer).await?
+                }
+                // The connection ended only just now; the next one is another.
+                Turn::Never(back) => {
+                    request = back;
+                    continue;
+                }
+            };
+            return line.judge(answer);
+        }
     }
 
     /// Runs a script, by its digest; a server that does not know it gets its source in the same call.
@@ -75,8 +105,9 @@ impl Wire {
     /// # Cancel safety
     /// Safe to drop. The command may have been carried out.
     pub(crate) async fn command(&self, command: &Cmd) -> Result<Value, BackendError> {
-        let mut line = self.connect().await?;
-        let answer = line.exchange(command).await?;
+        let line = self.connect().await?;
+        let mut connection = line.connection.clone();
+        let answer = line.exchange(connection.send_packed_command(command)).await?;
         line.judge(answer)
     }
 
@@ -112,25 +143,18 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    async fn call(
-        &mut self,
-        script: &Script,
-        keys: &[Vec<u8>],
-        args: &[Vec<u8>],
-    ) -> Result<Value, BackendError> {
-        let answer = self.exchange(&evaluate("EVALSHA", script.sha(), keys, args)).await?;
-        match &answer {
-            Value::ServerError(refusal) if refusal.kind() == Some(ServerErrorKind::NoScript) => {
-                let answer = self.exchange(&evaluate("EVAL", script.source(), keys, args)).await?;
-                self.judge(answer)
-            }
-            _ => self.judge(answer),
-        }
+    async fn call(&self, script: &Script, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Result<Value, BackendError> {
+        let mut connection = self.connection.clone();
+        let answer = self.exchange(run(&mut connection, script, keys, args)).await?;
+        self.judge(answer)
     }
 
-    async fn exchange(&mut self, command: &Cmd) -> Result<Value, BackendError> {
+    async fn exchange(
+        &self,
+        answer: impl Future<Output = RedisResult<Value>> + Send,
+    ) -> Result<Value, BackendError> {
         let (endpoint, keeper) = (&self.terminal.endpoint, self.terminal.keeper());
-        let mut answer = pin!(self.connection.send_packed_command(command));
+        let mut answer = pin!(answer);
         let mut answered = None;
         if let Some(doubt) = self.doubt {
             answered = by(keeper, doubt, answer.as_mut()).await;
@@ -169,14 +193,36 @@ impl Line<'_> {
     }
 }
 
-fn evaluate(verb: &str, script: &str, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Cmd {
-    let size = keys.iter().chain(args).map(Vec::len).sum::<usize>() + verb.len() + script.len() + 8;
+/// Runs a script, by its digest; a server that does not know it, and so did not run it, gets its source.
+async fn run(
+    connection: &mut MultiplexedConnection,
+    script: &Script,
+    keys: &[impl AsRef<[u8]> + Sync],
+    args: &[impl AsRef<[u8]> + Sync],
+) -> RedisResult<Value> {
+    let answer = connection.send_packed_command(&evaluate("EVALSHA", script.sha(), keys, args)).await?;
+    match &answer {
+        Value::ServerError(refusal) if refusal.kind() == Some(ServerErrorKind::NoScript) => {
+            connection.send_packed_command(&evaluate("EVAL", script.source(), keys, args)).await
+        }
+        _ => Ok(answer),
+    }
+}
+
+fn evaluate(verb: &str, script: &str, keys: &[impl AsRef<[u8]>], args: &[impl AsRef<[u8]>]) -> Cmd {
+    let keys_and_args = || keys.iter().map(AsRef::as_ref).chain(args.iter().map(AsRef::as_ref));
+    let size = keys_and_args().map(<[u8]>::len).sum::<usize>() + verb.len() + script.len() + 8;
     let mut command = Cmd::with_capacity(3 + keys.len() + args.len(), size);
     command.arg(verb).arg(script).arg(keys.len());
-    for one in keys.iter().chain(args) {
-        command.arg(one.as_slice());
+    for one in keys_and_args() {
+        command.arg(one);
     }
     command
+}
+
+/// What became of a verb that its connection took with it.
+fn ended() -> RedisError {
+    io::Error::from(io::ErrorKind::BrokenPipe).into()
 }
 
 /// The result of a future, or `None` if it is not there by `until` on the keeper's clock. Needs no runtime.

@@ -1,23 +1,23 @@
-local ttl, label = ARGV[2], ARGV[1]:sub(34)
+local label = owner:sub(34)
 local process = channel:sub(-32)
-local mode, my_kind, my_permits, my_limit, place = ARGV[3]:match('^(%a) (%a) (%d+) (%d+) ?(%d*)$')
+local mode, my_kind, my_permits, my_limit, place = claim:match('^(%a) (%a) (%d+) (%d+) ?(%d*)$')
 local tries, creates = mode == 't', place == ''
 local permits = tonumber(my_permits)
 
 -- A token larger than any before: the time, or one more than the last if the clock is behind it. The first write of an
 -- enter that creates: out of memory, it is refused before anything has changed.
 local function mint()
-    local last = call('SET', KEYS[4], now_us, 'KEEPTTL', 'GET')
+    local last = call('SET', counter, now_us, 'KEEPTTL', 'GET')
     local last_us, us = tonumber(last), tonumber(now_us)
     if not last or last_us and last_us < us then
-        call('PEXPIRE', KEYS[4], '2592000000')
+        call('PEXPIRE', counter, '2592000000')
         return now_us
     end
-    call('SET', KEYS[4], last, 'KEEPTTL')
-    local next = redis.pcall('INCR', KEYS[4])
+    call('SET', counter, last, 'KEEPTTL')
+    local next = redis.pcall('INCR', counter)
     if type(next) == 'number' then
-        call('PEXPIRE', KEYS[4], '2592000000')
-        return call('GET', KEYS[4])
+        call('PEXPIRE', counter, '2592000000')
+        return call('GET', counter)
     end
     return nil, next.err:find('overflow', 1, true) and {'X'} or {'F', 'token counter'}
 end
@@ -163,7 +163,7 @@ if not creates and token ~= place then
 end
 if not role then
     settle()
-    if not creates or call('EXISTS', KEYS[5]) == 1 then
+    if not creates or call('EXISTS', tombstone) == 1 then
         return {'G'}
     end
     return create()

@@ -5,7 +5,7 @@ if not left then
     left = role and expiry > now and 1 or 0
 end
 settle()
-if ARGV[5] then
-    redis.pcall('PUBLISH', ARGV[5], id)
+if alarms then
+    redis.pcall('PUBLISH', alarms, id)
 end
 return left

@@ -1,20 +1,18 @@
 -- leave: leave the queue, holding or waiting, whatever the token. Also an operator's evict.
 --
--- KEYS: 1 the lock · 2 its queue · 3 its entries · 4 the tombstone of this entry, if a create was not answered
--- ARGV: 1 id · 2 'm' for a mutex, else '' · 3 channel of the caller · 4 life of the tombstone in ms, or '' or nothing
---       5 channel of alarms to tell, or nothing
+-- Keys: raw the lock · q its queue · e its entries · tombstone that of this entry, if a create was not answered
+-- Arguments: id · fast 'm' for a mutex, else '' · channel of the caller · life of the tombstone in ms, or '' or nothing
+--            alarms: a channel to tell, or nothing
 -- Answer: 1 left · 0 was not there · left, and the hint for the heir as text: it is of the process that asks, which is
 --         told by this sooner than by the message
-local call, raw, q, e = redis.call, KEYS[1], KEYS[2], KEYS[3]
-local id, channel = ARGV[1], ARGV[3]
-local now_us, left
+local left
 
 -- PR08: the door is closed to a create that is still on its way. PR20: DEL first, which is never denied.
-if KEYS[4] then
-    call('DEL', KEYS[4])
-    call('SET', KEYS[4], '', 'PX', ARGV[4])
+if tombstone then
+    call('DEL', tombstone)
+    call('SET', tombstone, '', 'PX', life)
 end
-if ARGV[2] == 'm' then
+if fast == 'm' then
     local value = redis.pcall('GET', raw)
     if type(value) == 'string' and value:match('^%d+:([0-9a-f]+)') == id then
         -- PR20: a write that is never denied.
@@ -23,8 +21,10 @@ if ARGV[2] == 'm' then
             call('DEL', raw)
             return 1
         end
-        local time = call('TIME')
-        now_us = time[1] .. string.format('%06d', time[2])
+        if not now_us then
+            local time = call('TIME')
+            now_us = time[1] .. string.format('%06d', time[2])
+        end
         local entry = call('HGET', e, heir) or ''
         local token, expiry, process, label = entry:match('^(%d+) %d+ (%d+) 1 (%S+) (.*)$')
         if token and tonumber(expiry) * 1000 > tonumber(now_us) then

@@ -1,6 +1,6 @@
 -- What the verbs share. It stands behind their fast paths, because to define functions costs on every call.
 --
--- From the verb: call, raw, q, e, id, channel, now_us (as text; nil if it has not looked at the clock).
+-- From the verb: call, raw, q, e, id, channel, now_us (as text; nil if nobody has looked at the clock).
 --
 -- raw  mutex: the string token:id[:label]. Otherwise a sorted set of holders, id -> end of the lease in ms.
 -- q    the waiters: a sorted set, id -> small number.

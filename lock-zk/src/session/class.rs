@@ -7,7 +7,7 @@ const LEAST: u32 = 6;
 
 /// What is asked for where an entry wants `ttl`: six or eight ticks, or a power of two times that. So it is longer by a half
 /// at the most, unless it is short.
-pub(super) fn timeout(ttl: Duration, tick: Duration) -> Duration {
+pub(crate) fn timeout(ttl: Duration, tick: Duration) -> Duration {
     // Both are bounded: a day, and 10 ms.
     let wanted = u32::try_from(ttl.as_nanos().div_ceil(tick.as_nanos().max(1))).unwrap_or(u32::MAX / 4);
     let mut six = LEAST;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use lock_core::EntryId;
-use zookeeper_client::{EventType, Stat};
+use zookeeper_client::Stat;
 
 use super::{Pool, Session};
 use crate::error::Cause;
@@ -31,9 +31,8 @@ pub(super) fn start(pool: &Arc<Pool>, session: &Arc<Session>) {
                         tell(&weak, &session, &before, &stat, &data);
                     }
                     drop(session);
-                    if watcher.changed().await.event_type == EventType::Session {
-                        return;
-                    }
+                    // If nobody watches it any more, another client does, or the session is over.
+                    watcher.changed().await;
                 }
                 // Somebody deleted it. Whoever evicts makes it again.
                 Err(failure) if failure.cause() == Cause::SessionGone => return,

@@ -8,16 +8,16 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::join_all;
+use futures_util::{
+    future::{BoxFuture, join_all},
+    stream::{FuturesUnordered, StreamExt},
+};
 use lock_core::{BackOff, BackendErrorKind as Kind, BootTime, Entropy, SystemEntropy};
 
-use zookeeper_client::SessionState;
+use zookeeper_client::{SessionState, Stat, StateWatcher};
 
-use super::{Pool, Session, class, open::make_heart};
-use crate::{
-    connection::by,
-    error::{Cause, Failure},
-};
+use super::{Pool, Session, back::bring_back, open::make_heart};
+use crate::error::{Cause, Failure};
 
 /// How often members are looked at whose time may be over.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -28,11 +28,8 @@ const INSPECT: u32 = 8;
 /// How long a session without members is kept for the next one.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// How long a connection may be away before the session is asked for over another one.
-const INQUEST: Duration = Duration::from_millis(500);
-
-/// How often it is looked meanwhile whether the client is back.
-const GLANCE: Duration = Duration::from_millis(5);
+/// How long a connection may be away before another client makes one: mostly the first one has it back at once.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(5) };
 
@@ -40,14 +37,17 @@ const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Dura
 pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, timeout: Duration) {
     let weak = Arc::downgrade(pool);
     let now = pool.keeper.now();
-    let Ok(mut states) = session.states() else { return };
-    let mut care = Care { session, timeout, retry: now, used: now, beats: 0, inquest: None };
+    let Ok(states) = session.states() else { return };
+    let beating = FuturesUnordered::new();
+    let mut care = Care { session, timeout, states, beating, retry: now, used: now, beats: 0, away: None };
     pool.keeper.spawn(async move {
         while let Some(next) = care.round(&weak).await {
             tokio::select! {
                 () = next => {}
                 () = care.session.ended() => {}
-                state = states.changed() => care.hears_of(state),
+                () = care.session.heard() => {}
+                Some(beat) = care.beating.next() => care.hears_of_beat(&weak, beat),
+                state = care.states.changed() => care.hears_of(state),
             }
         }
     });
@@ -57,30 +57,24 @@ struct Care {
     session: Arc<Session>,
     /// What was asked for.
     timeout: Duration,
+    /// What its client tells of its connections.
+    states: StateWatcher,
+    /// Heartbeats that are not answered, nor late.
+    beating: FuturesUnordered<BoxFuture<'static, Result<Stat, Failure>>>,
     /// Not before then, after a heartbeat that failed.
     retry: BootTime,
     /// When it last had a member.
     used: BootTime,
     beats: u32,
-    /// How long it has been without a connection. Asked elsewhere then.
-    inquest: Option<Inquest>,
-}
-
-/// A connection was lost.
-enum Inquest {
-    /// Just now: mostly there is another at once.
-    New,
-    At(BootTime),
+    /// Since when it has been without a connection.
+    away: Option<BootTime>,
 }
 
 impl Care {
     fn hears_of(&mut self, state: SessionState) {
-        match state {
-            SessionState::Disconnected => self.inquest = Some(Inquest::New),
-            SessionState::Expired | SessionState::Closed | SessionState::AuthFailed => {
-                drop(self.session.end());
-            }
-            _ => self.inquest = None,
+        // Whether it is away is looked at in each round.
+        if state.is_terminated() {
+            drop(self.session.end());
         }
     }
 
@@ -100,43 +94,54 @@ impl Care {
             session.over.send_replace(true);
             return None;
         }
-        if now >= self.retry.max(session.next_beat(pool.config.tick)) {
-            self.beat(&pool).await;
-            if !session.is_alive(pool.keeper.now()) {
-                return self.over(&pool);
-            }
+        if now >= self.retry.max(session.next_beat()) {
+            self.beat(&pool);
         }
-        if let Some(inquest) = self.inquest.take() {
-            self.inquest = match inquest {
-                Inquest::New => Some(Inquest::At(now + INQUEST)),
-                Inquest::At(when) if when <= now => {
-                    self.inquire(&pool).await.then(|| Inquest::At(pool.keeper.now() + INQUEST))
-                }
-                later @ Inquest::At(_) => Some(later),
-            };
-            if session.has_ended() {
-                return self.over(&pool);
-            }
+        if self.is_due_back(now) {
+            bring_back(&pool, &session).await;
+            self.away = None;
+            let Ok(states) = session.states() else { return self.over(&pool) };
+            self.states = states;
         }
         sweep(&pool, &session);
-        let next = self.retry.max(session.next_beat(pool.config.tick)).min(session.lives_until());
+        let next = self.retry.max(session.next_beat()).min(session.lives_until());
+        let next = self.away.map_or(next, |since| next.min(since + PATIENCE));
         Some(pool.keeper.sleep_until(next.min(pool.keeper.now() + SWEEP)))
     }
 
-    async fn beat(&mut self, pool: &Arc<Pool>) {
-        let session = &self.session;
-        // So that several tries fit between the first and the deadline.
-        let limit = (session.granted() / 6).min(pool.config.command_timeout);
-        let mut beat = session.beat(limit).await;
-        if beat.as_ref().is_err_and(|failure| failure.cause() == Cause::NoNode) {
-            // Somebody deleted the node. To make it again is a proof as well.
-            beat = make_heart(pool, session).await;
+    /// Whether the connection has been away for too long.
+    fn is_due_back(&mut self, now: BootTime) -> bool {
+        if self.session.is_connected() {
+            self.away = None;
+            return false;
         }
+        now >= *self.away.get_or_insert(now) + PATIENCE
+    }
+
+    /// Sends a heartbeat. The next one may be due before its answer is there.
+    fn beat(&self, pool: &Arc<Pool>) {
+        // So that several tries fit between the first and the deadline.
+        let limit = (self.session.granted() / 6).min(pool.config.command_timeout);
+        let (beat, session, pool) =
+            (self.session.beat(limit), Arc::clone(&self.session), Arc::downgrade(pool));
+        self.beating.push(Box::pin(async move {
+            match (beat.await, pool.upgrade()) {
+                // Somebody deleted the node. To make it again is a proof as well.
+                (Err(failure), Some(pool)) if failure.cause() == Cause::NoNode => {
+                    make_heart(&pool, &session).await
+                }
+                (beat, _) => beat,
+            }
+        }));
+    }
+
+    fn hears_of_beat(&mut self, pool: &Weak<Pool>, beat: Result<Stat, Failure>) {
+        let (session, Some(pool)) = (&self.session, pool.upgrade()) else { return };
         match beat {
             Ok(_) => {
                 self.beats += 1;
                 if self.beats.is_multiple_of(INSPECT) {
-                    inspect(pool, session);
+                    inspect(&pool, session);
                 }
             }
             Err(failure) => {
@@ -149,27 +154,6 @@ impl Care {
                 }
             }
         }
-    }
-
-    /// Asks whether the session is there, over another connection: servers that have lost their data refuse a client that has seen
-    /// more than they have, over and over. True if it is still without a connection.
-    async fn inquire(&self, pool: &Arc<Pool>) -> bool {
-        let session = &self.session;
-        let back = async {
-            while !session.is_connected() {
-                pool.keeper.sleep_until(pool.keeper.now() + GLANCE).await;
-            }
-        };
-        tokio::select! {
-            biased;
-            () = back => return false,
-            over = by(&pool.keeper, session.lives_until(), Box::pin(is_over_elsewhere(pool, session))) => {
-                if over.unwrap_or_default() {
-                    session.end();
-                }
-            }
-        }
-        !session.is_connected()
     }
 
     fn over(&self, pool: &Arc<Pool>) -> Option<lock_core::Sleep> {
@@ -220,7 +204,7 @@ fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
             if pool.nodes.entry_at(&path).is_some_and(|entry| !session.has(entry)) {
                 tracing::warn!(%path, "an entry that nobody knows is deleted");
                 // What fails is found again at the next inspection.
-                drop(session.write("an inspection", client.delete(&path, None)).await);
+                drop(session.write("an inspection", client.delete(&path)).await);
             }
         }
     });
@@ -251,26 +235,9 @@ fn bury(pool: &Arc<Pool>, session: &Arc<Session>) {
     });
 }
 
-/// Whether the ensemble says that a session is over whose client is away. A server drops one connection of a session for another: to
-/// ask by the session itself would take the connection from a client that is back by now, and leave in doubt what was sent on it. So
-/// somebody else looks first whether the node of its heartbeats is there.
-async fn is_over_elsewhere(pool: &Pool, session: &Session) -> bool {
-    let Ok(other) = pool.route.open(class::timeout(Duration::ZERO, pool.config.tick)).await else {
-        return false;
-    };
-    let limit = pool.keeper.now() + pool.config.command_timeout;
-    let heart = by(&pool.keeper, limit, other.check_stat(&session.heart)).await;
-    if !matches!(heart, Some(Ok(None))) {
-        return false;
-    }
-    // Anybody may have deleted the node. The session is given back as it is.
-    let attached = pool.route.attach(session.granted(), session.info.clone(), true);
-    attached.await.is_err_and(|failure| is_over(&failure))
-}
-
 /// Whether the ensemble says that a session which was ended here is over. If not, it is closed from another connection.
 pub(super) async fn confirm_over(pool: &Pool, session: &Session) -> Result<bool, Failure> {
-    let attached = pool.route.attach(session.granted(), session.info.clone(), false);
+    let attached = pool.route.attach(session.granted(), session.info.clone(), None);
     match attached.await {
         // To drop it closes the session.
         Ok(client) => {
@@ -289,6 +256,6 @@ pub(super) async fn confirm_over(pool: &Pool, session: &Session) -> Result<bool,
 }
 
 /// Whether it is the ensemble's own word that a session that was to be attached to is not there.
-fn is_over(failure: &Failure) -> bool {
+pub(super) fn is_over(failure: &Failure) -> bool {
     failure.cause() == Cause::SessionGone && *failure.kind() != Kind::Denied
 }

@@ -65,7 +65,7 @@ impl Pool {
 /// Deletes a node of a member, which nobody else ever had or will have. True if it was there.
 pub(super) async fn delete(member: &Member, node: &str) -> Result<bool, Failure> {
     let client = member.session.client()?;
-    let deleted = client.delete(&member.beside(node), None);
+    let deleted = client.delete(&member.beside(node));
     match member.session.write("a release", deleted).await {
         Ok(()) => Ok(true),
         Err(failure) if failure.cause() == Cause::NoNode => Ok(false),

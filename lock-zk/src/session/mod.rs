@@ -3,13 +3,15 @@
 //! One session for each class of ttl, shared by at most [`SEATS`] entries, driven and kept by the keeper. Whatever a shared
 //! session keeps alive beyond its time is taken away here: see [`keep`].
 
-mod class;
+mod back;
+pub(crate) mod class;
 mod evictions;
 mod keep;
 mod leave;
 mod member;
 mod open;
 mod proofs;
+mod pulse;
 #[expect(clippy::module_inception, reason = "the one main type of the file")]
 mod session;
 
@@ -28,6 +30,7 @@ use zookeeper_client::{Acl, Acls, CreateMode, Stat};
 pub(crate) use self::{
     leave::{search, token},
     member::{Gone, Member, Place},
+    pulse::period,
     session::Session,
 };
 use crate::{
@@ -256,7 +259,7 @@ impl Pool {
         let ephemeral = CreateMode::Ephemeral.with_acls(Acls::new(&self.acl));
         for _ in 0..2 {
             let client = session.client()?;
-            match session.write("a look", client.set_data(&clock, &[], None)).await {
+            match session.write("a look", client.set_data(&clock, &[])).await {
                 Err(failure) if failure.cause() == Cause::NoNode => {}
                 written => return written,
             }

@@ -4,10 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use lock_core::BackendErrorKind as Kind;
 use tokio::sync::watch;
-use zookeeper_client::{Acls, Client, CreateMode, Error, Stat};
+use zookeeper_client::{Acls, CreateMode, Error, Stat};
 
 use super::{Class, Opening, Pool, Session, evictions, keep};
-use crate::error::{Cause, Failure};
+use crate::{
+    error::{Cause, Failure},
+    link::Link,
+};
 
 /// With fewer ticks there is no time in which a session is known to live.
 const LEAST_TICKS: u32 = 4;
@@ -49,7 +52,7 @@ async fn open_one(pool: &Pool, timeout: Duration) -> Result<Arc<Session>, Failur
         );
         return Err(Failure::new(Kind::Unsupported, message));
     }
-    let heart = pool.nodes.session(client.session_id().0);
+    let heart = pool.nodes.session(client.session().id().0);
     let session = Arc::new(Session::new(client, sent, heart, pool.limits()));
     make_heart(pool, &session).await?;
     if !session.is_alive(pool.keeper.now()) {
@@ -78,7 +81,7 @@ pub(super) async fn make_heart(pool: &Pool, session: &Arc<Session>) -> Result<St
     Err(Failure::new(Kind::Unavailable, "somebody deletes the nodes above those of locks"))
 }
 
-async fn make_home(pool: &Pool, session: &Session, client: &Client) -> Result<(), Failure> {
+async fn make_home(pool: &Pool, session: &Session, client: &Link) -> Result<(), Failure> {
     let folder = CreateMode::Persistent.with_acls(Acls::new(&pool.acl));
     for path in [pool.nodes.sessions(), pool.nodes.locks(), pool.nodes.evictions()] {
         if path != "/" {
@@ -88,10 +91,6 @@ async fn make_home(pool: &Pool, session: &Session, client: &Client) -> Result<()
     Ok(())
 }
 
-async fn mkdir(
-    client: &Client,
-    path: &str,
-    folder: &zookeeper_client::CreateOptions<'_>,
-) -> Result<(), Error> {
+async fn mkdir(client: &Link, path: &str, folder: &zookeeper_client::CreateOptions<'_>) -> Result<(), Error> {
     client.mkdir(path, folder).await
 }

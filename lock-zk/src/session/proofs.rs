@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use lock_core::BootTime;
+use lock_core::{BootTime, margin};
 
 /// So many proofs are remembered. More would be more than one for each millisecond of a tick.
 const REMEMBERED: usize = 64;
@@ -18,6 +18,7 @@ const REMEMBERED: usize = 64;
 pub(super) struct Proofs {
     /// A tick, in which the leader asks its servers twice.
     tick: Duration,
+    timeout: Duration,
     /// The session lives for its timeout from here, at the least.
     base: BootTime,
     /// Answered writes that no later one has confirmed yet: when each was sent, and answered.
@@ -26,12 +27,16 @@ pub(super) struct Proofs {
 
 impl Proofs {
     /// A session that was opened by a request sent at `sent`: its timeout was counted from the opening.
-    pub(super) fn new(tick: Duration, sent: BootTime) -> Self {
-        Self { tick, base: sent, waiting: VecDeque::new() }
+    pub(super) fn new(tick: Duration, timeout: Duration, sent: BootTime) -> Self {
+        Self { tick, timeout, base: sent, waiting: VecDeque::new() }
     }
 
-    /// A write that was sent and answered then was carried out.
+    /// A write that was sent and answered then was carried out. An answer that comes after the end does not bring the session back:
+    /// others were told that it is over.
     pub(super) fn take(&mut self, sent: BootTime, answered: BootTime) {
+        if answered >= self.end() {
+            return;
+        }
         let confirmed = self.waiting.iter().take_while(|(_, before)| *before + self.tick <= sent).count();
         // Answers come in the order of sending; should one not, the later sending is what it would be anyway.
         if let Some((from, _)) = self.waiting.drain(..confirmed).max_by_key(|(from, _)| *from) {
@@ -46,9 +51,14 @@ impl Proofs {
         }
     }
 
-    /// The session lives for its timeout from here, at the least.
-    pub(super) fn base(&self) -> BootTime {
-        self.base
+    /// Until when the session lives for certain, less the margin.
+    pub(super) fn end(&self) -> BootTime {
+        self.base + self.timeout.saturating_sub(margin(self.timeout))
+    }
+
+    /// The first answered write that another one, sent at `sent`, does not confirm: when it was sent, and answered.
+    pub(super) fn unconfirmed_by(&self, sent: BootTime) -> Option<(BootTime, BootTime)> {
+        self.waiting.iter().find(|(_, answered)| *answered + self.tick > sent).copied()
     }
 }
 
@@ -57,52 +67,69 @@ mod tests {
     use super::*;
 
     const TICK: Duration = Duration::from_millis(200);
+    const TIMEOUT: Duration = Duration::from_secs(2);
 
     const fn at(ms: u64) -> BootTime {
         BootTime::new(Duration::from_millis(ms))
     }
 
+    fn proofs(sent: BootTime) -> Proofs {
+        Proofs::new(TICK, TIMEOUT, sent)
+    }
+
     #[test]
     fn the_last_proof_but_one_counts_and_never_the_last() {
-        let mut proofs = Proofs::new(TICK, at(1_000));
+        let mut proofs = proofs(at(1_000));
         proofs.take(at(1_010), at(1_020));
-        assert_eq!(proofs.base(), at(1_000));
+        assert_eq!(proofs.base, at(1_000));
         proofs.take(at(1_220), at(1_230));
-        assert_eq!(proofs.base(), at(1_010));
+        assert_eq!(proofs.base, at(1_010));
         proofs.take(at(1_440), at(1_900));
-        assert_eq!(proofs.base(), at(1_220));
+        assert_eq!(proofs.base, at(1_220));
     }
 
     #[test]
     fn proofs_in_quick_succession_do_not_confirm_one_another() {
-        let mut proofs = Proofs::new(TICK, at(0));
+        let mut proofs = proofs(at(0));
         for ms in (10..200).step_by(10) {
             proofs.take(at(ms), at(ms + 5));
         }
-        assert_eq!(proofs.base(), at(0), "the leader may not have asked in all this time");
+        assert_eq!(proofs.base, at(0), "the leader may not have asked in all this time");
         proofs.take(at(219), at(230));
-        assert_eq!(proofs.base(), at(10), "answered at 15, a tick and more before 219");
+        assert_eq!(proofs.base, at(10), "answered at 15, a tick and more before 219");
         proofs.take(at(400), at(401));
-        assert_eq!(proofs.base(), at(190));
+        assert_eq!(proofs.base, at(190));
     }
 
     #[test]
     fn a_tick_is_counted_from_the_answer_and_not_from_the_sending() {
-        let mut proofs = Proofs::new(TICK, at(0));
+        let mut proofs = proofs(at(0));
         proofs.take(at(10), at(500));
         proofs.take(at(600), at(601));
-        assert_eq!(proofs.base(), at(0));
+        assert_eq!(proofs.base, at(0));
         proofs.take(at(700), at(701));
-        assert_eq!(proofs.base(), at(10));
+        assert_eq!(proofs.base, at(10));
     }
 
     #[test]
     fn however_many_there_are_few_are_remembered_and_the_base_moves_on() {
-        let mut proofs = Proofs::new(TICK, at(0));
+        let mut proofs = proofs(at(0));
         for ms in 1..10_000 {
             proofs.take(at(ms), at(ms));
             assert!(proofs.waiting.len() <= REMEMBERED);
-            assert!(at(ms).since(proofs.base()) <= TICK * 2 + Duration::from_millis(2), "at {ms}");
+            assert!(at(ms).since(proofs.base) <= TICK * 2 + Duration::from_millis(2), "at {ms}");
         }
+    }
+
+    #[test]
+    fn what_is_answered_after_the_end_proves_nothing() {
+        let mut in_time = proofs(at(0));
+        in_time.take(at(10), at(20));
+        in_time.take(at(300), at(1_979));
+        assert_eq!((in_time.base, in_time.end()), (at(10), at(1_990)));
+        let mut late = proofs(at(0));
+        late.take(at(10), at(20));
+        late.take(at(300), at(1_980));
+        assert_eq!((late.base, late.end()), (at(0), at(1_980)), "a hundredth less than the timeout");
     }
 }

@@ -10,15 +10,16 @@ use std::{
 
 use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper, margin};
 use tokio::sync::{Notify, oneshot, watch};
-use zookeeper_client::{Client, Error, SessionInfo, SessionState, Stat, StateWatcher};
+use zookeeper_client::{Error, SessionInfo, Stat, StateWatcher};
 
-use super::{Member, proofs::Proofs};
+use super::{Member, proofs::Proofs, pulse::Pulse};
 use crate::{
     connection::by,
     error::{Cause, Failure},
+    link::Link,
 };
 
-/// One session on one connection, which the keeper drives: nobody's runtime can hold up that of another.
+/// One session on one connection at a time, which the keeper drives: nobody's runtime can hold up that of another.
 ///
 /// ### To ensure correctness
 /// It may be relied on only as far as writes that were carried out prove it: see [`Proofs`]. Neither pings nor reads count: a
@@ -33,8 +34,11 @@ pub(crate) struct Session {
     /// The node of its heartbeats.
     pub(super) heart: String,
     keeper: Keeper,
+    tick: Duration,
     command_timeout: Duration,
     ended: Notify,
+    /// Rung when a heartbeat is answered: the next one may be due earlier.
+    heard: Notify,
     state: Mutex<State>,
     /// Whether the ensemble has confirmed that it is over, and everything of it gone.
     pub(super) over: watch::Sender<bool>,
@@ -42,12 +46,9 @@ pub(crate) struct Session {
 
 struct State {
     /// Closing it takes that nobody has it.
-    client: Option<Arc<Client>>,
+    client: Option<Arc<Link>>,
     proofs: Proofs,
-    /// When the last heartbeat was sent.
-    beat_sent: BootTime,
-    /// When one was answered last.
-    beaten: BootTime,
+    pulse: Pulse,
     seats: usize,
     members: HashMap<EntryId, Arc<Member>>,
     /// Somebody is taking away those who are overdue.
@@ -55,23 +56,25 @@ struct State {
 }
 
 impl Session {
-    pub(super) fn new(client: Client, opened: BootTime, heart: String, limits: super::Limits) -> Self {
+    pub(super) fn new(client: Arc<Link>, opened: BootTime, heart: String, limits: super::Limits) -> Self {
+        let granted = client.session_timeout();
         Self {
-            id: client.session_id().0,
+            id: client.session().id().0,
             info: client.session().clone(),
-            granted: client.session_timeout(),
+            granted,
             heart,
             keeper: limits.keeper,
+            tick: limits.tick,
             command_timeout: limits.command_timeout,
             ended: Notify::new(),
+            heard: Notify::new(),
             state: Mutex::new(State {
-                proofs: Proofs::new(limits.tick, opened),
-                beat_sent: opened,
-                beaten: opened,
+                proofs: Proofs::new(limits.tick, granted, opened),
+                pulse: Pulse::new(limits.tick, granted, opened),
                 seats: 0,
                 members: HashMap::new(),
                 sweeping: false,
-                client: Some(Arc::new(client)),
+                client: Some(client),
             }),
             over: watch::Sender::new(false),
         }
@@ -83,7 +86,7 @@ impl Session {
     }
 
     /// Whoever sends requests, until the session is over.
-    pub(crate) fn client(&self) -> Result<Arc<Client>, Failure> {
+    pub(crate) fn client(&self) -> Result<Arc<Link>, Failure> {
         self.lock().client.clone().ok_or_else(Failure::session_gone)
     }
 
@@ -134,23 +137,30 @@ impl Session {
     /// A write that was sent then was just answered: it was carried out.
     pub(crate) fn proved(&self, sent: BootTime) {
         let now = self.keeper.now();
-        let mut state = self.lock();
-        // An answer that comes after the end does not bring it back: others were told that it is over.
-        if now < self.deadline(&state) {
-            state.proofs.take(sent, now);
+        self.lock().proofs.take(sent, now);
+    }
+
+    /// Makes a proof: with the server's word about it. The request is sent at once: what is sent behind it sees what was so then, or
+    /// later. Its answer counts whenever it comes, though nobody may wait for it any more: a server may be slow all the time.
+    pub(crate) fn beat(
+        self: &Arc<Self>,
+        limit: Duration,
+    ) -> impl Future<Output = Result<Stat, Failure>> + Send + use<> {
+        let (this, answer) = (Arc::clone(self), self.send_beat());
+        async move {
+            let answer = answer?;
+            let answer = async { answer.await.unwrap_or(Err(Error::Timeout)) };
+            this.answer_within(limit, "a heartbeat", answer).await
         }
     }
 
-    /// Makes a proof: with the server's word about it. The request is sent when this is polled first: what is sent behind it sees
-    /// what was so then, or later. Its answer counts whenever it comes, though nobody may wait for it any more: a server may be
-    /// slow all the time.
-    pub(crate) async fn beat(self: &Arc<Self>, limit: Duration) -> Result<Stat, Failure> {
+    fn send_beat(self: &Arc<Self>) -> Result<oneshot::Receiver<Result<Stat, Error>>, Failure> {
         let sent = self.keeper.now();
         if !self.is_alive(sent) {
             return Err(Failure::session_gone());
         }
-        let request = self.client()?.set_data(&self.heart, &[], None);
-        self.lock().beat_sent = sent;
+        let request = self.client()?.set_data(&self.heart, &[]);
+        self.lock().pulse.sends(sent);
         let (done, answer) = oneshot::channel();
         let this = Arc::clone(self);
         self.keeper.spawn(async move {
@@ -158,26 +168,29 @@ impl Session {
             let answered = by(&this.keeper, sent + this.granted, request).await;
             if let Some(Ok(_)) = answered {
                 this.proved(sent);
-                let mut state = this.lock();
-                state.beaten = state.beaten.max(this.keeper.now());
+                this.lock().pulse.hears(sent, this.keeper.now());
+                this.heard.notify_one();
             }
             // Nobody may wait for it any more.
             let _ = answered.map(|answered| done.send(answered));
         });
-        let answer = async { answer.await.unwrap_or(Err(Error::Timeout)) };
-        self.answer_within(limit, "a heartbeat", answer).await
+        Ok(answer)
     }
 
-    /// When the next heartbeat is due: a tick after the last answer at the earliest, or it would not confirm that (PR28). Other
-    /// writes put none off: by the age of the heartbeat others tell how long the session will live.
-    pub(super) fn next_beat(&self, tick: Duration) -> BootTime {
+    /// When the next heartbeat is due.
+    pub(super) fn next_beat(&self) -> BootTime {
         let state = self.lock();
-        (state.beat_sent + self.granted / 6).max(state.beaten + tick)
+        state.pulse.next(&state.proofs)
+    }
+
+    /// Ready when a heartbeat was answered, if it was not told before.
+    pub(super) async fn heard(&self) {
+        self.heard.notified().await;
     }
 
     /// Until when the session lives for certain, less the margin.
     pub(super) fn lives_until(&self) -> BootTime {
-        self.deadline(&self.lock())
+        self.lock().proofs.end()
     }
 
     /// Until when whoever sent a request at `sent`, and asked for `ttl`, may rely on it.
@@ -188,16 +201,33 @@ impl Session {
     /// Whether it may be relied on.
     pub(crate) fn is_alive(&self, now: BootTime) -> bool {
         let state = self.lock();
-        state.client.is_some() && now < self.deadline(&state)
+        state.client.is_some() && now < state.proofs.end()
     }
 
-    /// Tells of connections that are lost and made.
+    /// Tells of connections that are lost and made by the client that there is now.
     pub(super) fn states(&self) -> Result<StateWatcher, Failure> {
-        Ok(self.client()?.state_watcher())
+        Ok(self.client()?.states())
     }
 
     pub(super) fn is_connected(&self) -> bool {
-        self.lock().client.as_ref().is_some_and(|client| client.state() == SessionState::SyncConnected)
+        self.lock().client.as_ref().is_some_and(|client| client.is_connected())
+    }
+
+    /// Goes on with another client, which attached to it by a request sent at `attached`, unless the session has ended. Whoever
+    /// waits for the one before is told.
+    pub(super) fn goes_on_with(&self, client: &Arc<Link>, attached: BootTime) {
+        let now = self.keeper.now();
+        let before = {
+            let mut state = self.lock();
+            if now < state.proofs.end() {
+                state.proofs = Proofs::new(self.tick, self.granted, attached);
+            }
+            state.client.as_mut().map(|before| std::mem::replace(before, Arc::clone(client)))
+        };
+        // Not under our lock: it wakes somebody, who finds the new one.
+        if let Some(before) = before {
+            before.is_replaced_by(client);
+        }
     }
 
     /// Ready when it was ended, if it was not told before.
@@ -275,10 +305,6 @@ impl Session {
         let client = if state.seats == 0 { state.client.take() } else { None };
         drop(state);
         client.is_some()
-    }
-
-    fn deadline(&self, state: &State) -> BootTime {
-        state.proofs.base() + self.granted.saturating_sub(margin(self.granted))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -48,8 +48,17 @@ impl Admin {
         connected.unwrap_or_else(|error| panic!("the server does not let us in: {error}"))
     }
 
-    /// What the server says to a word of four letters, if it answers.
+    /// What the server says to a word of four letters, if it answers within a second: it may not run, or not serve yet.
     pub(crate) async fn says(&self, word: &str) -> Option<String> {
+        self.says_within(Duration::from_secs(1), word).await
+    }
+
+    /// What a server says that is there to answer, however busy it is.
+    async fn tells(&self, word: &str) -> String {
+        self.says_within(PATIENCE, word).await.expect("the server answers")
+    }
+
+    async fn says_within(&self, limit: Duration, word: &str) -> Option<String> {
         let asked = async {
             let mut stream = TcpStream::connect(&self.address).await.ok()?;
             stream.write_all(word.as_bytes()).await.ok()?;
@@ -57,7 +66,7 @@ impl Admin {
             stream.read_to_string(&mut answer).await.ok()?;
             Some(answer)
         };
-        tokio::time::timeout(Duration::from_secs(1), asked).await.ok().flatten()
+        tokio::time::timeout(limit, asked).await.ok().flatten()
     }
 
     /// `standalone`, `leader` or `follower`, if the server serves anybody.
@@ -71,7 +80,7 @@ impl Admin {
     /// # Panics
     /// If the server does not say.
     pub(crate) async fn counts(&self, what: &str) -> u64 {
-        let answer = self.says("mntr").await.expect("the server answers");
+        let answer = self.tells("mntr").await;
         let number = answer.lines().find_map(|line| line.strip_prefix(what)?.trim().parse().ok());
         number.unwrap_or_else(|| panic!("the server does not count {what}:\n{answer}"))
     }
@@ -193,7 +202,7 @@ impl Admin {
     /// # Panics
     /// If the server does not say.
     pub(crate) async fn footprint(&self) -> Footprint {
-        let dump = self.says("dump").await.expect("the server answers");
+        let dump = self.tells("dump").await;
         let queues = format!("\t{}/q1/", self.chroot);
         Footprint {
             queues: dump.lines().filter(|line| line.starts_with(&queues)).count() as u64,

@@ -26,7 +26,7 @@ impl Curator {
     /// If it cannot be.
     pub(crate) fn start(address: &str, session: Duration) -> Self {
         let mut process = Command::new(java::java())
-            .args(java::SMALL)
+            .args(java::FLAGS)
             .args([
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
                 "-cp",

@@ -67,5 +67,8 @@ pub(super) fn java() -> &'static Path {
     })
 }
 
-/// What every program here is run with: little memory, and no more compiling than pays off in a second.
-pub(super) const SMALL: [&str; 3] = ["-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
+/// What every program here is run with: no more compiling than pays off in a second, and room for all that a short test makes, so that
+/// it ends before anything is collected. To collect stops the program, on a busy machine for half a second: longer than a lease may.
+/// Only what is used takes memory.
+pub(super) const FLAGS: [&str; 5] =
+    ["-Xms256m", "-Xmx256m", "-Xmn224m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];

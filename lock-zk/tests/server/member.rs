@@ -68,7 +68,7 @@ impl Member {
     pub(super) fn launch(&self) {
         let file = self.directory.join("zoo.cfg");
         fs::write(&file, self.configuration()).expect("a directory of our own can be written to");
-        let mut arguments: Vec<String> = java::SMALL.map(str::to_owned).into();
+        let mut arguments: Vec<String> = java::FLAGS.map(str::to_owned).into();
         arguments.extend(PROPERTIES.map(|property| format!("-D{property}")));
         arguments.extend_from_slice(&self.arguments);
         arguments.extend([MAIN.to_owned(), file.display().to_string()]);

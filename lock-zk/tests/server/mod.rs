@@ -44,8 +44,7 @@ pub(crate) async fn for_one_case(case: &Case) -> (String, Box<dyn ServerControl>
         } else {
             OwnServer::start("case").await
         };
-        // The client crate has a thread for all sessions of a process, which is there from the first one on.
-        drop(server.admin().client().await);
+        warm_up(server.admin()).await;
         let user = if shows(CREDENTIALS) { Admin::user() } else { String::new() };
         let server = if shows(CUTS) { server.behind_proxy() } else { server };
         return (own_url(&user, &server.address()), Box::new(server));
@@ -54,7 +53,13 @@ pub(crate) async fn for_one_case(case: &Case) -> (String, Box<dyn ServerControl>
     let address = address.filter(|address| !address.contains(['/', '@', '?', ',']));
     let address = address.unwrap_or_else(|| panic!("{URL_VARIABLE} has to be zk://host:port"));
     let server = ServerByUrl::new(address, &unique());
+    warm_up(&Admin::new(address, "")).await;
     (server.url(), Box::new(server))
+}
+
+/// The client crate has a thread for all sessions of a process, which is there from the first one on.
+async fn warm_up(admin: &Admin) {
+    drop(admin.client().await);
 }
 
 /// How clients reach a server of ours, where they stand below `/case`.

@@ -83,7 +83,7 @@ impl OwnServer {
     /// If its data cannot be changed.
     pub(crate) fn set_children_made(&self, name: &LockName, made: i32) {
         let changed = Command::new(java::java())
-            .args(java::SMALL)
+            .args(java::FLAGS)
             .args([
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
                 "-cp",

@@ -42,11 +42,14 @@ async fn lost_looks(world: World, ttl: Duration) {
     let (other, far) = (world.client().await, Far::new(&world).await);
     let name = world.name(&format!("job {ttl:?}"));
     let held = take_free(&mutex(&other, &name)).await;
+    let before = far.asked.answers(Verb::Enter);
     let waiting = tokio::spawn({
         let (lock, options) = (far.client.mutex(&name), long().ttl(ttl));
         async move { lock.acquire_with(&options).await.unwrap() }
     });
     let place = queue_of(2, &mutex(&other, &name)).await.remove(1);
+    // It stands there before it is told so, and who is not told hears of what is lost as an error.
+    eventually("a place in the queue", SLACK, || async { far.asked.answers(Verb::Enter) > before }).await;
     let answered = far.asked.answers(Verb::Enter);
     far.proxy.order(Links::Open, Way::Requests, &Flow::Lose);
     // The one that is lost, and the next.

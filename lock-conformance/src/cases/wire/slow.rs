@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// A try is given up after a sixth of the ttl, but its answer counts.
+/// A try is given up after a sixth of the lease, but its answer counts.
 pub(crate) async fn a_lock_is_held_while_answers_take_longer_than_a_try_may(world: World) {
     steady(world, ms(2000), slow_answers).await;
 }

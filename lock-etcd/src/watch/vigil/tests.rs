@@ -42,6 +42,24 @@ fn three_ahead_who_are_all_attended_to_leave_in_any_order_and_the_last_one_is_th
     }
 }
 
+#[test]
+fn what_was_seen_is_as_before_until_anybody_of_it_has_left() {
+    let scouted =
+        || Sight { scout: Some(b"s".to_vec()), sum: None, ..sight(Claim::mutex(), &[("z", 1), ("y", 1)]) };
+    assert!(!Vigil::new(scouted()).is_as_seen(), "not everything is watched yet");
+    for left in ["s", "y", "z", "own"] {
+        let mut vigil = armed(scouted());
+        vigil.delete(b"x", LOOKED + 1);
+        vigil.delete(left.as_bytes(), LOOKED);
+        assert!(vigil.is_as_seen(), "{left} had left before the look");
+        vigil.delete(left.as_bytes(), LOOKED + 1);
+        assert!(!vigil.is_as_seen(), "{left}");
+    }
+    let mut vigil = armed(scouted());
+    vigil.broken = true;
+    assert!(!vigil.is_as_seen());
+}
+
 // PR16: the head is not the only one ahead, and nobody knows of the others.
 #[test]
 fn the_delete_of_one_of_many_is_a_reason_to_look_and_no_grant() {

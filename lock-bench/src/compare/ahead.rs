@@ -1,0 +1,322 @@
+//! [`ahead`]: where another is ahead of distlock, and why.
+//!
+//! Who is ahead is found in the figures of a report. Why stands here, in [`REASONS`], and only here: where there is none, the
+//! report says that it is not known.
+
+use super::{
+    args::FLOOR,
+    markdown::{Better, TABLES, digits},
+    record::{Record, Row},
+};
+
+/// Those who are ahead of us in one scenario, for one reason.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    pub(crate) table: &'static str,
+    pub(crate) scenario: &'static str,
+    /// Each with its figure.
+    pub(crate) who: Vec<String>,
+    pub(crate) ours: String,
+    pub(crate) why: String,
+}
+
+/// Less is no difference.
+const DIFFERENCE: f64 = 0.02;
+
+/// Of one store, in the order of its tables.
+pub(crate) fn ahead(record: &Record, store: &str) -> Vec<Ahead> {
+    let mut all: Vec<Ahead> = Vec::new();
+    for table in &TABLES {
+        for scenario in table.columns(record, store) {
+            let Some(us) = record.find(store, "distlock", scenario) else { continue };
+            let others = Record::systems(store).filter(|one| ![FLOOR, "distlock"].contains(&one.name));
+            for them in others.filter_map(|one| record.find(store, one.name, scenario)) {
+                let Some((theirs, ours)) = compared(them, us, table.figure) else { continue };
+                if !theirs.is_ahead_of(ours, table.better) {
+                    continue;
+                }
+                let known = REASONS.iter().find(|reason| reason.fits(them, table.figure));
+                let why = match (known, theirs.overlaps(ours)) {
+                    (Some(reason), _) => reason.why.to_owned(),
+                    (None, true) => "within the spread of the rounds".to_owned(),
+                    (None, false) => "not known".to_owned(),
+                };
+                let who = format!("{} {}", them.system, theirs.shown());
+                let same = |one: &&mut Ahead| {
+                    (one.table, one.scenario, &*one.why) == (table.title, scenario, why.as_str())
+                };
+                match all.iter_mut().find(same) {
+                    Some(found) => found.who.push(who),
+                    None => all.push(Ahead {
+                        table: table.title,
+                        scenario,
+                        who: vec![who],
+                        ours: ours.shown(),
+                        why,
+                    }),
+                }
+            }
+        }
+    }
+    all
+}
+
+/// The median, the least and the largest.
+#[derive(Clone, Copy, Debug)]
+struct Spread {
+    middle: f64,
+    low: f64,
+    high: f64,
+    is_ratio: bool,
+}
+
+/// Their ratios to the floor, or the figures where it has none.
+fn compared(them: &Row, us: &Row, figure: &str) -> Option<(Spread, Spread)> {
+    let ratio =
+        |row: &Row| row.ratio(figure).map(|(middle, low, high)| Spread { middle, low, high, is_ratio: true });
+    let plain = |row: &Row| {
+        let all = || row.rounds.iter().filter_map(|round| round.get(figure).copied());
+        let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+        Some(Spread { middle: row.figure(figure)?, low, high, is_ratio: false })
+    };
+    ratio(them).zip(ratio(us)).or_else(|| plain(them).zip(plain(us)))
+}
+
+impl Spread {
+    fn is_ahead_of(self, other: Self, better: Better) -> bool {
+        match better {
+            Better::Less => self.middle < other.middle * (1.0 - DIFFERENCE),
+            Better::More => self.middle > other.middle * (1.0 + DIFFERENCE),
+        }
+    }
+
+    fn overlaps(self, other: Self) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+
+    fn shown(self) -> String {
+        format!("{}{}", digits(self.middle), if self.is_ratio { " ×" } else { "" })
+    }
+}
+
+/// Why somebody is ahead of us.
+struct Reason {
+    store: &'static str,
+    /// What the scenario begins with; nothing: whichever it is.
+    scenario: &'static str,
+    figures: &'static [&'static str],
+    /// None: whoever it is.
+    systems: &'static [&'static str],
+    why: &'static str,
+}
+
+impl Reason {
+    fn fits(&self, row: &Row, figure: &str) -> bool {
+        self.store == row.store
+            && row.scenario.starts_with(self.scenario)
+            && self.figures.contains(&figure)
+            && (self.systems.is_empty() || self.systems.contains(&&*row.system))
+    }
+}
+
+const fn reason(
+    store: &'static str,
+    scenario: &'static str,
+    figures: &'static [&'static str],
+    systems: &'static [&'static str],
+    why: &'static str,
+) -> Reason {
+    Reason { store, scenario, figures, systems, why }
+}
+
+const LATENCY: &[&str] = &["p50_us", "p99_us"];
+const SPEED: &[&str] = &["p50_us", "p99_us", "per_s"];
+const TRAFFIC: &[&str] = &["tenure_requests", "tenure_bytes"];
+const ALL: &[&str] = &[];
+
+/// The first that fits counts.
+const REASONS: [Reason; 20] = [
+    reason(
+        "redis",
+        "pair",
+        SPEED,
+        ALL,
+        "`SET NX` and one small script, as the floor itself: no queue and no fencing token. Ours are two scripts, which look at the clock and write a counter",
+    ),
+    reason(
+        "redis",
+        "throughput",
+        SPEED,
+        ALL,
+        "no queue and no fencing token: `SET NX` and one small script. The server's time in our scripts is the bound. The floor and we write in another rhythm, which may leave the server without work for moments: so somebody can be ahead of the floor",
+    ),
+    reason(
+        "redis",
+        "handoff",
+        LATENCY,
+        &["rslock", "distkit", "distributed-lock", "redsync", "bsm-redislock", "go-zero", "redis-py"],
+        "it polls, and only what goes to another counts: most releases go back to whoever had it (see fairness)",
+    ),
+    reason(
+        "redis",
+        "costs",
+        &["tenure_bytes"],
+        ALL,
+        "names of entries, tokens, claims and the message to the heir go over the wire; who polls sends a name and a value",
+    ),
+    reason(
+        "redis",
+        "readers-writers",
+        &["tenures"],
+        &["redisson"],
+        "readers pass writers that wait: see overtaking",
+    ),
+    reason(
+        "redis",
+        "semaphore",
+        &["tenures"],
+        &["redisson"],
+        "no queue: who comes again passes those who wait, see overtaking",
+    ),
+    reason(
+        "redis",
+        "takeover",
+        &["after_kill_ms"],
+        ALL,
+        "somewhere between two renewals: anything from two thirds of the ttl to all of it is right",
+    ),
+    reason(
+        "redis",
+        "held",
+        &["client_percent", "server_percent"],
+        &["rslock", "redsync", "bsm-redislock", "go-zero", "redis-py"],
+        "it renews nothing: its locks end with their ttl, whoever holds them",
+    ),
+    reason(
+        "etcd",
+        "pair",
+        SPEED,
+        &["etcd-client", "jetcd"],
+        "v3lock does on the server what we do from the client",
+    ),
+    reason(
+        "etcd",
+        "throughput",
+        SPEED,
+        &["etcd-client", "jetcd"],
+        "v3lock does on the server what we do from the client",
+    ),
+    reason(
+        "etcd",
+        "handoff",
+        LATENCY,
+        &["etcd-client", "jetcd"],
+        "v3lock waits inside of the server, and answers when it is their turn",
+    ),
+    reason(
+        "etcd",
+        "costs",
+        TRAFFIC,
+        &["etcd-client", "jetcd"],
+        "v3lock waits inside of the server: one request and one answer, and no watch goes over the wire",
+    ),
+    reason(
+        "etcd",
+        "costs",
+        TRAFFIC,
+        &["concurrency"],
+        "it watches one key; we watch our own as well, so that whoever is evicted or whose key is deleted learns of it",
+    ),
+    reason(
+        "etcd",
+        "handoff",
+        &["overtaken"],
+        ALL,
+        "counted from the moment of asking; the queue is in the order of arrival at the server",
+    ),
+    reason(
+        "etcd",
+        "takeover",
+        &["after_kill_ms"],
+        ALL,
+        "somewhere between two renewals, and etcd looks for leases that have ended twice a second",
+    ),
+    reason(
+        "zk",
+        "takeover",
+        &["after_kill_ms"],
+        ALL,
+        "sessions come in few lengths, so that entries can share them: for 2 s we ask for 2.4 s",
+    ),
+    reason(
+        "zk",
+        "pair",
+        SPEED,
+        &["zookeeper-client"],
+        "it deletes in the background: its release is over before the server has it",
+    ),
+    reason(
+        "zk",
+        "throughput",
+        SPEED,
+        &["zookeeper-client"],
+        "it deletes in the background: its release is over before the server has it",
+    ),
+    reason(
+        "zk",
+        "costs",
+        TRAFFIC,
+        ALL,
+        "we watch three nodes, our own among them, and look at the queue once before our turn, so that nothing is left to ask when it comes; the others watch one and ask then",
+    ),
+    reason(
+        "zk",
+        "",
+        &["overtaken"],
+        ALL,
+        "counted from the moment of asking; the queue is in the order of arrival at the server",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::record::Figures;
+
+    fn row(store: &str, system: &str, scenario: &str, figure: &str, values: [f64; 3]) -> Row {
+        let mut row = Row::new(Record::systems(store).find(|one| one.name == system).unwrap(), scenario);
+        row.rounds = values.map(|value| Figures::from([(figure.to_owned(), value)])).into();
+        row
+    }
+
+    fn found(rows: impl IntoIterator<Item = Row>) -> Vec<(String, String)> {
+        let mut record = Record::default();
+        rows.into_iter().for_each(|row| record.put(row));
+        ahead(&record, "redis").into_iter().map(|one| (one.who.join(", "), one.why)).collect()
+    }
+
+    #[test]
+    fn who_is_ahead_is_found_in_the_figures_with_the_reason_that_is_known() {
+        let row = |system, values| row("redis", system, "pair", "p50_us", values);
+        let [(who, why)] = &found([
+            row("distlock", [9.0, 10.0, 11.0]),
+            row("rslock", [7.0, 8.0, 9.0]),
+            row("redsync", [6.0, 6.0, 6.0]),
+            row("redisson", [20.0, 20.0, 20.0]),
+        ])[..] else {
+            panic!("those who are ahead for the same reason stand together");
+        };
+        assert_eq!((&**who, why.contains("no fencing token")), ("rslock 8.00, redsync 6.00", true));
+    }
+
+    #[test]
+    fn more_is_better_where_it_is_per_second_and_what_nobody_can_explain_is_told() {
+        let row = |system, values| row("redis", system, "handoff-2", "per_s", values);
+        let us = row("distlock", [90.0, 100.0, 110.0]);
+        let whys = |values| found([us.clone(), row("redisson", values)]);
+        assert_eq!(whys([101.0, 101.0, 101.0]), []);
+        assert_eq!(whys([80.0, 80.0, 80.0]), []);
+        assert_eq!(whys([109.0, 120.0, 130.0])[0].1, "within the spread of the rounds");
+        assert_eq!(whys([111.0, 120.0, 130.0])[0].1, "not known");
+    }
+}

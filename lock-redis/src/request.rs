@@ -1,0 +1,64 @@
+//! [`Request`]: what one verb asks of the server.
+
+use crate::scripts::{ENTER, LEAVE, Script};
+
+/// A verb with its keys and arguments, which can be sent alone or with others.
+#[derive(Debug)]
+pub(crate) struct Request {
+    form: Form,
+    pub(crate) keys: Vec<Vec<u8>>,
+    pub(crate) args: Vec<Vec<u8>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Enter,
+    Leave,
+    /// The door is closed behind it.
+    LeaveInDoubt,
+}
+
+impl Request {
+    pub(crate) fn enter(keys: [Vec<u8>; 5], args: [Vec<u8>; 4]) -> Self {
+        Self { form: Form::Enter, keys: keys.into(), args: args.into() }
+    }
+
+    pub(crate) fn leave(keys: [Vec<u8>; 3], args: [Vec<u8>; 3]) -> Self {
+        Self { form: Form::Leave, keys: keys.into(), args: args.into() }
+    }
+
+    /// With the tombstone as the last key, and for how long it stands as the last argument.
+    pub(crate) fn leave_in_doubt(keys: [Vec<u8>; 4], args: [Vec<u8>; 4]) -> Self {
+        Self { form: Form::LeaveInDoubt, keys: keys.into(), args: args.into() }
+    }
+
+    /// What runs it alone.
+    pub(crate) fn script(&self) -> &'static Script {
+        match self.form {
+            Form::Enter => &ENTER,
+            Form::Leave | Form::LeaveInDoubt => &LEAVE,
+        }
+    }
+
+    /// What it is called in a batch.
+    pub(crate) fn letter(&self) -> u8 {
+        match self.form {
+            Form::Enter => b'e',
+            Form::Leave => b'l',
+            Form::LeaveInDoubt => b'd',
+        }
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.keys.iter().map(Vec::as_slice)
+    }
+
+    pub(crate) fn args(&self) -> impl Iterator<Item = &[u8]> {
+        self.args.iter().map(Vec::as_slice)
+    }
+
+    /// The bytes of its keys and arguments.
+    pub(crate) fn size(&self) -> usize {
+        self.keys.iter().chain(&self.args).map(Vec::len).sum()
+    }
+}

@@ -1,0 +1,170 @@
+//! A connection that is reset within the answer to a batch: each verb of it is in doubt, as one alone is.
+
+use std::net::SocketAddr;
+
+use lock_conformance::{Flow, Links, Proxy, Way};
+use lock_core::{DistributedLock, EntryId, Guard, Locks, Operator, Release, SystemEntropy};
+
+use super::*;
+
+/// As many as go alone, and one batch.
+const ASKED: usize = 48;
+const ALONE: usize = 32;
+
+/// A client that reaches the server by a proxy.
+struct Far {
+    client: Client,
+    proxy: Proxy,
+}
+
+impl Far {
+    fn new(server: &Server) -> Self {
+        let at: SocketAddr = server.url().trim_start_matches("redis://").parse().unwrap();
+        let proxy = Proxy::start(at, |sent| sent.windows(9).any(|word| word == b"SUBSCRIBE"));
+        let keeper = Keeper::start().unwrap();
+        Self { client: Client { redis: redis_by(&proxy, &keeper), keeper }, proxy }
+    }
+
+    /// Its connection is open, and ends after so many bytes of what the server answers from now on.
+    async fn cut_after(&self, bytes: usize) {
+        let first = mutex("warm");
+        self.client.hold(&first).await;
+        self.client.leave(&first).await;
+        self.cut(bytes);
+    }
+
+    fn cut(&self, bytes: usize) {
+        self.proxy.order(Links::OpenCommands, Way::Replies, &Flow::Cut(bytes));
+    }
+}
+
+fn redis_by(proxy: &Proxy, keeper: &Keeper) -> Redis {
+    Redis::new(format!("redis://{}", proxy.address()).parse().unwrap(), keeper).unwrap()
+}
+
+/// Those who learned nothing. They are the whole batch, and each knows that its verb may have been carried out.
+fn in_doubt<T: std::fmt::Debug>(answers: &[Result<T, BackendError>], bytes: usize) -> Vec<usize> {
+    let failed: Vec<_> = (0..answers.len()).filter(|i| answers[*i].is_err()).collect();
+    for error in answers.iter().filter_map(|answer| answer.as_ref().err()) {
+        assert_eq!((error.kind(), error.is_unsent()), (&Kind::Unreachable, false), "{bytes}: {error}");
+    }
+    assert!(failed.is_empty() || failed == (ALONE..ASKED).collect::<Vec<_>>(), "{bytes}: {failed:?}");
+    failed
+}
+
+/// The token and the owner of each, as the server has them.
+fn holders(server: &Server, entries: &[Entry]) -> Vec<Option<(FencingToken, EntryId)>> {
+    let mut command: Vec<&[u8]> = vec![b"MGET"];
+    command.extend(entries.iter().map(|entry| entry.name.as_str().as_bytes()));
+    let values: Vec<Option<String>> = server.bytes(&command);
+    let read = |value: String| {
+        let (token, id) = value.split_once(':').unwrap();
+        (token.parse().unwrap(), id.parse().unwrap())
+    };
+    values.into_iter().map(|value| value.map(read)).collect()
+}
+
+/// T02, T08.
+#[tokio::test]
+async fn whoever_entered_by_a_batch_whose_answer_is_cut_at_any_byte_finds_his_entry_when_he_asks_again() {
+    let server = Server::start();
+    // All scripts are known: what is answered is the batch.
+    warm(&server).await;
+    let far = Far::new(&server);
+    // An admitted entry is answered with "$16", its token of sixteen digits, and two line ends.
+    let (answer, mut cuts) = (23, 0);
+    for bytes in ALONE * answer.. {
+        let entries = entries(&format!("job{bytes}"), ASKED);
+        far.cut_after(bytes).await;
+        let answers = ask_all(&far.client, &entries).await;
+        far.proxy.heal();
+        let doubtful = in_doubt(&answers, bytes);
+        // What the server carried out, it carried out once.
+        let before = holders(&server, &entries);
+        let again = join_all(doubtful.iter().map(|i| far.client.create(&entries[*i]))).await;
+        for (i, standing) in doubtful.iter().zip(again) {
+            assert_eq!(before[*i], Some((admitted(standing), entries[*i].id)), "{bytes}");
+        }
+        assert_eq!(holders(&server, &entries), before, "{bytes}");
+        leave_all(&far.client, &entries).await;
+        if doubtful.is_empty() {
+            break;
+        }
+        cuts += 1;
+    }
+    assert_eq!(
+        cuts,
+        "*16\r\n".len() + (ASKED - ALONE) * answer,
+        "each byte of the answer was the first to be lost"
+    );
+}
+
+/// T03, T08.
+#[tokio::test]
+async fn whoever_left_by_a_batch_whose_answer_is_cut_at_any_byte_can_leave_again_and_frees_nobody_else() {
+    let server = Server::start();
+    let (far, other) = (Far::new(&server), warm(&server).await);
+    // ":1", and a line end.
+    let (answer, mut cuts) = (4, 0);
+    for bytes in ALONE * answer.. {
+        let entries = entries(&format!("job{bytes}"), ASKED);
+        hold_all(&far.client, &entries).await;
+        far.cut_after(bytes).await;
+        let left =
+            join_all(entries.iter().map(|entry| far.client.redis.leave(entry, Creates::Answered))).await;
+        far.proxy.heal();
+        let doubtful = in_doubt(&left, bytes);
+        if doubtful.is_empty() {
+            break;
+        }
+        let theirs: Vec<_> = doubtful.iter().map(|i| mutex(entries[*i].name.as_str())).collect();
+        hold_all(&other, &theirs).await;
+        for i in &doubtful {
+            assert_eq!(far.client.leave(&entries[*i]).await, Departure::Absent, "{bytes}");
+        }
+        let held = holders(&server, &theirs);
+        assert!(
+            held.iter().zip(&theirs).all(|(held, their)| held.unwrap().1 == their.id),
+            "{bytes}: {held:?}"
+        );
+        leave_all(&other, &theirs).await;
+        cuts += 1;
+    }
+    assert_eq!(
+        cuts,
+        "*16\r\n".len() + (ASKED - ALONE) * answer,
+        "each byte of the answer was the first to be lost"
+    );
+}
+
+/// The same for users: each gets its lock and gives it back, and none learns of what happened.
+#[tokio::test]
+async fn acquisitions_and_releases_that_shared_a_command_survive_a_cut_at_any_byte_of_its_answer() {
+    let server = Server::start();
+    let (far, other) = (Far::new(&server), server.client());
+    let backend = Arc::new(redis_by(&far.proxy, &far.client.keeper));
+    let locks = Locks::with(backend, far.client.keeper.clone(), Arc::new(SystemEntropy));
+    let locks: Vec<_> = (0..ASKED).map(|i| locks.mutex(format!("job/{i}")).unwrap()).collect();
+    // A prime: in time each place within an answer is hit.
+    for bytes in (0..ASKED * 23).step_by(17) {
+        // Its connection is open.
+        locks[0].acquire().await.unwrap().release().await.unwrap();
+        far.cut(bytes);
+        let guards = join_all(locks.iter().map(DistributedLock::acquire)).await;
+        far.proxy.heal();
+        let guards: Vec<_> = guards.into_iter().map(Result::unwrap).collect();
+        for (lock, guard) in locks.iter().zip(&guards) {
+            let rows = other.redis.queue(lock.name()).await.unwrap();
+            let rows: Vec<_> = rows.into_iter().map(|row| (row.entry, row.token, row.admitted)).collect();
+            assert_eq!(rows, [(Some(guard.entry_id()), Some(guard.token()), true)], "{bytes}");
+        }
+        far.cut(bytes / 5);
+        let released = join_all(guards.into_iter().map(Guard::release)).await;
+        far.proxy.heal();
+        for released in released {
+            assert_eq!(released.unwrap(), Release::Released, "{bytes}");
+        }
+        let left: Vec<_> = server.keys().into_iter().filter(|key| !key.starts_with(b"\xff1")).collect();
+        assert_eq!(left, Vec::<Vec<u8>>::new(), "{bytes}");
+    }
+}

@@ -1,0 +1,377 @@
+//! [`Link`]: a client of ZooKeeper that can be laid aside for another one of the same session.
+
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    mem,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use futures_util::{
+    FutureExt,
+    future::{
+        Either::{Left, Right},
+        join_all,
+    },
+};
+use spawns_core::{Spawn, Task};
+use tokio::{select, sync::watch};
+use zookeeper_client::{
+    Client, Connector, CreateOptions, CreateSequence, Error, EventType, MultiWriter, OneshotWatcher,
+    SessionInfo, SessionState, Stat, StateWatcher,
+};
+
+type Answer<T> = Result<T, Error>;
+
+/// A connection to the ensemble that is made anew when it breaks, and the requests on it.
+///
+/// The client of ZooKeeper waits before each new round of tries, each time twice as long, and cannot be told not to. So whoever is
+/// without a connection for some time takes its place, with a client of the same session. Then the first one must not come back: a
+/// session has one connection, and a server that sees a second one drops the first. To drop it would be wrong, too: it would
+/// connect once more, and close the session. So it stands still, from when another one attaches.
+///
+/// ### To ensure correctness
+/// What was asked of a client before it was away may have been carried out. What is asked of it later waits for it to be back, or for
+/// the next one, and goes there; but for what depends on the order of requests, which is [`NEVER_SENT`] then. Watches end
+/// with [`EventType::Session`] when the client is replaced: then it is for others to look.
+///
+/// To drop the last of it closes the session, unless it was replaced.
+pub(crate) struct Link {
+    this: Weak<Self>,
+    client: Client,
+    stage: Arc<watch::Sender<Stage>>,
+}
+
+#[derive(Clone)]
+enum Stage {
+    /// It sends, receives and connects.
+    Runs,
+    /// It connects, and may not come back. Whoever asks for something waits.
+    Away,
+    /// It does nothing, and does not come back.
+    Rests,
+    /// There is another one for its session, or it is of no use.
+    Replaced(Weak<Link>),
+}
+
+/// A one-shot watch.
+pub(crate) struct Watcher {
+    watcher: OneshotWatcher,
+    promise: Promise,
+}
+
+/// The error of a request that certainly was not and will not be sent: no client of ZooKeeper gives it in answer to one.
+pub(crate) const NEVER_SENT: Error = Error::NoHosts;
+
+impl Link {
+    /// Opens a session, or attaches to one. Its tasks run where this is polled, which has to be on a runtime of tokio's.
+    pub(crate) async fn connect(connector: Connector, hosts: &str) -> Answer<Arc<Self>> {
+        let tasks = Tasks::default();
+        let mut connecting = Box::pin(connector.connect(hosts));
+        let client = poll_fn(|cx| {
+            let _scope = spawns_core::enter(&tasks);
+            connecting.as_mut().poll(cx)
+        });
+        let client = client.await?;
+        let stage = Arc::new(watch::Sender::new(Stage::Runs));
+        drop(tokio::spawn(drive(tasks.take(), Arc::clone(&stage))));
+        Ok(Arc::new_cyclic(|this| Self { this: Weak::clone(this), client, stage }))
+    }
+
+    /// It has no connection, and may be replaced. What was asked of it before is not taken back.
+    pub(crate) fn is_away(&self) {
+        self.stage.send_replace(Stage::Away);
+    }
+
+    /// It has a connection again.
+    pub(crate) fn is_back(&self) {
+        self.stage.send_replace(Stage::Runs);
+    }
+
+    /// Lets it stand still. If it is dropped before it is replaced it goes on, to close its session.
+    pub(crate) fn rest(&self) {
+        self.stage.send_replace(Stage::Rests);
+    }
+
+    /// Another one has its session. Whoever waits for this one is told so.
+    pub(crate) fn is_replaced_by(&self, other: &Arc<Self>) {
+        self.stage.send_replace(Stage::Replaced(Arc::downgrade(other)));
+    }
+
+    /// Nobody needs it, and its session is to live on.
+    pub(crate) fn retire(&self) {
+        self.stage.send_replace(Stage::Replaced(Weak::new()));
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.client.state() == SessionState::SyncConnected
+    }
+
+    /// Tells of connections that are lost and made from now on.
+    pub(crate) fn states(&self) -> StateWatcher {
+        self.client.state_watcher()
+    }
+
+    pub(crate) fn session(&self) -> &SessionInfo {
+        self.client.session()
+    }
+
+    pub(crate) fn session_timeout(&self) -> Duration {
+        self.client.session_timeout()
+    }
+
+    /// Not to be sent later: nothing is created behind whoever leaves.
+    pub(crate) fn create<'a>(
+        &'a self,
+        path: &'a str,
+        data: &[u8],
+        options: &CreateOptions<'_>,
+    ) -> impl Future<Output = Answer<(Stat, CreateSequence)>> + Send + use<'a> {
+        match self.turn() {
+            Ok(promise) => Left(promise.keep(self.client.create(path, data, options))),
+            Err(turn) => Right(turn.missed()),
+        }
+    }
+
+    /// Not to be sent later: what is sent behind it has to be carried out behind it.
+    pub(crate) fn set_data(
+        &self,
+        path: &str,
+        data: &[u8],
+    ) -> impl Future<Output = Answer<Stat>> + Send + use<> {
+        match self.turn() {
+            Ok(promise) => Left(promise.keep(self.client.set_data(path, data, None))),
+            Err(turn) => Right(turn.missed()),
+        }
+    }
+
+    pub(crate) fn mkdir<'a>(
+        &'a self,
+        path: &'a str,
+        options: &'a CreateOptions<'_>,
+    ) -> impl Future<Output = Answer<()>> + Send {
+        match self.turn() {
+            Ok(promise) => Left(promise.keep(self.client.mkdir(path, options))),
+            Err(turn) => Right(turn.missed()),
+        }
+    }
+
+    pub(crate) fn delete(&self, path: &str) -> impl Future<Output = Answer<()>> + Send + use<> {
+        match self.turn() {
+            Ok(promise) => Left(promise.keep(self.client.delete(path, None))),
+            Err(turn) => {
+                let path = path.to_owned();
+                Right(async move { turn.comes().await?.delete(&path).await }.boxed())
+            }
+        }
+    }
+
+    pub(crate) fn get_data(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Answer<(Vec<u8>, Stat)>> + Send + use<> {
+        match self.turn() {
+            Ok(promise) => Left(promise.keep(self.client.get_data(path))),
+            Err(turn) => {
+                let path = path.to_owned();
+                Right(async move { turn.comes().await?.get_data(&path).await }.boxed())
+            }
+        }
+    }
+
+    pub(crate) fn get_and_watch_data<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Future<Output = Answer<(Vec<u8>, Stat, Watcher)>> + Send + use<'a> {
+        match self.turn() {
+            Ok(promise) => {
+                let (kept, answer) = (promise.clone(), self.client.get_and_watch_data(path));
+                Left(kept.keep(answer.map(|answer| {
+                    answer.map(|(data, stat, watcher)| (data, stat, Watcher { watcher, promise }))
+                })))
+            }
+            Err(turn) => {
+                let path = path.to_owned();
+                Right(async move { turn.comes().await?.get_and_watch_data(&path).await }.boxed())
+            }
+        }
+    }
+
+    pub(crate) fn check_stat(&self, path: &str) -> impl Future<Output = Answer<Option<Stat>>> + Send + use<> {
+        match self.turn() {
+            Ok(promise) => Left(promise.keep(self.client.check_stat(path))),
+            Err(turn) => {
+                let path = path.to_owned();
+                Right(async move { turn.comes().await?.check_stat(&path).await }.boxed())
+            }
+        }
+    }
+
+    pub(crate) fn list_children<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Future<Output = Answer<Vec<String>>> + Send + use<'a> {
+        match self.turn() {
+            Ok(promise) => Left(promise.keep(self.client.list_children(path))),
+            Err(turn) => {
+                let path = path.to_owned();
+                Right(async move { turn.comes().await?.list_children(&path).await }.boxed())
+            }
+        }
+    }
+
+    pub(crate) fn list_ephemerals<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Future<Output = Answer<Vec<String>>> + Send + use<'a> {
+        match self.turn() {
+            Ok(promise) => Left(promise.keep(self.client.list_ephemerals(path))),
+            Err(turn) => {
+                let path = path.to_owned();
+                Right(async move { turn.comes().await?.list_ephemerals(&path).await }.boxed())
+            }
+        }
+    }
+
+    pub(crate) fn sync<'a>(&'a self, path: &'a str) -> impl Future<Output = Answer<()>> + Send + use<'a> {
+        match self.turn() {
+            Ok(promise) => Left(promise.keep(self.client.sync(path))),
+            Err(turn) => {
+                let path = path.to_owned();
+                Right(async move { turn.comes().await?.sync(&path).await }.boxed())
+            }
+        }
+    }
+
+    pub(crate) fn new_multi_writer(&self) -> MultiWriter<'_> {
+        self.client.new_multi_writer()
+    }
+
+    /// For a request: right now, or later and elsewhere.
+    fn turn(&self) -> Result<Promise, Turn> {
+        let stage = self.stage.subscribe();
+        let runs = matches!(*stage.borrow(), Stage::Runs);
+        if runs { Ok(Promise(stage)) } else { Err(Turn { this: Weak::clone(&self.this), stage }) }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.stage.send_if_modified(|stage| {
+            let rests = matches!(stage, Stage::Rests);
+            if rests {
+                *stage = Stage::Runs;
+            }
+            rests
+        });
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("session", self.client.session()).finish_non_exhaustive()
+    }
+}
+
+impl Watcher {
+    /// Ready when the node was changed, or when nobody watches it any more.
+    pub(crate) async fn changed(self) -> EventType {
+        let Self { watcher, mut promise } = self;
+        select! {
+            biased;
+            event = watcher.changed() => event.event_type,
+            () = promise.is_broken() => EventType::Session,
+        }
+    }
+}
+
+/// What was asked of a client. While it is there, that client is not dropped.
+#[derive(Clone)]
+struct Promise(watch::Receiver<Stage>);
+
+impl Promise {
+    async fn keep<T>(mut self, answer: impl Future<Output = Answer<T>>) -> Answer<T> {
+        select! {
+            biased;
+            answer = answer => answer,
+            () = self.is_broken() => Err(Error::ConnectionLoss),
+        }
+    }
+
+    /// Ready when the client was replaced.
+    async fn is_broken(&mut self) {
+        if self.0.wait_for(|stage| matches!(stage, Stage::Replaced(_))).await.is_err() {
+            // Its tasks have ended, and have told everybody of that.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// What is not asked of a client that is away.
+struct Turn {
+    this: Weak<Link>,
+    stage: watch::Receiver<Stage>,
+}
+
+impl Turn {
+    /// That client once it is back, or the one that took its place.
+    async fn comes(mut self) -> Answer<Arc<Link>> {
+        let next = match self
+            .stage
+            .wait_for(|stage| !matches!(stage, Stage::Away | Stage::Rests))
+            .await
+            .as_deref()
+        {
+            Ok(Stage::Replaced(other)) => other.upgrade(),
+            _ => self.this.upgrade(),
+        };
+        // Without one, the session is over.
+        next.ok_or(NEVER_SENT)
+    }
+
+    async fn missed<T>(self) -> Answer<T> {
+        self.comes().await.and(Err(NEVER_SENT))
+    }
+}
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The tasks of a client, caught where it spawns them.
+#[derive(Default)]
+struct Tasks(Mutex<Vec<Work>>);
+
+impl Tasks {
+    fn take(&self) -> Vec<Work> {
+        mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Spawn for Tasks {
+    fn spawn(&self, task: Task) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::into_pin(task.future));
+    }
+}
+
+/// Runs what a client is made of, unless it is to stand still.
+async fn drive(work: Vec<Work>, stage: Arc<watch::Sender<Stage>>) {
+    let mut work = join_all(work);
+    let mut stages = stage.subscribe();
+    loop {
+        let now = stages.borrow_and_update().clone();
+        match now {
+            Stage::Runs | Stage::Away => select! {
+                biased;
+                _ = stages.changed() => {}
+                _ = &mut work => return,
+            },
+            // Whoever could change it is there: we are.
+            Stage::Rests => drop(stages.changed().await),
+            Stage::Replaced(_) => break,
+        }
+    }
+    drop(stages);
+    // It wakes those who wait for it by its end, and panics where they wait for an event: so they go first.
+    stage.closed().await;
+}

@@ -1,0 +1,100 @@
+//! Bringing a session back that has lost its connection.
+
+use std::{sync::Arc, time::Duration};
+
+use lock_core::{BackOff, BackendErrorKind as Kind, BootTime, Entropy, SystemEntropy};
+use zookeeper_client::Error;
+
+use super::{Pool, Session, keep::is_over};
+use crate::{
+    connection::by,
+    error::{Cause, Failure},
+    link::Link,
+};
+
+/// The time between two rounds of tries. A server that is there again is found within the longest of them.
+const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_millis(200) };
+
+/// Makes a connection for a session whose client has none, and goes on with that; unless the session is over before, or the
+/// ensemble says that it is.
+///
+/// ### To ensure correctness
+/// First a server is looked for, without a word about the session: a server drops one connection of a session for another, and the
+/// client may still come back by itself. When one is found it stands still, so that the session is not fought for. What was sent
+/// on it has been decided when something is answered on the new connection (PR08): a server takes nothing more from a connection when
+/// the session has moved on.
+///
+/// The new client attaches to the session by number and password, and says nothing of what it has seen: so it
+/// is not turned away by servers that have lost their data, but told that there is no such session. That could be a server that
+/// lags behind as well, or one that is cut off (F3). So the connection is used only when a write on it was answered: then the
+/// server has seen all that we have. Whoever was asked for the session on this connection leads, or led by a leader that does, so
+/// that its end was moved where it counts: a server that follows another leader, or none, closes its connections.
+pub(super) async fn bring_back(pool: &Pool, session: &Session) {
+    let Ok(client) = session.client() else { return };
+    let mut states = client.states();
+    client.is_away();
+    let is_back = async {
+        while !client.is_connected() {
+            states.changed().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = session.ended() => {}
+        () = is_back => client.is_back(),
+        _ = by(&pool.keeper, session.lives_until(), attach(pool, session, &client)) => {}
+    }
+}
+
+async fn attach(pool: &Pool, session: &Session, client: &Link) {
+    let mut failures = 0;
+    loop {
+        match attach_once(pool, session, client).await {
+            Ok((client, attached)) => {
+                tracing::debug!(session = %format_args!("{:#x}", session.id), "a zookeeper session has a connection again");
+                return session.goes_on_with(&client, attached);
+            }
+            // The same would be said of the next one.
+            Err(failure) if is_over(&failure) || *failure.kind() == Kind::Denied => {
+                session.end();
+                return;
+            }
+            Err(failure) => {
+                tracing::debug!(session = %format_args!("{:#x}", session.id), "a zookeeper session has no connection yet: {failure}");
+            }
+        }
+        failures += 1;
+        let pause = BACK_OFF.pause(failures, SystemEntropy.bits() as u64);
+        pool.keeper.sleep_until(pool.keeper.now() + pause).await;
+    }
+}
+
+/// The new client, and when it asked for the session: whoever attaches to one counts its timeout anew.
+async fn attach_once(
+    pool: &Pool,
+    session: &Session,
+    before: &Link,
+) -> Result<(Arc<Link>, BootTime), Failure> {
+    let granted = session.granted();
+    let Some(endpoint) = pool.route.find(granted).await else {
+        return Err(Failure::new(Kind::Unreachable, "no server says that it serves"));
+    };
+    before.rest();
+    let attached = pool.keeper.now();
+    let client = pool.route.attach(granted, session.info.clone(), Some(endpoint)).await?;
+    let (sent, limit) = (pool.keeper.now(), pool.route.silence(granted));
+    let written = by(&pool.keeper, sent + limit, client.set_data(&session.heart, &[])).await;
+    let failure = match written {
+        // Without the node: somebody deleted it, and the next heartbeat makes it again.
+        Some(Ok(_) | Err(Error::NoNode)) => return Ok((client, attached)),
+        // To another connection of ours: what is in doubt is which one came last.
+        Some(Err(error @ Error::SessionMoved)) => Failure::new(Kind::Unreachable, error.to_string()),
+        Some(Err(error)) => Failure::of(&error),
+        None => Failure::timed_out("a heartbeat", limit),
+    };
+    if failure.cause() != Cause::SessionGone {
+        // To drop it as it is would close the session.
+        client.retire();
+    }
+    Err(failure)
+}

@@ -1,0 +1,158 @@
+//! [`Pulse`]: when the next heartbeat is due.
+
+use std::time::Duration;
+
+use lock_core::BootTime;
+
+use super::proofs::Proofs;
+
+/// The heartbeats of a session: one each period, and while their answers are late, as many as make each proof count soonest.
+///
+/// A proof counts when a write that was sent a tick after its answer is answered (PR28). Where answers come at once, the next heartbeat,
+/// a period later, is that write. Where they take long, it is a heartbeat of its own: one that waited for the next period, or for the
+/// answer before it, would let the session's end come nearer by so much. Never more than one a tick.
+#[derive(Debug)]
+pub(super) struct Pulse {
+    tick: Duration,
+    period: Duration,
+    /// When the last heartbeat was sent.
+    sent: BootTime,
+    /// When the last of those was sent that are answered.
+    heard: BootTime,
+    /// When one was answered last.
+    answered: BootTime,
+}
+
+impl Pulse {
+    /// Of a session that was opened by a request sent at `opened`, and has this timeout.
+    pub(super) fn new(tick: Duration, timeout: Duration, opened: BootTime) -> Self {
+        Self { tick, period: period(tick, timeout), sent: opened, heard: opened, answered: opened }
+    }
+
+    /// A heartbeat is sent now.
+    pub(super) fn sends(&mut self, now: BootTime) {
+        self.sent = now;
+    }
+
+    /// The heartbeat that was sent then is answered now.
+    pub(super) fn hears(&mut self, sent: BootTime, now: BootTime) {
+        self.heard = self.heard.max(sent);
+        self.answered = self.answered.max(now);
+    }
+
+    /// When the next one is due. Other writes put none off: by the age of the heartbeat others tell how long the session will live.
+    pub(super) fn next(&self, proofs: &Proofs) -> BootTime {
+        if self.heard >= self.sent {
+            // Earlier it would not confirm the last one.
+            return (self.sent + self.period).max(self.answered + self.tick);
+        }
+        let next = self.sent + self.period;
+        let confirming = proofs.unconfirmed_by(self.sent).map(|(sent, answered)| {
+            (answered + self.tick).max(sent + self.period).max(self.sent + self.tick)
+        });
+        confirming.map_or(next, |confirming| next.min(confirming))
+    }
+}
+
+/// How long it takes from one heartbeat to the next while answers come at once: a twelfth of the timeout, and a tick at the least, for
+/// before that none confirms another. By two of these a proof is older that counts than its session, so they are short.
+pub(crate) fn period(tick: Duration, timeout: Duration) -> Duration {
+    tick.max(timeout / 12)
+}
+
+#[cfg(test)]
+mod tests {
+    use lock_core::margin;
+
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    const fn at(ms: u64) -> BootTime {
+        BootTime::new(Duration::from_millis(ms))
+    }
+
+    const STEP: usize = 10;
+
+    /// A session in simulated time, whose answers are late from some moment on.
+    struct Run {
+        tick: u64,
+        timeout: u64,
+        late_from: u64,
+        delay: u64,
+    }
+
+    impl Run {
+        /// The greatest age that the base of the session has, and how many heartbeats there were.
+        fn outcome(&self, end: u64) -> (Duration, usize) {
+            let (tick, timeout) = (ms(self.tick), ms(self.timeout));
+            let (mut pulse, mut proofs) =
+                (Pulse::new(tick, timeout, at(0)), Proofs::new(tick, timeout, at(0)));
+            let (mut under_way, mut oldest, mut beats) = (Vec::new(), Duration::ZERO, 0);
+            for now in (0..end).step_by(STEP) {
+                under_way.retain(|&(sent, answered)| {
+                    if answered <= now {
+                        proofs.take(at(sent), at(now));
+                        pulse.hears(at(sent), at(now));
+                    }
+                    answered > now
+                });
+                if at(now) >= pulse.next(&proofs) {
+                    pulse.sends(at(now));
+                    beats += 1;
+                    under_way.push((now, now + if now < self.late_from { STEP as u64 } else { self.delay }));
+                }
+                oldest = oldest.max((at(now) + timeout).since(proofs.end()).saturating_sub(margin(timeout)));
+            }
+            (oldest, beats)
+        }
+    }
+
+    #[test]
+    fn with_answers_at_once_there_is_one_heartbeat_a_period_and_each_confirms_the_one_before() {
+        for (tick, timeout) in [(200, 1_200), (200, 2_400), (2_000, 32_000)] {
+            let period = tick.max(timeout / 12);
+            let (oldest, beats) = Run { tick, timeout, late_from: 0, delay: 10 }.outcome(timeout * 10);
+            assert!(oldest <= ms(2 * period + 30), "{oldest:?} at {timeout}");
+            let wanted = usize::try_from(timeout * 10 / period).unwrap();
+            assert!((wanted * 19 / 20..=wanted).contains(&beats), "{beats} at {timeout}");
+        }
+    }
+
+    /// A proof that is sent a period after another counts when it was answered, a tick has gone by, and a heartbeat that was sent right
+    /// then is answered, too. From whatever moment on answers are late.
+    #[test]
+    fn however_late_answers_are_a_proof_counts_as_soon_as_it_can() {
+        for (tick, timeout) in [(200, 1_200), (200, 2_400), (200, 3_200)] {
+            let period = tick.max(timeout / 12);
+            let soonest = |delay| period + period.max(delay + tick) + delay;
+            // With longer ones the session is over, before or for ever.
+            let delays = (10..).step_by(70).take_while(|&delay| soonest(delay) + tick < timeout * 99 / 100);
+            for delay in delays {
+                for late_from in (timeout..timeout + 2 * period).step_by(90) {
+                    let (oldest, beats) = Run { tick, timeout, late_from, delay }.outcome(timeout * 5);
+                    let soonest = soonest(delay);
+                    assert!(
+                        oldest <= ms(soonest + tick),
+                        "{oldest:?}, not {soonest}, at {timeout} with {delay} from {late_from}"
+                    );
+                    assert!(beats as u64 <= timeout * 5 / tick + 1, "{beats} at {timeout} with {delay}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn writes_that_are_answered_at_once_make_no_heartbeat_come_earlier_or_later() {
+        let (tick, timeout) = (ms(200), ms(2_400));
+        let (mut pulse, mut proofs) = (Pulse::new(tick, timeout, at(0)), Proofs::new(tick, timeout, at(0)));
+        pulse.sends(at(1_000));
+        pulse.hears(at(1_000), at(1_002));
+        for now in (810..1_202).step_by(7) {
+            proofs.take(at(now), at(now + 1));
+            assert_eq!(pulse.next(&proofs), at(1_202));
+        }
+    }
+}

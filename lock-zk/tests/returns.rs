@@ -1,0 +1,107 @@
+//! How soon a client is back when its servers are. The client of ZooKeeper waits before each round of tries, each time twice as
+//! long.
+
+mod common;
+mod server;
+
+use std::time::{Duration, Instant};
+
+use common::{client, options, soon, take, waiting};
+use lock_conformance::{Links, Newcomers, audit::within};
+use lock_core::{AcquireOptions, DistributedLock, Outage, Release};
+use server::{OwnServer, own_url};
+
+const NAME: &str = "job";
+
+/// The servers are away for about a third of what the session has. By then the client of ZooKeeper tries again in two seconds
+/// and more.
+const AWAY: Duration = Duration::from_secs(4);
+
+/// What is promised is half a second; machines are busy.
+const BACK: Duration = Duration::from_millis(1500);
+
+const TTL: Duration = Duration::from_secs(12);
+
+fn lasting() -> AcquireOptions {
+    options().ttl(TTL).outage(Outage::Wait)
+}
+
+/// A server behind a network that can be cut, and its URL without that.
+async fn start() -> (OwnServer, String) {
+    let server = OwnServer::start("case").await;
+    let direct = own_url("", &server.address());
+    (server.behind_proxy(), direct)
+}
+
+fn url(server: &OwnServer) -> String {
+    own_url("", &server.address())
+}
+
+fn cut(server: &OwnServer) {
+    server.proxy().newcomers(Newcomers::Refuse);
+    server.proxy().reset(Links::All);
+}
+
+fn mend(server: &OwnServer) {
+    server.proxy().newcomers(Newcomers::Serve);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_is_back_as_soon_as_the_servers_are_and_keeps_its_lock() {
+    let (server, _) = start().await;
+    let holder = client(&url(&server));
+    let guard = take(&holder, NAME, &lasting()).await;
+    for _ in 0..2 {
+        cut(&server);
+        tokio::time::sleep(AWAY).await;
+        assert!(guard.is_held());
+        mend(&server);
+        let back = async { while guard.extend().await.is_err() {} };
+        within("a renewal once the servers were back", BACK, back).await;
+        assert!(guard.remaining() + BACK > TTL, "only {:?} is left", guard.remaining());
+    }
+    tokio::time::sleep(AWAY * 3).await;
+    assert!(guard.is_held(), "its session was closed by a client that came back later");
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_is_granted_as_soon_as_the_servers_are_back_what_was_released_meanwhile_or_is_later() {
+    let (server, direct) = start().await;
+    let (others, here) = (client(&direct), client(&url(&server)));
+    let first = take(&others, "first", &lasting()).await;
+    let second = take(&others, "second", &lasting()).await;
+    let for_first = waiting(&here, "first", &lasting(), 2).await;
+    let for_second = waiting(&here, "second", &lasting(), 2).await;
+    cut(&server);
+    tokio::time::sleep(AWAY / 2).await;
+    assert_eq!(first.release().await.unwrap(), Release::Released);
+    tokio::time::sleep(AWAY / 2).await;
+    assert!(!for_first.is_finished());
+    mend(&server);
+    let first = within("what was released meanwhile", BACK, for_first).await.unwrap();
+    assert_eq!(second.release().await.unwrap(), Release::Released);
+    let second = within("what was released later", BACK, for_second).await.unwrap();
+    for guard in [first, second] {
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+}
+
+/// What is asked for just before the servers are back has not failed.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_for_while_the_servers_are_away_is_done_when_they_are_back() {
+    let (server, _) = start().await;
+    let here = client(&url(&server));
+    let held = take(&here, NAME, &lasting()).await;
+    cut(&server);
+    tokio::time::sleep(AWAY).await;
+    let lock = here.mutex("other").with_options(options().ttl(TTL));
+    let asked = tokio::spawn(async move { lock.acquire().await });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let mended = Instant::now();
+    mend(&server);
+    let other = soon("a lock that was asked for before", asked).await.unwrap().unwrap();
+    assert!(mended.elapsed() < BACK, "{:?}", mended.elapsed());
+    assert_eq!(other.release().await.unwrap(), Release::Released);
+    assert_eq!(held.release().await.unwrap(), Release::Released);
+}

@@ -10,7 +10,10 @@ use std::{
 
 use common::{Client, name, options};
 use futures_util::FutureExt;
-use lock_conformance::{Flow, Gate, Links, SLACK, Way, audit::within};
+use lock_conformance::{
+    Flow, Gate, Links, SLACK, Way,
+    audit::{eventually, within},
+};
 use lock_core::{AcquireOptions, DistributedLock, Release};
 use server::{OwnServer, requests};
 use tokio::task::JoinSet;
@@ -170,6 +173,13 @@ async fn queue_of(waiters: u64) -> u64 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
+    // Whoever stands in the queue is not done: if the lock is left before those ahead are watched, it looks once more. Each
+    // watches its own place; and the first, who holds the lock.
+    eventually("a watch for each place", SLACK * 4, || async {
+        since(&server, &before).await.get("Watch/Watch").is_some_and(|sent| *sent > waiters)
+    })
+    .await;
+    quiet(&server).await;
     let joined = since(&server, &before).await;
     guard.release().await.unwrap();
     for _ in 0..waiters {

@@ -1,11 +1,11 @@
 //! [`Link`]: a client of ZooKeeper that can be laid aside for another one of the same session.
 
+mod tasks;
+
 use std::{
     fmt,
     future::{Future, poll_fn},
-    mem,
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -13,15 +13,16 @@ use futures_util::{
     FutureExt,
     future::{
         Either::{Left, Right},
-        join_all,
+        join,
     },
 };
-use spawns_core::{Spawn, Task};
 use tokio::{select, sync::watch};
 use zookeeper_client::{
     Client, Connector, CreateOptions, CreateSequence, Error, EventType, MultiWriter, OneshotWatcher,
     SessionInfo, SessionState, Stat, StateWatcher,
 };
+
+use self::tasks::{Tasks, drive};
 
 type Answer<T> = Result<T, Error>;
 
@@ -33,9 +34,10 @@ type Answer<T> = Result<T, Error>;
 /// connect once more, and close the session. So it stands still, from when another one attaches.
 ///
 /// ### To ensure correctness
-/// What was asked of a client before it was away may have been carried out. What is asked of it later waits for it to be back, or for
-/// the next one, and goes there; but for what depends on the order of requests, which is [`NEVER_SENT`] then. Watches end
-/// with [`EventType::Session`] when the client is replaced: then it is for others to look.
+/// What was asked of a client before it was away may have been carried out. What is asked of it later, from when its connection broke,
+/// waits for it to be back, or for the next one, and goes there; but for what depends on the order of requests, which is
+/// [`NEVER_SENT`] then. The client would take it, too, and keep it: then nobody could tell, when it is replaced, that it was not sent.
+/// Watches end with [`EventType::Session`] when the client is replaced: then it is for others to look.
 ///
 /// To drop the last of it closes the session, unless it was replaced.
 pub(crate) struct Link {
@@ -135,13 +137,14 @@ impl Link {
         }
     }
 
-    /// Not to be sent later: what is sent behind it has to be carried out behind it.
+    /// Not to be sent later: what is sent behind it has to be carried out behind it. The client may keep it while it connects by itself:
+    /// whoever sends something behind that waits for the connection.
     pub(crate) fn set_data(
         &self,
         path: &str,
         data: &[u8],
     ) -> impl Future<Output = Answer<Stat>> + Send + use<> {
-        match self.turn() {
+        match self.turn_though_it_connects() {
             Ok(promise) => Left(promise.keep(self.client.set_data(path, data, None))),
             Err(turn) => Right(turn.missed()),
         }
@@ -222,6 +225,27 @@ impl Link {
         }
     }
 
+    /// The children that there are when all that was sent before is decided, or later: they are asked for behind a sync, whichever client
+    /// asks.
+    pub(crate) fn catch_up_and_list<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Future<Output = Answer<Vec<String>>> + Send + use<'a> {
+        match self.turn() {
+            Ok(promise) => {
+                let both = join(self.client.sync(path), self.client.list_children(path));
+                Left(promise.keep(both.map(|(synced, listed)| match synced {
+                    Err(error) if error != Error::NoNode => Err(error),
+                    _ => listed,
+                })))
+            }
+            Err(turn) => {
+                let path = path.to_owned();
+                Right(async move { turn.comes().await?.catch_up_and_list(&path).await }.boxed())
+            }
+        }
+    }
+
     pub(crate) fn list_ephemerals<'a>(
         &'a self,
         path: &'a str,
@@ -249,11 +273,22 @@ impl Link {
         self.client.new_multi_writer()
     }
 
-    /// For a request: right now, or later and elsewhere.
+    /// For a request: right now, or later and perhaps elsewhere.
     fn turn(&self) -> Result<Promise, Turn> {
+        if self.client.state() == SessionState::Disconnected {
+            return Err(self.later(self.stage.subscribe()));
+        }
+        self.turn_though_it_connects()
+    }
+
+    fn turn_though_it_connects(&self) -> Result<Promise, Turn> {
         let stage = self.stage.subscribe();
         let runs = matches!(*stage.borrow(), Stage::Runs);
-        if runs { Ok(Promise(stage)) } else { Err(Turn { this: Weak::clone(&self.this), stage }) }
+        if runs { Ok(Promise(stage)) } else { Err(self.later(stage)) }
+    }
+
+    fn later(&self, stage: watch::Receiver<Stage>) -> Turn {
+        Turn { this: Weak::clone(&self.this), stage, states: self.states() }
     }
 }
 
@@ -309,23 +344,29 @@ impl Promise {
     }
 }
 
-/// What is not asked of a client that is away.
+/// What is not asked of a client that has no connection.
 struct Turn {
     this: Weak<Link>,
     stage: watch::Receiver<Stage>,
+    states: StateWatcher,
 }
 
 impl Turn {
     /// That client once it is back, or the one that took its place.
     async fn comes(mut self) -> Answer<Arc<Link>> {
-        let next = match self
-            .stage
-            .wait_for(|stage| !matches!(stage, Stage::Away | Stage::Rests))
-            .await
-            .as_deref()
-        {
-            Ok(Stage::Replaced(other)) => other.upgrade(),
-            _ => self.this.upgrade(),
+        let next = loop {
+            let stage = self.stage.borrow_and_update().clone();
+            match (stage, self.states.state()) {
+                (Stage::Replaced(other), _) => break other.upgrade(),
+                (Stage::Away | Stage::Rests, _) | (Stage::Runs, SessionState::Disconnected) => {}
+                (Stage::Runs, _) => break self.this.upgrade(),
+            }
+            select! {
+                changed = self.stage.changed() => if changed.is_err() {
+                    break self.this.upgrade();
+                },
+                _ = self.states.changed() => {}
+            }
         };
         // Without one, the session is over.
         next.ok_or(NEVER_SENT)
@@ -334,44 +375,4 @@ impl Turn {
     async fn missed<T>(self) -> Answer<T> {
         self.comes().await.and(Err(NEVER_SENT))
     }
-}
-
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// The tasks of a client, caught where it spawns them.
-#[derive(Default)]
-struct Tasks(Mutex<Vec<Work>>);
-
-impl Tasks {
-    fn take(&self) -> Vec<Work> {
-        mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Spawn for Tasks {
-    fn spawn(&self, task: Task) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::into_pin(task.future));
-    }
-}
-
-/// Runs what a client is made of, unless it is to stand still.
-async fn drive(work: Vec<Work>, stage: Arc<watch::Sender<Stage>>) {
-    let mut work = join_all(work);
-    let mut stages = stage.subscribe();
-    loop {
-        let now = stages.borrow_and_update().clone();
-        match now {
-            Stage::Runs | Stage::Away => select! {
-                biased;
-                _ = stages.changed() => {}
-                _ = &mut work => return,
-            },
-            // Whoever could change it is there: we are.
-            Stage::Rests => drop(stages.changed().await),
-            Stage::Replaced(_) => break,
-        }
-    }
-    drop(stages);
-    // It wakes those who wait for it by its end, and panics where they wait for an event: so they go first.
-    stage.closed().await;
 }

@@ -6,10 +6,13 @@ mod server;
 
 use std::time::{Duration, Instant};
 
-use common::{client, options, soon, take, waiting};
-use lock_conformance::{Links, Newcomers, audit::within};
+use common::{assert_free, client, options, soon, take, waiting};
+use lock_conformance::{
+    Flow, Links, Newcomers, Way,
+    audit::{await_queue, within},
+};
 use lock_core::{AcquireOptions, DistributedLock, Outage, Release};
-use server::{OwnServer, own_url};
+use server::{Ensemble, OwnServer, own_url};
 
 const NAME: &str = "job";
 
@@ -104,4 +107,64 @@ async fn what_is_asked_for_while_the_servers_are_away_is_done_when_they_are_back
     assert!(mended.elapsed() < BACK, "{:?}", mended.elapsed());
     assert_eq!(other.release().await.unwrap(), Release::Released);
     assert_eq!(held.release().await.unwrap(), Release::Released);
+}
+
+/// What breaks with a connection is asked once more, at once: when there is none, and before the client counts as away. Nothing of that
+/// was sent, so there is nothing to be in doubt about.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_breaks_with_the_connection_and_is_asked_again_at_once_is_done_when_the_servers_are_back() {
+    // A create needs no container before it, whose answer would be lost.
+    let server = OwnServer::start_keeping_containers("case").await;
+    let direct = url(&server);
+    let server = server.behind_proxy();
+    // However long it takes here to be back: it is there in time for that, and may not fail.
+    let (here, other) = (client(&format!("{}&command_timeout=5s", url(&server))), client(&direct));
+    assert_free(&other, "other").await;
+    let held = take(&here, NAME, &lasting()).await;
+    server.proxy().order(Links::All, Way::Replies, &Flow::Lose);
+    let lock = here.mutex("other").with_options(options().ttl(TTL));
+    let asked = tokio::spawn(async move { lock.acquire().await });
+    let released = tokio::spawn(held.release());
+    await_queue(&other, "other", 1).await;
+    await_queue(&other, NAME, 0).await;
+    cut(&server);
+    // Between two tries of the client itself.
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    server.proxy().heal();
+    let granted = soon("a lock that was asked for", asked).await.unwrap().unwrap();
+    let released = soon("a release that was asked for", released).await.unwrap();
+    assert_eq!(released.unwrap(), Release::Released);
+    assert_eq!(granted.release().await.unwrap(), Release::Released);
+}
+
+/// It takes connections, and says nothing on them. With these limits whoever waits for one waits for six seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_hangs_keeps_nobody_from_coming_back_by_way_of_another() {
+    let ensemble = Ensemble::start("case").await;
+    let patient = format!("{}&command_timeout=20s&connect_timeout=20s", own_url("", &ensemble.addresses()));
+    let [near, hanging] = ensemble.followers().await;
+    for i in (0..3).filter(|i| *i != near) {
+        ensemble.front(i).newcomers(Newcomers::Refuse);
+    }
+    let holders: Vec<_> = (0..4).map(|_| client(&patient)).collect();
+    let mut guards = Vec::new();
+    for (i, holder) in holders.iter().enumerate() {
+        guards.push(take(holder, &format!("job {i}"), &lasting()).await);
+    }
+    for i in 0..3 {
+        ensemble.front(i).newcomers(Newcomers::Serve);
+    }
+    ensemble.pause(hanging);
+    // Half of them try the one that hangs first.
+    ensemble.turn_away(near);
+    let cut = Instant::now();
+    for guard in &guards {
+        let back = async { while guard.extend().await.is_err() {} };
+        within("a renewal by way of the third server", BACK, back).await;
+    }
+    assert!(cut.elapsed() < BACK, "{:?} for all of them", cut.elapsed());
+    for guard in guards {
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+    ensemble.resume(hanging);
 }

@@ -7,12 +7,12 @@ mod server;
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use common::{assert_free, client, kind, options, take, waiting};
-use lock_conformance::{SLACK, ServerProcess, audit::within};
-use lock_core::{Backend, BackendError, BackendErrorKind, DistributedLock, Keeper, Release};
+use lock_conformance::{Links, Newcomers, SLACK, ServerProcess, audit::within};
+use lock_core::{Backend, BackendError, BackendErrorKind, DistributedLock, Keeper, Outage, Release};
 use lock_zk::{ConfigError, ConnectError, ZkConfig, ZooKeeper};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use server::OwnServer;
@@ -75,11 +75,15 @@ impl Secured {
 
     /// The URL for a client with these files.
     fn url(&self, host: &str, ca: &str, certificate: Option<&str>) -> String {
+        self.url_at(&format!("{host}:{}", self.port), ca, certificate)
+    }
+
+    fn url_at(&self, address: &str, ca: &str, certificate: Option<&str>) -> String {
         let file = |file: &str| self.file(file).display().to_string();
         let own = certificate.map_or_else(String::new, |who| {
             format!("&cert={}&key={}", file(&format!("{who}.pem")), file(&format!("{who}-key.pem")))
         });
-        format!("zks://{host}:{}/case?{LIMITS}&ca={}{own}", self.port, file(ca))
+        format!("zks://{address}/case?{LIMITS}&ca={}{own}", file(ca))
     }
 
     fn good(&self) -> String {
@@ -122,6 +126,34 @@ async fn locks_work_over_tls_with_certificates_on_both_sides() {
     let guard = within("the waiter", SLACK, waiter).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Release::Released);
     assert_free(&holder, NAME).await;
+}
+
+/// Who looks for a server asks it over TLS, and comes back over TLS. By then the client of ZooKeeper alone would try again in two seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_and_a_waiter_are_back_over_tls_as_soon_as_the_server_is() {
+    let secured = Secured::start().await;
+    let proxy = server::proxy(&format!("127.0.0.1:{}", secured.port));
+    let address = format!("localhost:{}", proxy.address().port());
+    let (here, other) =
+        (client(&secured.url_at(&address, "ca.pem", Some("client"))), client(&secured.good()));
+    let lasting = options().ttl(Duration::from_secs(12)).outage(Outage::Wait);
+    let guard = take(&here, NAME, &lasting).await;
+    let first = take(&other, "other", &lasting).await;
+    let waiter = waiting(&here, "other", &lasting, 2).await;
+    proxy.newcomers(Newcomers::Refuse);
+    proxy.reset(Links::All);
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(first.release().await.unwrap(), Release::Released);
+    assert!(guard.is_held() && !waiter.is_finished());
+    proxy.newcomers(Newcomers::Serve);
+    let back = async {
+        while guard.extend().await.is_err() {}
+        waiter.await.unwrap()
+    };
+    let granted = within("a renewal, and a grant", Duration::from_millis(1500), back).await;
+    for guard in [guard, granted] {
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::{join, join_all};
+use futures_util::future::join_all;
 use lock_core::{BackendErrorKind as Kind, FencingToken};
 
 use super::{Member, Place, Pool, keep::confirm_over};
@@ -78,16 +78,8 @@ pub(super) async fn delete(member: &Member, node: &str) -> Result<bool, Failure>
 pub(crate) async fn search(nodes: &Nodes, member: &Member) -> Result<Vec<Place>, Failure> {
     let session = &member.session;
     let client = session.client()?;
-    // The list is behind the sync, also on the server.
-    let synced = session.answer("catching up", client.sync(&member.lock));
-    let listed = session.answer("a search", client.list_children(&member.lock));
-    let (synced, listed) = join(synced, listed).await;
-    if let Err(failure) = synced
-        && failure.cause() != Cause::NoNode
-    {
-        return Err(failure);
-    }
-    let names = match listed {
+    let listed = client.catch_up_and_list(&member.lock);
+    let names = match session.answer("a search", listed).await {
         Ok(names) => names,
         Err(failure) if failure.cause() == Cause::NoNode => return Ok(Vec::new()),
         Err(failure) => return Err(failure),

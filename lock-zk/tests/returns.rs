@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use common::{assert_free, client, options, soon, take, waiting};
 use lock_conformance::{
-    Flow, Links, Newcomers, Way,
-    audit::{await_queue, within},
+    Data, Flow, Links, Newcomers, SLACK, ServerControl, Way,
+    audit::{await_queue, eventually, within},
 };
 use lock_core::{AcquireOptions, DistributedLock, Outage, Release};
 use server::{Ensemble, OwnServer, own_url};
@@ -167,4 +167,33 @@ async fn a_server_that_hangs_keeps_nobody_from_coming_back_by_way_of_another() {
         assert_eq!(guard.release().await.unwrap(), Release::Released);
     }
     ensemble.resume(hanging);
+}
+
+/// What was dropped is gone, with all that it did. Only the client of its session still tries, each time after twice as long, to close
+/// that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_that_is_dropped_while_the_servers_are_away_looks_for_none_any_more_and_its_session_is_closed_by_one()
+ {
+    let (server, _) = start().await;
+    let here = client(&url(&server));
+    let long = options().ttl(Duration::from_secs(120));
+    assert_eq!(take(&here, NAME, &long).await.release().await.unwrap(), Release::Released);
+    assert_eq!(server.admin().nodes_of_sessions().await, 1);
+    server.kill().await.unwrap();
+    let tries_in = async |time| {
+        let before = server.proxy().opened();
+        tokio::time::sleep(time).await;
+        server.proxy().opened() - before
+    };
+    let looked = tries_in(AWAY / 2).await;
+    assert!(looked > 6, "{looked} tries of a client that is to be back within half a second");
+    // The keeper lives on, as the one of a process does.
+    let keeper = here.keeper.clone();
+    drop(here);
+    let looked = tries_in(AWAY).await;
+    assert!(looked < 4, "{looked} tries of a client that nobody has");
+    server.start(Data::Kept).await.unwrap();
+    eventually("no session is left", SLACK * 4, || async { server.admin().nodes_of_sessions().await == 0 })
+        .await;
+    drop(keeper);
 }

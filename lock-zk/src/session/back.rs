@@ -2,12 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lock_core::{BackOff, BackendErrorKind as Kind, BootTime, Entropy, SystemEntropy};
+use lock_core::{BackOff, BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy};
 use zookeeper_client::Error;
 
-use super::{Pool, Session, keep::is_over};
+use super::{Session, keep::is_over};
 use crate::{
-    connection::by,
+    connection::{Route, by},
     error::{Cause, Failure},
     link::Link,
 };
@@ -16,7 +16,8 @@ use crate::{
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_millis(200) };
 
 /// Makes a connection for a session whose client has none, and goes on with that; unless the session is over before, or the
-/// ensemble says that it is.
+/// ensemble says that it is. It keeps nothing of whoever has the session: to drop a pool ends its sessions, also while one is brought
+/// back.
 ///
 /// ### To ensure correctness
 /// First a server is looked for, without a word about the session: a server drops one connection of a session for another, and the
@@ -29,7 +30,7 @@ const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Dura
 /// lags behind as well, or one that is cut off (F3). So the connection is used only when a write on it was answered: then the
 /// server has seen all that we have. Whoever was asked for the session on this connection leads, or led by a leader that does, so
 /// that its end was moved where it counts: a server that follows another leader, or none, closes its connections.
-pub(super) async fn bring_back(pool: &Pool, session: &Session) {
+pub(super) async fn bring_back(route: &Route, keeper: &Keeper, session: &Session) {
     let Ok(client) = session.client() else { return };
     let mut states = client.states();
     client.is_away();
@@ -42,14 +43,14 @@ pub(super) async fn bring_back(pool: &Pool, session: &Session) {
         biased;
         () = session.ended() => {}
         () = is_back => client.is_back(),
-        _ = by(&pool.keeper, session.lives_until(), attach(pool, session, &client)) => {}
+        _ = by(keeper, session.lives_until(), attach(route, keeper, session, &client)) => {}
     }
 }
 
-async fn attach(pool: &Pool, session: &Session, client: &Link) {
+async fn attach(route: &Route, keeper: &Keeper, session: &Session, client: &Link) {
     let mut failures = 0;
     loop {
-        match attach_once(pool, session, client).await {
+        match attach_once(route, keeper, session, client).await {
             Ok((client, attached)) => {
                 tracing::debug!(session = %format_args!("{:#x}", session.id), "a zookeeper session has a connection again");
                 return session.goes_on_with(&client, attached);
@@ -65,25 +66,26 @@ async fn attach(pool: &Pool, session: &Session, client: &Link) {
         }
         failures += 1;
         let pause = BACK_OFF.pause(failures, SystemEntropy.bits() as u64);
-        pool.keeper.sleep_until(pool.keeper.now() + pause).await;
+        keeper.sleep_until(keeper.now() + pause).await;
     }
 }
 
 /// The new client, and when it asked for the session: whoever attaches to one counts its timeout anew.
 async fn attach_once(
-    pool: &Pool,
+    route: &Route,
+    keeper: &Keeper,
     session: &Session,
     before: &Link,
 ) -> Result<(Arc<Link>, BootTime), Failure> {
     let granted = session.granted();
-    let Some(endpoint) = pool.route.find(granted).await else {
+    let Some(endpoint) = route.find(granted).await else {
         return Err(Failure::new(Kind::Unreachable, "no server says that it serves"));
     };
     before.rest();
-    let attached = pool.keeper.now();
-    let client = pool.route.attach(granted, session.info.clone(), Some(endpoint)).await?;
-    let (sent, limit) = (pool.keeper.now(), pool.route.silence(granted));
-    let written = by(&pool.keeper, sent + limit, client.set_data(&session.heart, &[])).await;
+    let attached = keeper.now();
+    let client = route.attach(granted, session.info.clone(), Some(endpoint)).await?;
+    let (sent, limit) = (keeper.now(), route.silence(granted));
+    let written = by(keeper, sent + limit, client.set_data(&session.heart, &[])).await;
     let failure = match written {
         // Without the node: somebody deleted it, and the next heartbeat makes it again.
         Some(Ok(_) | Err(Error::NoNode)) => return Ok((client, attached)),

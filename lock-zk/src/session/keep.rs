@@ -79,9 +79,9 @@ impl Care {
     }
 
     /// Does what is due. What to wait for then, or `None` if the session is over.
-    async fn round(&mut self, pool: &Weak<Pool>) -> Option<lock_core::Sleep> {
+    async fn round(&mut self, weak: &Weak<Pool>) -> Option<lock_core::Sleep> {
         // Whoever drops the pool closes its sessions.
-        let pool = pool.upgrade()?;
+        let mut pool = weak.upgrade()?;
         let session = Arc::clone(&self.session);
         let now = pool.keeper.now();
         if !session.is_alive(now) {
@@ -98,7 +98,10 @@ impl Care {
             self.beat(&pool);
         }
         if self.is_due_back(now) {
-            bring_back(&pool, &session).await;
+            let (route, keeper) = (pool.route.clone(), pool.keeper.clone());
+            drop(pool);
+            bring_back(&route, &keeper, &session).await;
+            pool = weak.upgrade()?;
             self.away = None;
             let Ok(states) = session.states() else { return self.over(&pool) };
             self.states = states;

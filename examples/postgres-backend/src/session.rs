@@ -164,10 +164,12 @@ async fn run(ending: Ending) {
 /// Listens, and sees to it that what the verbs need is there.
 async fn greet(client: &Client, Sessions { schema, channel, .. }: &Sessions) -> Result<(), BackendError> {
     // A verb that waited for another has to see what that one did. And nobody is at a queue for long: a transaction never
-    // waits for a client.
+    // waits for a client. What left a queue stays in its pages until the server tidies up, and only a plain walk along an
+    // index marks it as gone: by any other plan each verb would look at all that were there within the last minute. Where
+    // there is no index to walk along, the plan counts as so dear that it would be compiled, for longer than it runs.
     let greeting = format!(
         "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED; SET lock_timeout = '1s';
-         SET search_path = {schema}; LISTEN {channel};
+         SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET search_path = {schema}; LISTEN {channel};
          SELECT obj_description(to_regnamespace('{}')::oid, 'pg_namespace')",
         schema.replace('\'', "''")
     );

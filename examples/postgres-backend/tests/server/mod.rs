@@ -1,7 +1,7 @@
 //! Real servers for tests.
 
 mod control;
-mod own;
+pub(crate) mod own;
 
 use std::sync::{Arc, Weak};
 

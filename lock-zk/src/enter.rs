@@ -41,6 +41,10 @@ impl ZooKeeper {
         }
         let Some(member) = self.sessions.join(entry, &lock).await? else { return Ok(Standing::Gone) };
         let answer = self.stand(&member, wait).await;
+        // Nothing stands under it any more, nor can: with another session it would be another entry (H08).
+        if answer.as_ref().is_err_and(BackendError::is_transient) && member.session.has_ended() {
+            return Ok(Standing::Gone);
+        }
         // Nothing was created, so nobody will leave for it.
         if answer.as_ref().is_err_and(BackendError::is_unsent) && member.place().is_none() {
             self.sessions.is_gone(&member);

@@ -56,6 +56,8 @@ enum Stage {
     Rests,
     /// There is another one for its session, or it is of no use.
     Replaced(Weak<Link>),
+    /// Nobody needs its session any more. It still connects, to close that.
+    Ended,
 }
 
 /// A one-shot watch.
@@ -84,17 +86,22 @@ impl Link {
 
     /// It has no connection, and may be replaced. What was asked of it before is not taken back.
     pub(crate) fn is_away(&self) {
-        self.stage.send_replace(Stage::Away);
+        self.enters(Stage::Away);
     }
 
     /// It has a connection again.
     pub(crate) fn is_back(&self) {
-        self.stage.send_replace(Stage::Runs);
+        self.enters(Stage::Runs);
     }
 
     /// Lets it stand still. If it is dropped before it is replaced it goes on, to close its session.
     pub(crate) fn rest(&self) {
-        self.stage.send_replace(Stage::Rests);
+        self.enters(Stage::Rests);
+    }
+
+    /// Its session has ended. Whoever waits for a connection is told so.
+    pub(crate) fn ends(&self) {
+        self.enters(Stage::Ended);
     }
 
     /// Another one has its session. Whoever waits for this one is told so.
@@ -273,6 +280,17 @@ impl Link {
         self.client.new_multi_writer()
     }
 
+    /// What has ended, or was replaced, stays so.
+    fn enters(&self, next: Stage) {
+        self.stage.send_if_modified(|stage| {
+            let goes_on = !matches!(stage, Stage::Replaced(_) | Stage::Ended);
+            if goes_on {
+                *stage = next;
+            }
+            goes_on
+        });
+    }
+
     /// For a request: right now, or later and perhaps elsewhere.
     fn turn(&self) -> Result<Promise, Turn> {
         if self.client.state() == SessionState::Disconnected {
@@ -358,6 +376,7 @@ impl Turn {
             let stage = self.stage.borrow_and_update().clone();
             match (stage, self.states.state()) {
                 (Stage::Replaced(other), _) => break other.upgrade(),
+                (Stage::Ended, _) => break None,
                 (Stage::Away | Stage::Rests, _) | (Stage::Runs, SessionState::Disconnected) => {}
                 (Stage::Runs, _) => break self.this.upgrade(),
             }

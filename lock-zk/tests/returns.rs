@@ -137,6 +137,28 @@ async fn what_breaks_with_the_connection_and_is_asked_again_at_once_is_done_when
     assert_eq!(granted.release().await.unwrap(), Release::Released);
 }
 
+/// The store is there, and so is the next session: with it the same is another entry (H08), which is no error.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_again_when_its_session_has_ended_is_asked_in_another_one() {
+    let server = OwnServer::start_keeping_containers("case").await;
+    let direct = url(&server);
+    let server = server.behind_proxy();
+    let (here, other) = (client(&url(&server)), client(&direct));
+    assert_free(&other, "other").await;
+    let held = take(&here, NAME, &lasting()).await;
+    let session = server.admin().session_of(&server.admin().node(held.name(), 0).await).await;
+    server.proxy().order(Links::All, Way::Replies, &Flow::Lose);
+    let lock = here.mutex("other").with_options(options().ttl(TTL));
+    let asked = tokio::spawn(async move { lock.acquire().await });
+    await_queue(&other, "other", 1).await;
+    cut(&server);
+    server.admin().close_session(session).await;
+    server.proxy().heal();
+    let granted = soon("a lock that was asked for", asked).await.unwrap().unwrap();
+    assert!(!held.is_held());
+    assert_eq!(granted.release().await.unwrap(), Release::Released);
+}
+
 /// It takes connections, and says nothing on them. With these limits whoever waits for one waits for six seconds.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_hangs_keeps_nobody_from_coming_back_by_way_of_another() {

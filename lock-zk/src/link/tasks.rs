@@ -38,7 +38,7 @@ pub(super) async fn drive(work: Vec<Work>, stage: Arc<watch::Sender<Stage>>) {
     loop {
         let now = stages.borrow_and_update().clone();
         match now {
-            Stage::Runs | Stage::Away => select! {
+            Stage::Runs | Stage::Away | Stage::Ended => select! {
                 biased;
                 _ = stages.changed() => {}
                 _ = &mut work => return,

@@ -242,13 +242,15 @@ impl Session {
         let members = state.members.keys().copied().collect();
         drop(state);
         // The last to go closes the connection. Not under our lock: it wakes somebody.
-        drop(client);
+        if let Some(client) = client {
+            client.ends();
+        }
         self.ended.notify_one();
         members
     }
 
     /// Whether it was ended.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.lock().client.is_none()
     }
 

@@ -148,7 +148,7 @@ const REASONS: [Reason; 20] = [
         "throughput",
         SPEED,
         ALL,
-        "no queue and no fencing token: `SET NX` and one small script. The server's time in our scripts is the bound. The floor and we write in another rhythm, which may leave the server without work for moments: so somebody can be ahead of the floor",
+        "no queue and no fencing token: `SET NX` and one small script. The server's time in our scripts is the bound. rslock leaves Nagle's algorithm on, so that the kernel gathers commands: with it the floor, which sends each alone, was 1.2 to 1.9 times as fast. Over a network it would make verbs wait for each other's answers",
     ),
     reason(
         "redis",

@@ -170,6 +170,9 @@ async fn queue_of(waiters: u64) -> u64 {
             if server.admin().count(&name("job")).await + most > place {
                 break;
             }
+            if let Some(ended) = granted.try_join_next() {
+                panic!("somebody left the queue before his turn: {ended:?}");
+            }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }

@@ -21,7 +21,8 @@ class RedisPy:
 
         host, port = address.rsplit(":", 1)
         self.errors = redis.exceptions
-        self.client = redis.Redis(host=host, port=int(port))
+        # Each who contends has a connection, and by default there are 100 at the most.
+        self.client = redis.Redis(host=host, port=int(port), max_connections=4096)
         self.client.ping()
         self.ttl = ttl
 

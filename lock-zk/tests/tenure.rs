@@ -14,16 +14,12 @@ use lock_conformance::{
     Client, Links, Newcomers, SLACK,
     audit::{await_queue, within},
 };
-use lock_core::{AcquireOptions, DistributedLock, Guard};
+use lock_core::{DistributedLock, Guard};
 use server::{Ensemble, TICK};
 use tokio::task::JoinHandle;
 
 /// The shortest session that there is.
 const TTL: Duration = Duration::from_millis(1200);
-
-fn short() -> AcquireOptions {
-    options().ttl(TTL)
-}
 
 fn url_of(addresses: &str) -> String {
     server::own_url("", addresses)
@@ -37,25 +33,13 @@ async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_when_its_follower_i
         let ensemble = Ensemble::start_patient("case").await;
         let [follower, _] = ensemble.followers().await;
         let leader = ensemble.leader().await;
-        let others = client(&url_of(&ensemble.address(leader)));
-        let mut pairs = Vec::new();
-        for i in 0..25_u64 {
-            let holder = client(&url_of(&ensemble.address(follower)));
-            let guard = take(&holder, &format!("job {i}"), &short()).await;
-            assert_eq!(guard.ttl(), TTL);
-            let next = next_grant(&others, &guard).await;
-            pairs.push((holder, guard, next));
-        }
+        let [here, there] = [follower, leader].map(|member| url_of(&ensemble.address(member)));
+        let pairs = holders_and_heirs(25, TTL, &here, &client(&there)).await;
         // Those who came first have sent several heartbeats, and the last one its first.
         assert!(pairs.iter().all(|(_, guard, _)| guard.is_held()), "lost without a reason");
         let cut = Instant::now();
         ensemble.isolate(follower);
-        for (_holder, guard, next) in pairs {
-            within("the loss", TTL + SLACK, guard.lost()).await;
-            let (left, signalled) = within("the next grant", TTL * 4 + SLACK, next).await.unwrap();
-            assert_eq!(left, Duration::ZERO, "two had it");
-            assert!(signalled, "the signal came later than the next grant");
-        }
+        assert_lost_before_the_next_grant(pairs, TTL).await;
         // It still serves, and does not know: nothing else than the heartbeats has told the clients.
         assert_eq!(
             ensemble.admin(follower).mode().await.as_deref(),
@@ -71,19 +55,12 @@ async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_when_its_follower_i
 async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_when_its_follower_is_cut_off_as_its_client_comes_back()
  {
     const TTL: Duration = Duration::from_millis(2400);
-    const HOLDERS: usize = 12;
     for offset in [0, 100, 200, 300].map(Duration::from_millis) {
         let ensemble = Ensemble::start_patient("case").await;
         let [follower, _] = ensemble.followers().await;
         let leader = ensemble.leader().await;
-        let others = client(&url_of(&ensemble.address(leader)));
-        let mut pairs = Vec::new();
-        for i in 0..HOLDERS {
-            let holder = client(&url_of(&ensemble.address(follower)));
-            let guard = take(&holder, &format!("job {i}"), &options().ttl(TTL)).await;
-            let next = next_grant(&others, &guard).await;
-            pairs.push((holder, guard, next));
-        }
+        let [here, there] = [follower, leader].map(|member| url_of(&ensemble.address(member)));
+        let pairs = holders_and_heirs(12, TTL, &here, &client(&there)).await;
         ensemble.front(follower).newcomers(Newcomers::Refuse);
         ensemble.front(follower).reset(Links::All);
         // Its own client would be back by itself, later than another one is attached.
@@ -100,12 +77,32 @@ async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_when_its_follower_i
         let fresh = pairs.iter().filter(|(_, guard, _)| guard.remaining() > TTL * 2 / 3).count();
         assert!(fresh > 0, "nobody came back");
         ensemble.isolate(follower);
-        for (_holder, guard, next) in pairs {
-            within("the loss", TTL + SLACK, guard.lost()).await;
-            let (left, signalled) = within("the next grant", TTL * 4 + SLACK, next).await.unwrap();
-            assert_eq!(left, Duration::ZERO, "two had it");
-            assert!(signalled, "the signal came later than the next grant");
-        }
+        assert_lost_before_the_next_grant(pairs, TTL).await;
+    }
+}
+
+/// A client with a lock that it holds, and what becomes of whoever waits for that.
+type Pair = (Client, Guard, JoinHandle<(Duration, bool)>);
+
+/// So many clients of one member hold a lock each, and somebody waits for each of these elsewhere.
+async fn holders_and_heirs(count: usize, ttl: Duration, here: &str, others: &Client) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for i in 0..count {
+        let holder = client(here);
+        let guard = take(&holder, &format!("job {i}"), &options().ttl(ttl)).await;
+        assert_eq!(guard.ttl(), ttl);
+        let next = next_grant(others, &guard).await;
+        pairs.push((holder, guard, next));
+    }
+    pairs
+}
+
+async fn assert_lost_before_the_next_grant(pairs: Vec<Pair>, ttl: Duration) {
+    for (_holder, guard, next) in pairs {
+        within("the loss", ttl + SLACK, guard.lost()).await;
+        let (left, signalled) = within("the next grant", ttl * 4 + SLACK, next).await.unwrap();
+        assert_eq!(left, Duration::ZERO, "two had it");
+        assert!(signalled, "the signal came later than the next grant");
     }
 }
 

@@ -92,11 +92,7 @@ async fn whoever_entered_by_a_batch_whose_answer_is_cut_at_any_byte_finds_his_en
         }
         cuts += 1;
     }
-    assert_eq!(
-        cuts,
-        "*16\r\n".len() + (ASKED - ALONE) * answer,
-        "each byte of the answer was the first to be lost"
-    );
+    assert_each_byte_was_cut(cuts, answer);
 }
 
 /// T03, T08.
@@ -130,11 +126,7 @@ async fn whoever_left_by_a_batch_whose_answer_is_cut_at_any_byte_can_leave_again
         leave_all(&other, &theirs).await;
         cuts += 1;
     }
-    assert_eq!(
-        cuts,
-        "*16\r\n".len() + (ASKED - ALONE) * answer,
-        "each byte of the answer was the first to be lost"
-    );
+    assert_each_byte_was_cut(cuts, answer);
 }
 
 /// The same for users: each gets its lock and gives it back, and none learns of what happened.
@@ -167,4 +159,9 @@ async fn acquisitions_and_releases_that_shared_a_command_survive_a_cut_at_any_by
         let left: Vec<_> = server.keys().into_iter().filter(|key| !key.starts_with(b"\xff1")).collect();
         assert_eq!(left, Vec::<Vec<u8>>::new(), "{bytes}");
     }
+}
+
+/// Each byte of the batch's answer was once the first to be lost. So long is the answer of one verb.
+fn assert_each_byte_was_cut(cuts: usize, answer: usize) {
+    assert_eq!(cuts, "*16\r\n".len() + (ASKED - ALONE) * answer);
 }

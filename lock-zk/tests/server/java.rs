@@ -18,8 +18,9 @@ const IMAGE_VARIABLE: &str = "LOCK_TEST_ZOOKEEPER_IMAGE";
 /// Java with the classes of a server: on this machine, or in a container.
 pub(super) fn server() -> ServerProgram {
     if ServerProgram::wants_containers() {
-        // The folder of the image is named after its version.
-        let run = r#"exec java -cp "$(echo /apache-zookeeper-*/lib)/*" "$@""#;
+        // The folder of the image is named after its version. In the other one it says how much is to be logged: where nothing
+        // does, logback logs everything, and a server that was busy with that lost leases.
+        let run = r#"exec java -cp "/conf:$(echo /apache-zookeeper-*/lib)/*" "$@""#;
         return ServerProgram::in_container(IMAGE_VARIABLE, "zookeeper:3.9.4", ["sh", "-c", run, "java"]);
     }
     let classes = env::var(SERVER_VARIABLE).unwrap_or_else(|_| class_path(0));

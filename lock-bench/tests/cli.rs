@@ -1,10 +1,13 @@
 //! What the command line promises. What is measured here are counts, which do not depend on the speed of the machine.
 
 use std::{
-    process::{Command, Output},
+    os::unix::process::CommandExt,
+    process::{Command, Output, Stdio},
+    thread::sleep,
     time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
 use serde_json::Value;
 
 fn bench(arguments: &[&str]) -> Output {
@@ -157,6 +160,45 @@ fn ours_is_compared_with_the_floor_of_the_same_rounds_and_nobody_overlaps() {
     assert!((2.0..2.1).contains(&requests), "{requests}");
     let page = std::fs::read_to_string(folder.path().join("index.html")).unwrap();
     assert!(page.contains("<svg") && folder.path().join("report.md").exists());
+}
+
+#[test]
+fn a_comparison_that_is_stopped_keeps_what_it_has_and_leaves_nothing_running() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.json");
+    let arguments =
+        ["compare", "--stores", "redis", "--systems", "distlock", "--scenarios", "pair,takeover", "--out"];
+    let mut bench = Command::new(env!("CARGO_BIN_EXE_lock-bench"))
+        .args(arguments)
+        .arg(folder.path())
+        .env("TMPDIR", folder.path())
+        .process_group(0)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let group = Pid::from_child(&bench);
+    let end = Instant::now() + Duration::from_secs(60);
+    while !report.exists() {
+        assert!(
+            Instant::now() < end && bench.try_wait().unwrap().is_none(),
+            "no report after the first scenario"
+        );
+        sleep(Duration::from_millis(20));
+    }
+    // In the second scenario, of two processes more, of which one waits for the other.
+    sleep(Duration::from_secs(2));
+    kill_process(group, Signal::TERM).unwrap();
+    assert!(!bench.wait().unwrap().success());
+    let kept: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+    let scenarios: Vec<&Value> =
+        kept["rows"].as_array().unwrap().iter().map(|row| &row["scenario"]).collect();
+    assert_eq!(scenarios, ["pair", "pair"]);
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 3, "the report, and no server's folder");
+    while test_kill_process_group(group).is_ok() {
+        assert!(Instant::now() < end, "a server or a driver goes on after its comparison has ended");
+        sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

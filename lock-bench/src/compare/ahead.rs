@@ -132,10 +132,11 @@ const fn reason(
 const LATENCY: &[&str] = &["p50_us", "p99_us"];
 const SPEED: &[&str] = &["p50_us", "p99_us", "per_s"];
 const TRAFFIC: &[&str] = &["tenure_requests", "tenure_bytes"];
+const BYTES: &[&str] = &["pair_bytes", "tenure_bytes"];
 const ALL: &[&str] = &[];
 
 /// The first that fits counts.
-const REASONS: [Reason; 20] = [
+const REASONS: [Reason; 25] = [
     reason(
         "redis",
         "pair",
@@ -160,7 +161,7 @@ const REASONS: [Reason; 20] = [
     reason(
         "redis",
         "costs",
-        &["tenure_bytes"],
+        BYTES,
         ALL,
         "names of entries, tokens, claims and the message to the heir go over the wire; who polls sends a name and a value",
     ),
@@ -193,6 +194,13 @@ const REASONS: [Reason; 20] = [
         "it renews nothing: its locks end with their ttl, whoever holds them",
     ),
     reason(
+        "redis",
+        "held",
+        &["server_percent"],
+        &["redisson", "redisson-fair"],
+        "for each lock we ask for its holder and for what is left of its ttl, so that no renewal ever makes a lease shorter, and then set it: three calls inside of the script; Redisson sets it without asking: two",
+    ),
+    reason(
         "etcd",
         "pair",
         SPEED,
@@ -219,6 +227,13 @@ const REASONS: [Reason; 20] = [
         TRAFFIC,
         &["etcd-client", "jetcd"],
         "v3lock waits inside of the server: one request and one answer, and no watch goes over the wire",
+    ),
+    reason(
+        "etcd",
+        "costs",
+        &["pair_bytes"],
+        &["etcd-client", "jetcd"],
+        "v3lock is asked with a name and a lease; our transaction, with what it compares and looks at, goes over the wire",
     ),
     reason(
         "etcd",
@@ -268,6 +283,27 @@ const REASONS: [Reason; 20] = [
         TRAFFIC,
         ALL,
         "we watch three nodes, our own among them, and look at the queue once before our turn, so that nothing is left to ask when it comes; the others watch one and ask then",
+    ),
+    reason(
+        "zk",
+        "costs",
+        BYTES,
+        ALL,
+        "the claim stands in the name of the node, and what its session and its ttl are in the node",
+    ),
+    reason(
+        "zk",
+        "handoff",
+        &["per_s"],
+        &["zookeeper-client"],
+        "a tenure of ours is half as many requests again (see requests for one tenure), and among a thousand the server is what limits",
+    ),
+    reason(
+        "zk",
+        "held",
+        &["client_percent", "server_percent"],
+        ALL,
+        "with each renewal we ask for the node of each lock, behind a write that proves the session, so that one that was deleted is noticed; the others leave it to the pings of the session, and ask for no lock",
     ),
     reason(
         "zk",

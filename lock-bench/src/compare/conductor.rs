@@ -98,9 +98,12 @@ fn check(args: &CompareArgs) -> Result<()> {
 }
 
 fn write(record: &Record, folder: &Path) -> Result<()> {
+    // Whole or not at all, also for whoever is stopped just then.
     let put = |name: &str, what: String| {
-        let path = folder.join(name);
-        fs::write(&path, what).map_err(|error| format!("{}: {error}", path.display()))
+        let (path, new) = (folder.join(name), folder.join(format!(".{name}.new")));
+        fs::write(&new, what)
+            .and_then(|()| fs::rename(&new, &path))
+            .map_err(|error| format!("{}: {error}", path.display()))
     };
     put("report.json", serde_json::to_string_pretty(record)? + "\n")?;
     put("report.md", markdown::page(record))?;

@@ -26,7 +26,8 @@ struct Tenure {
 /// How the lock went round among the contenders.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fairness {
-    /// 1 if all got it equally often, 1/n if one of n got it alone.
+    /// Jain's index by the largest that so many tenures allow: 1 if nobody got it twice more often than somebody else, 1/n if one of n
+    /// got it alone.
     pub(crate) jain: f64,
     /// How many who asked later got it before somebody who asked earlier, at worst.
     pub(crate) overtaken: usize,
@@ -95,16 +96,22 @@ impl Contest {
         for tenure in &self.tenures {
             *tenures.entry(tenure.task).or_default() += 1.0;
         }
-        let (sum, squares) =
-            tenures.values().fold((0.0, 0.0), |(sum, squares), n| (sum + n, squares + n * n));
+        let squares: f64 = tenures.values().map(|n| n * n).sum();
         let pairs = self.tenures.len().saturating_sub(1).max(1);
         let own = self.tenures.windows(2).filter(|pair| pair[0].task == pair[1].task).count();
         Fairness {
-            jain: if squares > 0.0 { sum * sum / (self.contenders as f64 * squares) } else { 0.0 },
+            jain: if squares > 0.0 { self.fewest_squares() / squares } else { 0.0 },
             overtaken: self.overtaken(),
             own: 100.0 * own as f64 / pairs as f64,
             starved: self.contenders.saturating_sub(tenures.len()),
         }
+    }
+
+    /// The sum of the squares if so many tenures are shared as equally as they can be: when the time is over, the last
+    /// lap of a queue mostly is not. Jain's index is the square of the sum by this, for each contender; so the ratio of two indices is that of these.
+    fn fewest_squares(&self) -> f64 {
+        let (each, more) = (self.tenures.len() / self.contenders, self.tenures.len() % self.contenders);
+        ((self.contenders - more) * each * each + more * (each + 1) * (each + 1)) as f64
     }
 
     fn overtaken(&self) -> usize {
@@ -185,6 +192,15 @@ mod tests {
         let (fair, alone) = (turns([0, 1, 0, 1]), turns([0, 0, 0, 0]));
         assert_eq!((fair.jain, fair.own, fair.starved), (1.0, 0.0, 0));
         assert_eq!((alone.jain, alone.own, alone.starved), (0.5, 100.0, 1));
+    }
+
+    #[test]
+    fn a_last_lap_that_was_not_finished_is_not_unfair() {
+        let jain = |tasks: &[u32]| {
+            contest(&tasks.iter().map(|&task| Grant(task, 0, 0, 0, 0)).collect::<Vec<_>>()).fairness().jain
+        };
+        assert_eq!((jain(&[0, 1, 0]), jain(&[0]), jain(&[])), (1.0, 1.0, 0.0));
+        assert!((jain(&[0, 1, 0, 0, 0]) - 13.0 / 17.0).abs() < 1e-9);
     }
 
     #[test]

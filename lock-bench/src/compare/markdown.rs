@@ -54,7 +54,7 @@ pub(crate) enum Better {
 }
 
 /// All there are, in order.
-pub(crate) const TABLES: [Table; 15] = [
+pub(crate) const TABLES: [Table; 17] = [
     Table {
         title: "Acquire and release of a lock that nobody else wants, p50",
         about: "",
@@ -114,7 +114,7 @@ pub(crate) const TABLES: [Table; 15] = [
     },
     Table {
         title: "Fairness: Jain's index",
-        about: "1: all got it equally often.",
+        about: "By the largest that so many tenures allow. 1: all got it equally often, but for the last lap.",
         figure: "jain",
         unit: "",
         better: Better::More,
@@ -137,8 +137,24 @@ pub(crate) const TABLES: [Table; 15] = [
         belongs: |work| matches!(work, Work::Shared { .. }),
     },
     Table {
+        title: "Requests for one acquire and release of a lock that nobody else wants",
+        about: "Redis: commands; etcd: messages of gRPC; ZooKeeper: packets.",
+        figure: "pair_requests",
+        unit: "",
+        better: Better::Less,
+        belongs: |work| work == Work::Costs { contenders: 2 },
+    },
+    Table {
+        title: "Bytes for one acquire and release of a lock that nobody else wants, both ways",
+        about: "",
+        figure: "pair_bytes",
+        unit: "",
+        better: Better::Less,
+        belongs: |work| work == Work::Costs { contenders: 2 },
+    },
+    Table {
         title: "Requests for one tenure",
-        about: "What goes to the server for one acquire, one release and the waiting between, of so many contenders. Redis: commands; etcd: messages of gRPC; ZooKeeper: packets.",
+        about: "What goes to the server for one acquire, one release and the waiting between, of so many contenders.",
         figure: "tenure_requests",
         unit: "",
         better: Better::Less,
@@ -217,7 +233,7 @@ impl Table {
 pub(crate) fn cell(row: Option<&Row>, figure: &str) -> String {
     let Some(row) = row else { return "–".to_owned() };
     let wrong = if row.marks.is_empty() { "" } else { " ⚠" };
-    match (row.figure(figure), &row.failed) {
+    match (row.figure(figure), row.absence()) {
         (Some(value), failed) => {
             let ratio = row.ratio(figure).map(|(middle, low, high)| {
                 format!(" · {} × ({}–{})", digits(middle), digits(low), digits(high))
@@ -225,7 +241,7 @@ pub(crate) fn cell(row: Option<&Row>, figure: &str) -> String {
             let failed = if failed.is_some() { " failed later" } else { "" };
             format!("{}{}{wrong}{failed}", digits(value), ratio.unwrap_or_default())
         }
-        (None, Some(_)) => "failed".to_owned(),
+        (None, Some(absence)) => absence.to_owned(),
         (None, None) => format!("–{wrong}"),
     }
 }
@@ -299,7 +315,7 @@ mod tests {
         record.put(missing);
         let page = page(&record);
         for expected in
-            ["| rslock | 12.3 ⚠ |", "OVERLAP (handoff-2)", "| distkit | failed |", "no compiler (handoff-2)"]
+            ["| rslock | 12.3 ⚠ |", "OVERLAP (handoff-2)", "| distkit | missing |", "no compiler (handoff-2)"]
         {
             assert!(page.contains(expected), "{expected}: {page}");
         }

@@ -214,15 +214,15 @@ fn cell(row: Option<&Row>, figure: &str) -> String {
     } else {
         format!(" <span class=\"wrong\" title=\"{}\">⚠</span>", escaped(&wrong.join("; ")))
     };
-    match row.figure(figure) {
-        Some(value) => {
+    match (row.figure(figure), row.absence()) {
+        (Some(value), _) => {
             let ratio = row.ratio(figure).map_or_else(String::new, |(middle, low, high)| {
                 format!("<br><small>{} × ({}–{})</small>", digits(middle), digits(low), digits(high))
             });
             format!("<td>{}{sign}{ratio}</td>", digits(value))
         }
-        None if row.failed.is_some() => format!("<td class=\"none\">failed{sign}</td>"),
-        None => format!("<td class=\"none\">–{sign}</td>"),
+        (None, Some(absence)) => format!("<td class=\"none\">{absence}{sign}</td>"),
+        (None, None) => format!("<td class=\"none\">–{sign}</td>"),
     }
 }
 

@@ -39,6 +39,9 @@ pub(crate) struct Row {
     pub(crate) failed: Option<String>,
 }
 
+/// What the reason begins with where a library could not be had.
+pub(crate) const NOT_INSTALLED: &str = "not installed";
+
 /// By what they are: `p50_us`, `per_s`.
 pub(crate) type Figures = BTreeMap<String, f64>;
 
@@ -111,6 +114,12 @@ impl Row {
         if !self.marks.contains(&mark) {
             self.marks.push(mark);
         }
+    }
+
+    /// What stands in place of a figure that is not there, if there is a reason.
+    pub(crate) fn absence(&self) -> Option<&'static str> {
+        let reason = self.failed.as_ref()?;
+        Some(if reason.starts_with(NOT_INSTALLED) { "missing" } else { "failed" })
     }
 
     pub(crate) fn is_floor(&self) -> bool {

@@ -149,20 +149,24 @@ async fn takeovers(field: &Field<'_>, spec: &SystemSpec, row: &mut Row) -> Resul
 /// What it takes to hold so many locks, of the client and of the server, in percent of a core.
 async fn held(field: &Field<'_>, spec: &SystemSpec, row: &mut Row, locks: usize) -> Result<()> {
     const TTL: Duration = Duration::from_secs(15);
+    // Whoever renews does so every third of the ttl or more often.
+    const WINDOW: Duration = Duration::from_secs(10);
     let patience = field.schedule.patience * 4;
     let mut peer = field.start_peer(spec, &field.address, TTL).await?;
     row.version.clone_from(&peer.version);
     peer.ask(&Order::Keep { name: format!("held-{}", spec.name), count: locks }, patience).await?;
-    let watch = if field.schedule.rounds > Schedule::SHORT.rounds { TTL * 2 } else { TTL + TTL / 3 };
-    let (client, server) = (busy(&peer)?, usage(field.server.server())?);
-    sleep(watch).await;
+    let windows = if field.schedule.rounds > Schedule::SHORT.rounds { 3 } else { 2 };
     let percent = |after: Duration, before: Duration| {
-        100.0 * after.saturating_sub(before).as_secs_f64() / watch.as_secs_f64()
+        100.0 * after.saturating_sub(before).as_secs_f64() / WINDOW.as_secs_f64()
     };
-    row.rounds.push(figures([
-        ("client_percent", percent(busy(&peer)?, client)),
-        ("server_percent", percent(usage(field.server.server())?, server)),
-    ]));
+    for _ in 0..windows {
+        let (client, server) = (busy(&peer)?, usage(field.server.server())?);
+        sleep(WINDOW).await;
+        row.rounds.push(figures([
+            ("client_percent", percent(busy(&peer)?, client)),
+            ("server_percent", percent(usage(field.server.server())?, server)),
+        ]));
+    }
     let Reply::Done { lost } = peer.ask(&Order::GiveBack {}, patience).await? else {
         return Err("its driver answered something else than what it gave back".into());
     };

@@ -10,7 +10,10 @@ use std::{
 
 use clap::ValueEnum;
 
-use super::args::{CompareArgs, FLOOR};
+use super::{
+    args::{CompareArgs, FLOOR},
+    record::NOT_INSTALLED,
+};
 use crate::{Result, args::StoreKind};
 
 /// A library on a store.
@@ -165,7 +168,7 @@ impl Drivers {
 fn built(line: &str) -> Option<(String, Result<String, String>)> {
     let (name, rest) = line.split_once('\t')?;
     let (state, rest) = rest.split_once('\t')?;
-    let built = if state == "ok" { Ok(rest.to_owned()) } else { Err(format!("not installed: {rest}")) };
+    let built = if state == "ok" { Ok(rest.to_owned()) } else { Err(format!("{NOT_INSTALLED}: {rest}")) };
     Some((name.to_owned(), built))
 }
 

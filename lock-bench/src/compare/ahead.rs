@@ -163,7 +163,7 @@ const REASONS: [Reason; 25] = [
         "costs",
         BYTES,
         ALL,
-        "names of entries, tokens, claims and the message to the heir go over the wire; who polls sends a name and a value",
+        "names of entries, tokens, claims and the message to the heir go over the wire; where there is no queue, it is a name and a value",
     ),
     reason(
         "redis",

@@ -26,8 +26,8 @@ struct Tenure {
 /// How the lock went round among the contenders.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fairness {
-    /// Jain's index by the largest that so many tenures allow: 1 if nobody got it twice more often than somebody else, 1/n if one of n
-    /// got it alone.
+    /// Jain's index by the largest that so many tenures allow: 1 if no two got it more than one time apart, 1/n if one of n got
+    /// it alone.
     pub(crate) jain: f64,
     /// How many who asked later got it before somebody who asked earlier, at worst.
     pub(crate) overtaken: usize,

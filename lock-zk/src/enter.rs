@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::{future::join, stream};
+use futures_util::{FutureExt, future::try_join, stream};
 use lock_core::{
     BackendError, BackendErrorKind as Kind, BootTime, Entry, FencingToken, LockName, Standing, WaitMode,
 };
@@ -136,9 +136,9 @@ impl ZooKeeper {
         };
         let look = client.check_stat(&member.lock);
         let create = session.answer("a create", create);
-        let (created, looked) = join(create, session.answer("a look", look)).await;
-        match created {
-            Ok((stat, sequence)) => {
+        // Where nothing was created there is nothing to look at, and who waits for a connection to look by would wait for long.
+        match try_join(create, session.answer("a look", look).map(Ok)).await {
+            Ok(((stat, sequence), looked)) => {
                 session.proved(sent);
                 let node = row::node(&member.prefix, sequence.into_i64());
                 if !row::has_a_place(sequence.into_i64()) {

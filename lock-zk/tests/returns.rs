@@ -13,6 +13,7 @@ use lock_conformance::{
 };
 use lock_core::{AcquireOptions, DistributedLock, Outage, Release};
 use server::{Ensemble, OwnServer, own_url};
+use tokio::join;
 
 const NAME: &str = "job";
 
@@ -107,6 +108,28 @@ async fn what_is_asked_for_while_the_servers_are_away_is_done_when_they_are_back
     assert!(mended.elapsed() < BACK, "{:?}", mended.elapsed());
     assert_eq!(other.release().await.unwrap(), Release::Released);
     assert_eq!(held.release().await.unwrap(), Release::Released);
+}
+
+/// Whoever has waited for a connection for as long as a command may take has waited: nothing is asked once more that would wait as long.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_for_while_the_servers_stay_away_fails_when_its_time_is_over_and_not_twice_as_late() {
+    // Twice the limit is longer than the limit and all that a busy machine is given.
+    const LIMIT: Duration = Duration::from_secs(6);
+    let (server, _) = start().await;
+    let here = client(&format!("{}&command_timeout=6s", url(&server)));
+    let patient = options().ttl(Duration::from_secs(60));
+    let held = take(&here, NAME, &patient).await;
+    cut(&server);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let lock = here.mutex("other").with_options(patient);
+    let asked = Instant::now();
+    let acquire = async { (lock.acquire().await.map(drop).unwrap_err(), asked.elapsed()) };
+    let release = async { (held.release().await.unwrap_err(), asked.elapsed()) };
+    let answers: [_; 2] = join!(acquire, release).into();
+    for (error, took) in answers {
+        assert!(error.is_transient(), "{error:?}");
+        assert!(took >= LIMIT && took < LIMIT + SLACK, "after {took:?}: {error:?}");
+    }
 }
 
 /// What breaks with a connection is asked once more, at once: when there is none, and before the client counts as away. Nothing of that

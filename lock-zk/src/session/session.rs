@@ -115,8 +115,9 @@ impl Session {
                 Err(failure)
             }
             None if self.is_connected() => Err(Failure::timed_out(doing, limit)),
+            // It had its time as well: whoever asks once more what broke would wait as long again.
             None => Err(Failure::new(
-                Kind::Unreachable,
+                Kind::TimedOut,
                 format!("{doing}: no server was connected within {limit:?}"),
             )),
         }

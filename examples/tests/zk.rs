@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::{ServerProcess, ServerProgram};
+use lock_conformance::{Port, ServerProcess, ServerProgram};
 
 mod built;
 
@@ -32,7 +32,7 @@ fn a_write_without_the_lock_is_refused_by_zookeeper() {
 /// A server of this test alone, or the one whose URL is in `DISTLOCK_TEST_ZK_URL`.
 struct Server {
     url: String,
-    _process: Option<(ServerProcess, tempfile::TempDir)>,
+    _process: Option<(ServerProcess, tempfile::TempDir, Port)>,
 }
 
 impl Server {
@@ -40,7 +40,7 @@ impl Server {
         if let Some(url) = env::var("DISTLOCK_TEST_ZK_URL").ok().filter(|url| !url.is_empty()) {
             return Self { url, _process: None };
         }
-        let port = ServerProcess::free_port();
+        let port = Port::reserve();
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("zoo.cfg");
         let settings = format!(
@@ -52,7 +52,7 @@ impl Server {
         let arguments = ["-Xmx96m", "-cp", &classes(), main, &file.display().to_string()].map(str::to_owned);
         let log = directory.path().join("log");
         let process = ServerProcess::start(&ServerProgram::local(["java"]), &arguments, &log);
-        Self { url: format!("zk://127.0.0.1:{port}?tick=200ms"), _process: Some((process, directory)) }
+        Self { url: format!("zk://127.0.0.1:{port}?tick=200ms"), _process: Some((process, directory, port)) }
     }
 }
 

@@ -32,7 +32,7 @@
 //! | the cases and the promises they carry | [`cases`], [`Case`], [`REQUIRED`] |
 //! | checking what clients of any lock saw, and simulations | [`history`], [`simulation`] |
 //! | seeing that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
-//! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`OwnProcess`], [`ServerProcess`], [`ServerProgram`], [`Faulty`], [`Proxy`], [`polls`], [`audit`] |
+//! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`OwnProcess`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`Faulty`], [`Proxy`], [`polls`], [`audit`] |
 
 mod alone;
 pub mod audit;
@@ -50,6 +50,7 @@ pub mod history;
 mod layer;
 mod own_process;
 pub mod polls;
+mod port;
 mod process;
 mod proxy;
 mod register;
@@ -78,6 +79,7 @@ pub use self::{
     hints::{HintsOnly, Silent},
     layer::{Layer, Layered, MakeBug, Sound},
     own_process::OwnProcess,
+    port::Port,
     process::Process,
     proxy::{Flow, Links, Newcomers, Proxy, Way},
     run::{check_declarations, contend, finds, run},

@@ -3,7 +3,6 @@
 use std::{
     fs::{self, File},
     io::{BufRead, BufReader},
-    net::TcpListener,
     path::Path,
     process::{Child, Command, Stdio},
 };
@@ -111,18 +110,6 @@ impl ServerProcess {
         let state = fs::read_to_string(format!("/proc/{}/stat", self.pid));
         // Until its watchdog has taken note, a server that ended is a zombie.
         state.is_ok_and(|state| !state.contains(") Z "))
-    }
-
-    /// A port of the loopback interface that nobody listens on. Below the range from which the system takes ports for
-    /// outgoing connections, so that nobody gets it by accident while the server is down.
-    #[must_use]
-    pub fn free_port() -> u16 {
-        loop {
-            let port = 20_000 + (SystemEntropy.bits() % 12_000) as u16;
-            if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-                return port;
-            }
-        }
     }
 }
 

@@ -1,15 +1,15 @@
-//! Real servers for the tests of this crate, each on a free port, in a folder of its own.
+//! Real servers for the tests of this crate, each on a port and in a folder of its own.
 
 use std::{
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::Path,
     sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
-use lock_conformance::{Proxy, ServerProcess, ServerProgram};
+use lock_conformance::{Port, Proxy, ServerProcess, ServerProgram};
 use lock_core::Keeper;
 use tempfile::TempDir;
 
@@ -23,7 +23,7 @@ pub(crate) struct Server {
     /// There is always one, but while it is started again.
     process: Option<ServerProcess>,
     dir: TempDir,
-    pub(crate) port: u16,
+    pub(crate) port: Port,
     args: Vec<String>,
 }
 
@@ -36,9 +36,9 @@ impl Server {
         let dir = tempfile::tempdir().unwrap();
         let args: Vec<String> = args.iter().map(ToString::to_string).collect();
         loop {
-            let port = free_port();
+            let port = Port::reserve();
             // Another process may have taken the port meanwhile; then the server ends, and the next port is tried.
-            if let Some(process) = launch(port, dir.path(), &args) {
+            if let Some(process) = launch(&port, dir.path(), &args) {
                 return Self { process: Some(process), dir, port, args };
             }
         }
@@ -84,7 +84,7 @@ impl Server {
 
     pub(crate) fn restart(&mut self) {
         self.kill();
-        let process = launch(self.port, self.dir.path(), &self.args).expect("the port is still free");
+        let process = launch(&self.port, self.dir.path(), &self.args).expect("the port is still free");
         self.process = Some(process);
     }
 
@@ -102,7 +102,7 @@ pub(crate) fn words(command: &str) -> redis::Cmd {
     cmd
 }
 
-fn launch(port: u16, dir: &Path, args: &[String]) -> Option<ServerProcess> {
+fn launch(port: &Port, dir: &Path, args: &[String]) -> Option<ServerProcess> {
     let (port_text, dir_text) = (port.to_string(), dir.display().to_string());
     let first = ["--port", &port_text, "--bind", "127.0.0.1", "--save", "", "--dir", &dir_text];
     let arguments: Vec<_> = first.map(str::to_owned).into_iter().chain(args.iter().cloned()).collect();
@@ -113,7 +113,7 @@ fn launch(port: u16, dir: &Path, args: &[String]) -> Option<ServerProcess> {
         if !process.is_alive() {
             return None;
         }
-        if answers(port) {
+        if answers(port.number()) {
             return Some(process);
         }
         thread::sleep(Duration::from_millis(5));
@@ -128,10 +128,6 @@ fn answers(port: u16) -> bool {
     socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     let mut said = Vec::new();
     socket.write_all(b"PING\r\nQUIT\r\n").is_ok() && socket.read_to_end(&mut said).is_ok() && !said.is_empty()
-}
-
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
@@ -161,5 +157,5 @@ pub(crate) fn wire(url: &str) -> Wire {
 
 /// A proxy in front of a server of one's own.
 pub(crate) fn proxy(server: &Server) -> Proxy {
-    Proxy::start(([127, 0, 0, 1], server.port).into(), |_| false)
+    Proxy::start(([127, 0, 0, 1], server.port.number()).into(), |_| false)
 }

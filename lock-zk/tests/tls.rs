@@ -11,7 +11,7 @@ use std::{
 };
 
 use common::{assert_free, client, kind, options, take, waiting};
-use lock_conformance::{Links, Newcomers, SLACK, ServerProcess, audit::within};
+use lock_conformance::{Links, Newcomers, Port, SLACK, audit::within};
 use lock_core::{Backend, BackendError, BackendErrorKind, DistributedLock, Keeper, Outage, Release};
 use lock_zk::{ConfigError, ConnectError, ZkConfig, ZooKeeper};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -26,7 +26,7 @@ const LIMITS: &str = "tick=200ms&command_timeout=2s&connect_timeout=2s";
 struct Secured {
     #[expect(dead_code, reason = "it ends when it is dropped")]
     server: OwnServer,
-    port: u16,
+    port: Port,
     files: TempDir,
 }
 
@@ -49,7 +49,7 @@ impl Secured {
         let both =
             ["server-key.pem", "server.pem"].map(|file| fs::read_to_string(folder.join(file)).unwrap());
         fs::write(folder.join("keystore.pem"), both.concat()).unwrap();
-        let port = ServerProcess::free_port();
+        let port = Port::reserve();
         let settings = [
             format!("secureClientPort={port}"),
             "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory".to_owned(),

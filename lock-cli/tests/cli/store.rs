@@ -84,7 +84,7 @@ impl Store {
     /// A server of its own, with a short tick: sessions are as short as the ttl that a test asks for.
     #[cfg(feature = "zk")]
     fn zk() -> Self {
-        let port = lock_conformance::ServerProcess::free_port();
+        let port = lock_conformance::Port::reserve();
         let folder = tempfile::tempdir().expect("a folder for the server can be made");
         let file = folder.path().join("zoo.cfg");
         let settings = format!(

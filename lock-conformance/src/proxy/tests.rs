@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::*;
-use crate::ServerProcess;
+use crate::Port;
 
 const SOON: Duration = Duration::from_secs(5);
 /// Long enough for what must not come to have come.
@@ -196,7 +196,8 @@ fn a_refused_connection_is_reset_at_once() {
 
 #[test]
 fn a_server_that_comes_up_later_is_awaited() {
-    let address = SocketAddr::from(([127, 0, 0, 1], ServerProcess::free_port()));
+    let port = Port::reserve();
+    let address = SocketAddr::from(([127, 0, 0, 1], port.number()));
     let proxy = Proxy::start(address, |_| false);
     assert_reset(&mut connect(&proxy));
     proxy.newcomers(Newcomers::Await);

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::ServerProcess;
+use lock_conformance::{Port, ServerProcess};
 
 use super::{Admin, process::program};
 
@@ -18,8 +18,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Member {
     name: String,
-    client_port: u16,
-    peer_port: u16,
+    client_port: Port,
+    peer_port: Port,
     scheme: &'static str,
     directory: PathBuf,
     /// What is added to the arguments of every server.
@@ -28,10 +28,9 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// A member on ports that are free now, which does not run yet.
+    /// A member on ports of its own, which does not run yet.
     pub(super) fn new(scheme: &'static str) -> Self {
-        let (name, client_port, peer_port) =
-            (super::unique(), ServerProcess::free_port(), ServerProcess::free_port());
+        let (name, client_port, peer_port) = (super::unique(), Port::reserve(), Port::reserve());
         let directory = std::env::temp_dir().join(format!("distlock-etcd-{client_port}-{name}"));
         fs::create_dir(&directory).expect("a directory for the server can be made");
         let (arguments, process) = (Vec::new(), Mutex::default());
@@ -44,12 +43,12 @@ impl Member {
 
     /// Where it listens for clients.
     pub(crate) fn client_port(&self) -> u16 {
-        self.client_port
+        self.client_port.number()
     }
 
     /// Where it listens for the other members.
     pub(super) fn peer_port(&self) -> u16 {
-        self.peer_port
+        self.peer_port.number()
     }
 
     /// Where it may keep something that is no data.

@@ -8,7 +8,7 @@ use std::{
 
 use futures_executor::block_on;
 use futures_util::{FutureExt, StreamExt};
-use lock_conformance::Links;
+use lock_conformance::{Links, Port};
 use lock_core::{FencingToken, Hint, Hints};
 
 use super::{
@@ -151,10 +151,8 @@ fn a_restarted_server_is_taken_back() {
 fn without_a_server_or_permission_the_waiter_goes_on_at_once() {
     let server = Server::start();
     server.run("ACL SETUSER app on >pw ~* resetchannels +@all");
-    for url in [
-        format!("redis://127.0.0.1:{}", crate::testing::free_port()),
-        format!("redis://app:pw@127.0.0.1:{}", server.port),
-    ] {
+    let nobody = Port::reserve();
+    for url in [format!("redis://127.0.0.1:{nobody}"), format!("redis://app:pw@127.0.0.1:{}", server.port)] {
         let notifications = notifications(&url);
         let started = Instant::now();
         drop(listen(&notifications, 1));

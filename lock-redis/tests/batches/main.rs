@@ -16,7 +16,7 @@ use std::{
 
 use common::*;
 use futures_util::{FutureExt, future::join_all};
-use lock_conformance::ServerProcess;
+use lock_conformance::Port;
 use lock_core::{
     Backend, BackendError, BackendErrorKind as Kind, Creates, Departure, Entry, FencingToken, Keeper,
     Standing, Step, WaitMode,

@@ -28,7 +28,8 @@ async fn a_server_that_takes_no_writes_says_so_to_each() {
     let server = Server::start();
     let client = warm(&server).await;
     let entries = entries("job", 64);
-    server.command::<()>(&format!("REPLICAOF 127.0.0.1 {}", ServerProcess::free_port()));
+    let nobody = Port::reserve();
+    server.command::<()>(&format!("REPLICAOF 127.0.0.1 {nobody}"));
     assert_eq!(kinds(&ask_all(&client, &entries).await), vec![Some(&Kind::ReadOnly); 64]);
     server.command::<()>("REPLICAOF NO ONE");
     hold_all(&client, &entries).await;
@@ -114,8 +115,8 @@ async fn a_key_that_we_may_not_touch_is_denied_to_whom_it_concerns() {
 
 #[tokio::test]
 async fn on_several_slots_of_a_cluster_each_goes_alone() {
-    let bus = ServerProcess::free_port().to_string();
-    let server = Server::with(&["--cluster-enabled", "yes", "--cluster-port", &bus]);
+    let bus = Port::reserve();
+    let server = Server::with(&["--cluster-enabled", "yes", "--cluster-port", &bus.to_string()]);
     let slots: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
     server.command::<()>(&format!("CLUSTER ADDSLOTS {}", slots.join(" ")));
     soon(async {

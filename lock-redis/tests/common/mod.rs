@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::ServerProcess;
+use lock_conformance::Port;
 use lock_core::{
     Backend, BackendError, BackendErrorKind, Claim, Creates, Departure, Entropy, Entry, EntryId,
     FencingToken, Keeper, Lease, LockName, Renewal, Standing, Step, SystemEntropy, WaitMode,
@@ -27,7 +27,7 @@ pub(crate) struct Server {
     /// There is always one, but while it is started again.
     process: Option<Process>,
     directory: TempDir,
-    port: u16,
+    port: Port,
     arguments: Vec<String>,
 }
 
@@ -40,10 +40,11 @@ impl Server {
     pub(crate) fn with(arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let arguments = arguments.iter().map(ToString::to_string).collect();
-        let mut server = Self { process: None, directory, port: 0, arguments };
-        // Somebody may take the port between the look and the start.
+        let mut server = Self { process: None, directory, port: Port::reserve(), arguments };
+        server.launch();
+        // Whoever does not reserve ports may have taken this one.
         while server.process.is_none() {
-            server.port = ServerProcess::free_port();
+            server.port = Port::reserve();
             server.launch();
         }
         server
@@ -58,7 +59,7 @@ impl Server {
 
     /// Has a process when it returns, unless somebody else has the port.
     fn launch(&mut self) {
-        let process = Process::start(self.port, self.directory.path(), &self.arguments);
+        let process = Process::start(self.port.number(), self.directory.path(), &self.arguments);
         let client = redis::Client::open(self.url()).unwrap();
         let until = Instant::now() + PATIENCE;
         loop {

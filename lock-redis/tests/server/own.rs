@@ -8,7 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lock_conformance::{Control, Data, Footprint, ServerControl, ServerProcess, Unsupported};
+use lock_conformance::{Control, Data, Footprint, Port, ServerControl, Unsupported};
 use lock_core::{FencingToken, LockName};
 
 use super::Admin;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A server process on a port of its own, with a directory of its own. Dropping it ends both.
 #[derive(Debug)]
 pub(crate) struct OwnServer {
-    port: u16,
+    port: Port,
     directory: PathBuf,
     keeps_data: bool,
     process: Mutex<Option<Process>>,
@@ -31,7 +31,7 @@ impl OwnServer {
     /// Starts a server, and returns when it answers.
     pub(crate) async fn start(keeps_data: bool) -> Self {
         loop {
-            let port = ServerProcess::free_port();
+            let port = Port::reserve();
             let directory = std::env::temp_dir().join(format!("distlock-redis-{port}-{}", super::unique()));
             fs::create_dir(&directory).expect("a directory for the server can be made");
             let admin = Admin::new(&format!("redis://127.0.0.1:{port}/0"), "", "");
@@ -50,7 +50,7 @@ impl OwnServer {
 
     /// Where it listens.
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// Returns when the server answers, or, with `false`, when somebody else has taken its port.
@@ -59,7 +59,7 @@ impl OwnServer {
         // outlives a kill of the process, and the operating system is not killed.
         let keeps_data = if self.keeps_data { "yes" } else { "no" };
         let arguments = ["--appendonly", keeps_data, "--appendfsync", "no"].map(str::to_owned);
-        *self.process() = Some(Process::start(self.port, &self.directory, &arguments));
+        *self.process() = Some(Process::start(self.port(), &self.directory, &arguments));
         let end = Instant::now() + PATIENCE;
         loop {
             match self.look() {

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::{Flow, Links, Newcomers, Proxy, ServerProcess, Way};
+use lock_conformance::{Flow, Links, Newcomers, Port, Proxy, Way};
 
 use super::{Admin, Member, member::PATIENCE};
 
@@ -20,6 +20,8 @@ pub(crate) struct Ensemble {
 #[derive(Debug)]
 struct Node {
     member: Member,
+    /// Where it listens for followers and for elections.
+    _ports: (Port, Port),
     /// For clients.
     front: Proxy,
     /// What this member reaches the others through when they lead, by their indices. None to itself.
@@ -172,15 +174,17 @@ impl Ensemble {
 }
 
 fn nodes(ticks: u32) -> Vec<Node> {
-    let ports = [(); 3].map(|()| (ServerProcess::free_port(), ServerProcess::free_port()));
-    (0..3).map(|i| node(i, &ports, ticks)).collect()
+    let ports = [(); 3].map(|()| (Port::reserve(), Port::reserve()));
+    let numbers = ports.each_ref().map(|(own, election)| (own.number(), election.number()));
+    let nodes = ports.into_iter().enumerate();
+    nodes.map(|(i, ports)| node(i, &numbers, ports, ticks)).collect()
 }
 
-/// A member, by the ports on which each listens for followers and for elections, and after how many ticks they miss each
-/// other.
-fn node(i: usize, ports: &[(u16, u16); 3], ticks: u32) -> Node {
+/// A member, by the ports on which each listens for followers and for elections, its own, and after how many ticks they miss
+/// each other.
+fn node(i: usize, numbers: &[(u16, u16); 3], ports: (Port, Port), ticks: u32) -> Node {
     let mut member = Member::new();
-    let quorum = |j: usize| ([127, 0, 0, 1], ports[j].0).into();
+    let quorum = |j: usize| ([127, 0, 0, 1], numbers[j].0).into();
     let to: Vec<_> = (0..3).map(|j| (j != i).then(|| Proxy::start(quorum(j), |_| false))).collect();
     // A leader is connected to as soon as it is elected; if it does not listen yet, there is another election.
     to.iter().flatten().for_each(|proxy| proxy.newcomers(Newcomers::Await));
@@ -189,12 +193,12 @@ fn node(i: usize, ports: &[(u16, u16); 3], ticks: u32) -> Node {
         format!("syncLimit={ticks}"),
         "standaloneEnabled=false".to_owned(),
     ]);
-    member.with(to.iter().zip(ports).enumerate().map(|(j, (proxy, (own, election)))| {
+    member.with(to.iter().zip(numbers).enumerate().map(|(j, (proxy, (own, election)))| {
         let port = proxy.as_ref().map_or(*own, |proxy| proxy.address().port());
         format!("server.{}=127.0.0.1:{port}:{election}", j + 1)
     }));
     fs::write(member.data().join("myid"), format!("{}\n", i + 1))
         .expect("a directory of our own can be written to");
     let front = super::proxy(&format!("127.0.0.1:{}", member.port()));
-    Node { member, front, to }
+    Node { member, _ports: ports, front, to }
 }

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::ServerProcess;
+use lock_conformance::{Port, ServerProcess};
 
 use super::{Admin, java};
 
@@ -20,7 +20,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(200);
 /// A server that can be treated badly, because it is ours. Dropping it ends it, and removes what it kept.
 #[derive(Debug)]
 pub(crate) struct Member {
-    port: u16,
+    port: Port,
     directory: PathBuf,
     /// What is added to the settings of every server.
     settings: Vec<String>,
@@ -30,9 +30,9 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// A member on a port that is free now, which does not run yet.
+    /// A member on a port of its own, which does not run yet.
     pub(super) fn new() -> Self {
-        let port = ServerProcess::free_port();
+        let port = Port::reserve();
         let directory = std::env::temp_dir().join(format!("distlock-zk-{port}-{}", super::unique()));
         fs::create_dir_all(directory.join("data")).expect("a directory for the server can be made");
         let (settings, arguments, process) = (Vec::new(), Vec::new(), Mutex::default());
@@ -46,7 +46,7 @@ impl Member {
 
     /// Where it listens for clients.
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// Where it keeps its data.

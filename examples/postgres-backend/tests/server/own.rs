@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::{OwnProcess, ServerProcess, ServerProgram};
+use lock_conformance::{OwnProcess, Port, ServerProcess, ServerProgram};
 use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
 /// How long a server may take to end, or to be reached, on a busy machine.
@@ -22,14 +22,14 @@ const NOBODY: u32 = 65534;
 #[derive(Debug)]
 pub(crate) struct OwnServer {
     process: OwnProcess,
-    port: u16,
+    port: Port,
 }
 
 impl OwnServer {
     /// Starts a server, and returns when it answers.
     pub(crate) async fn start() -> Self {
         loop {
-            let server = Self::new(ServerProcess::free_port());
+            let server = Self::new(Port::reserve());
             if server.launch().await {
                 server.make_role().await;
                 return server;
@@ -38,7 +38,7 @@ impl OwnServer {
     }
 
     /// A server that does not run yet.
-    pub(crate) fn new(port: u16) -> Self {
+    pub(crate) fn new(port: Port) -> Self {
         let process = OwnProcess::new("postgres");
         if is_root() {
             chown(process.directory(), Some(NOBODY), Some(NOBODY))
@@ -50,7 +50,7 @@ impl OwnServer {
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// Starts the process at its old address, and returns when it answers.
@@ -131,7 +131,7 @@ impl OwnServer {
         let mut config = Config::new();
         config
             .host("127.0.0.1")
-            .port(self.port)
+            .port(self.port.number())
             .user("postgres")
             .dbname("postgres")
             .connect_timeout(PATIENCE);
@@ -215,7 +215,8 @@ fn newest(versions: &Path) -> Option<PathBuf> {
 
 #[tokio::test]
 async fn a_port_that_somebody_else_has_is_not_waited_for() {
-    let silent = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("there is a port left");
-    let server = OwnServer::new(silent.local_addr().expect("it is bound").port());
+    let port = Port::reserve();
+    let _silent = std::net::TcpListener::bind(("127.0.0.1", port.number())).expect("nobody listens there");
+    let server = OwnServer::new(port);
     assert!(!server.launch().await, "somebody else's port is taken for ours");
 }

@@ -1,9 +1,9 @@
 use std::net::TcpListener;
 
-use lock_conformance::Links;
+use lock_conformance::{Links, Port};
 
 use super::*;
-use crate::testing::{free_port, proxy};
+use crate::testing::proxy;
 
 const LIMITS: &str = "connect_timeout=300ms&command_timeout=300ms";
 /// Twice 300 ms, and what a loaded machine adds.
@@ -42,14 +42,15 @@ fn a_database_that_is_not_there_is_unsupported() {
 
 #[test]
 fn a_refused_port_and_a_name_that_is_not_there_are_unreachable() {
-    for url in [format!("redis://127.0.0.1:{}", free_port()), "redis://no.such.host.invalid".to_owned()] {
+    let nobody = Port::reserve();
+    for url in [format!("redis://127.0.0.1:{nobody}"), "redis://no.such.host.invalid".to_owned()] {
         let error = refused_within(Duration::from_secs(3), &wire(&url), "PING");
         assert!(
             matches!(error.kind(), Kind::Unreachable | Kind::TimedOut) && error.is_unsent(),
             "{url}: {error:?}"
         );
     }
-    let error = refused_within(IN_TIME, &limited(free_port()), "PING");
+    let error = refused_within(IN_TIME, &limited(nobody.number()), "PING");
     assert_eq!(error.kind(), &Kind::Unreachable, "{error}");
 }
 
@@ -79,7 +80,7 @@ fn what_is_no_redis_is_a_protocol_error() {
 #[test]
 fn a_stopped_server_times_out_and_is_used_again_when_it_goes_on() {
     let server = Server::start();
-    let wire = limited(server.port);
+    let wire = limited(server.port.number());
     ask(&wire, "PING").unwrap();
     server.pause();
     let error = refused_within(IN_TIME, &wire, "SET k 1");
@@ -107,7 +108,7 @@ fn a_black_hole_costs_one_time_limit_and_the_next_command_gets_a_new_connection(
 #[test]
 fn after_a_restart_the_first_command_is_served() {
     let mut server = Server::start();
-    let wire = limited(server.port);
+    let wire = limited(server.port.number());
     ask(&wire, "PING").unwrap();
     let lane = wire.0.lane();
     server.restart();
@@ -158,7 +159,8 @@ fn a_replica_takes_no_writes_and_the_connection_is_made_anew() {
     let server = Server::start();
     let wire = wire(&server.url());
     ask(&wire, "PING").unwrap();
-    server.run(&format!("REPLICAOF 127.0.0.1 {}", free_port()));
+    let nobody = Port::reserve();
+    server.run(&format!("REPLICAOF 127.0.0.1 {nobody}"));
     let error = ask(&wire, "SET k 1").unwrap_err();
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::ReadOnly, false), "{error}");
     server.run("REPLICAOF NO ONE");
@@ -185,14 +187,14 @@ fn a_server_with_too_many_clients_is_unavailable_and_nothing_was_sent() {
     let mut taken = server.admin();
     // Only now: the look whether the server is up may still be one of its clients.
     redis::cmd("CONFIG").arg("SET").arg("maxclients").arg(1).exec(&mut taken).unwrap();
-    let error = refused_within(IN_TIME, &limited(server.port), "PING");
+    let error = refused_within(IN_TIME, &limited(server.port.number()), "PING");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::Unavailable, true), "{error}");
 }
 
 #[test]
 fn a_server_that_is_busy_with_a_script_is_unavailable() {
     let server = Server::start_with(&["--busy-reply-threshold", "50"]);
-    let wire = limited(server.port);
+    let wire = limited(server.port.number());
     ask(&wire, "PING").unwrap();
     let mut admin = server.admin();
     let busy = std::thread::spawn(move || {

@@ -56,10 +56,10 @@ fn a_password_is_in_no_error_no_debug_and_no_trace() {
         |port| format!("redis://:{SECRET}@127.0.0.1:{port}?connect_timeout=200ms&command_timeout=200ms");
     let mut seen = Vec::new();
 
-    let right = wire(&url(server.port));
+    let right = wire(&url(server.port.number()));
     ask(&right, "PING").unwrap();
     let notifications =
-        Notifications::new(crate::testing::endpoint(&url(server.port)), crate::testing::homes());
+        Notifications::new(crate::testing::endpoint(&url(server.port.number())), crate::testing::homes());
     drop(block_on(notifications.listen(lock_core::EntryId::new(1))));
     seen.push(format!("{right:?} {notifications:?}"));
     seen.push(whole(&ask(&right, "NOSUCHCOMMAND").unwrap_err()));
@@ -70,9 +70,9 @@ fn a_password_is_in_no_error_no_debug_and_no_trace() {
     seen.push(whole(&ask(&right, "PING").unwrap_err()));
 
     let wrong = Server::start_with(&["--requirepass", "another"]);
-    seen.push(whole(&ask(&wire(&url(wrong.port)), "PING").unwrap_err()));
+    seen.push(whole(&ask(&wire(&url(wrong.port.number())), "PING").unwrap_err()));
     // It would repeat what it was told.
-    let error = ask(&wire(&url(old.port)), "PING").unwrap_err();
+    let error = ask(&wire(&url(old.port.number())), "PING").unwrap_err();
     assert!(error.to_string().contains("***"), "{error}");
     seen.push(whole(&error));
 

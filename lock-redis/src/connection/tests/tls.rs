@@ -1,14 +1,14 @@
 use std::{fs, path::PathBuf};
 
+use lock_conformance::Port;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
 use super::*;
-use crate::testing::free_port;
 
 /// A server with TLS, and whom its clients may trust.
 struct Shielded {
     server: Server,
-    port: u16,
+    port: Port,
     files: tempfile::TempDir,
 }
 
@@ -29,7 +29,7 @@ impl Shielded {
         write("self.pem", named("client", &["client"]).self_signed(&key).unwrap().pem());
         write("self.key", key.serialize_pem());
         let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
-        let port = free_port();
+        let port = Port::reserve();
         let server = Server::start_with(&[
             "--tls-port",
             &port.to_string(),

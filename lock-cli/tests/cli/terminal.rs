@@ -141,12 +141,15 @@ fn a_job_that_stays_stopped_is_killed_before_anybody_else_is_admitted() {
     session.line(&format!("cd {}", folder.path().display()));
     // A shell that starts a program (dash: by vfork) cannot be stopped until the program runs; and if that is stopped before it
     // does, neither goes on, and nobody is told. So this one starts none.
-    session.line("$D run a --ttl 2s -- sh -c 'echo started; read line; echo ran on > after'");
+    session.line("$D run a --ttl 2s -- sh -c 'echo $$ > pid; echo started; read line; echo ran on > after'");
     session.expect("started\r");
     session.control('z');
     session.expect("Stopped");
     session.expect("ready$ ");
-    let next = outcome(&store.url, &["run", "a", "--", "true"]);
+    // Dead, and not only stopped; whoever waits for it is stopped, so that it is still there to be looked at.
+    let process = fs::read_to_string(folder.path().join("pid")).unwrap();
+    let is_dead = format!("grep -q ') Z ' /proc/{}/stat", process.trim());
+    let next = outcome(&store.url, &["run", "a", "--", "sh", "-c", &is_dead]);
     assert_eq!(next.code, Some(0), "{next:?}");
     session.line("fg");
     session.expect("was lost");

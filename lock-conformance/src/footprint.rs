@@ -21,8 +21,12 @@ pub struct Footprint {
 /// What this process uses now, as the operating system counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// In memory, in bytes.
+    /// Of the machine's memory, in bytes. It is counted in pages, and an allocator gives few of them back: a measure of what
+    /// a user pays, and none of what is left behind.
     pub memory: u64,
+    /// Of the heap of the C library, in bytes: what was allocated and not freed, by this program and by libraries written in
+    /// C. It is also the heap of Rust, unless a test names a global allocator. `None` where the C library is not glibc.
+    pub heap: Option<u64>,
     /// Open files and sockets.
     pub files: u64,
     /// Threads.
@@ -33,7 +37,7 @@ impl Usage {
     /// None on systems other than Linux: there, only the server is looked at.
     ///
     /// # Panics
-    /// If `/proc` is not as Linux has it.
+    /// If `/proc` is not as Linux has it, or the heap not as glibc has it.
     #[must_use]
     pub fn now() -> Option<Self> {
         if cfg!(not(target_os = "linux")) {
@@ -48,6 +52,24 @@ impl Usage {
         let files = std::fs::read_dir("/proc/self/fd").expect("a process can list its own files").count();
         // One of them is the list itself.
         let files = files as u64 - 1;
-        Some(Self { memory: 1024 * field("VmRSS:"), files, threads: field("Threads:") })
+        #[cfg(all(target_os = "linux", target_env = "gnu"))]
+        let heap = Some(heap());
+        #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+        let heap = None;
+        Some(Self { memory: 1024 * field("VmRSS:"), heap, files, threads: field("Threads:") })
     }
+}
+
+/// What the heap has of the system, without the pieces of it that are free.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn heap() -> u64 {
+    use malloc_info::info::{SystemType, TotalType};
+
+    let info = malloc_info::malloc_info().expect("glibc tells what its heap has");
+    let total = |of: TotalType| -> usize {
+        info.total.iter().filter(|total| total.r#type == of).map(|total| total.size).sum()
+    };
+    let current = info.system.iter().filter(|system| system.r#type == SystemType::Current);
+    let arenas: usize = current.map(|system| system.size).sum();
+    (arenas + total(TotalType::Mmap) - total(TotalType::Fast) - total(TotalType::Rest)) as u64
 }

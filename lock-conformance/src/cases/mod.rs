@@ -6,6 +6,7 @@ mod exclusion;
 mod expiry;
 mod fairness;
 mod fencing;
+mod growth;
 mod inputs;
 mod lease;
 mod liveness;

@@ -2,17 +2,13 @@
 //!
 //! Each of these cases has a process of its own, so that what is counted for the whole process is of the case alone.
 
-use std::{
-    env,
-    future::{Future, ready},
-    sync::Arc,
-    time::Duration,
-};
+use std::{env, future::ready, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, StreamExt, future::join_all, stream};
 use lock_core::{DistributedLock, Error, Guard, Release};
 
 use super::{
+    growth::{MOST_WINDOWS, WINDOWS, assert_no_growth, footprint},
     lease::ms,
     steps::{freed, long, mutex, queue_of, refused, take, take_free},
 };
@@ -38,18 +34,6 @@ pub(super) const CASES: &[Case] = resources_cases!(list);
 
 /// The group, which is that of cases that run alone.
 pub(crate) const GROUP: &str = "resources";
-
-/// So many times in a row the work must have left nothing. What an allocator keeps for later is made in the first times.
-const WINDOWS: usize = 4;
-
-/// How often the work is done at the most, until it has left nothing so often.
-const MOST_WINDOWS: usize = 16;
-
-/// What an acquisition may leave, in bytes: less than half of the smallest piece of memory that there is.
-const CRUMB: u64 = 12;
-
-/// What a token counter or another mark that is kept on purpose may cost the store, in bytes.
-const MARK: u64 = 512;
 
 /// How many locks are taken at the least, those of the first time not counted: 10 000, or what `ACQUISITIONS` says.
 fn acquisitions() -> u64 {
@@ -241,66 +225,4 @@ async fn use_and_drop(world: &World) {
     waiting.await.unwrap();
     freed(&lock).await;
     client.locks.close(SLACK).await.unwrap();
-}
-
-async fn footprint(world: &World) -> Footprint {
-    world.server().footprint().await.unwrap()
-}
-
-/// Does some work again and again, until it has left nothing behind several times in a row, of which there would be a part
-/// for each of so many acquisitions. Gives how often it was done.
-async fn assert_no_growth<F: Future<Output = ()>>(
-    world: &World,
-    each: u64,
-    work: impl Fn(usize) -> F,
-) -> usize {
-    let mut seen: Vec<Seen> = Vec::new();
-    for window in 0..=MOST_WINDOWS {
-        work(window).await;
-        let now = Seen::after(world, seen.first()).await;
-        seen.push(now);
-        if let [.., first, _, _, _, last] = &seen[..] {
-            let (client, server) = last.growth_since(first);
-            let acquisitions = WINDOWS as u64 * each;
-            println!(
-                "{acquisitions} acquisitions: the client grew by {client} bytes, the server by {server}"
-            );
-            if client.max(server) <= CRUMB * acquisitions {
-                return window + 1;
-            }
-        }
-    }
-    panic!("each {each} acquisitions leave something behind: {seen:?}");
-}
-
-/// What is used when everything that was dropped is cleaned up.
-#[derive(Debug)]
-struct Seen {
-    server: Footprint,
-    client: Option<Usage>,
-}
-
-impl Seen {
-    /// Waits until as much is used as it was at first, but for memory and what is kept on purpose.
-    async fn after(world: &World, first: Option<&Self>) -> Self {
-        let used = |at: Footprint| (at.sessions, at.connections, at.subscriptions);
-        eventually("what was used before, and no more", SLACK, || async {
-            let now = footprint(world).await;
-            let client = Usage::now().map(|usage| (usage.files, usage.threads));
-            let before = first.and_then(|first| first.client).map(|usage| (usage.files, usage.threads));
-            let as_before = first.is_none_or(|first| used(now) <= used(first.server) && client <= before);
-            now.queues == 0 && as_before
-        })
-        .await;
-        Self { server: footprint(world).await, client: Usage::now() }
-    }
-
-    /// In bytes, where it is known: of the client, and of the server without what is kept on purpose.
-    fn growth_since(&self, first: &Self) -> (u64, u64) {
-        let client = self.client.zip(first.client).map(|(now, then)| now.memory.saturating_sub(then.memory));
-        let kept = MARK * self.server.kept.saturating_sub(first.server.kept);
-        let server = self.server.memory.zip(first.server.memory);
-        let server = server.map(|(now, then)| now.saturating_sub(then).saturating_sub(kept));
-        (client.unwrap_or(0), server.unwrap_or(0))
-    }
 }

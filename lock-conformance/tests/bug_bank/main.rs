@@ -5,6 +5,7 @@
 //! that differ are found by the [simulation](lock_conformance::simulation); those of Redis are in `lock-redis`.
 
 mod engine;
+mod leaks;
 #[path = "../memory_harness/mod.rs"]
 mod memory_harness;
 mod store;

@@ -1,0 +1,135 @@
+//! [`assert_no_growth`]: whether work leaves something behind in memory, however often it is done.
+
+use std::{future::Future, hint::black_box};
+
+use super::lease::ms;
+use crate::{Footprint, SLACK, Usage, World, audit::eventually};
+
+/// So many times in a row the work must have left nothing. What is made in the first times and kept is not counted.
+pub(super) const WINDOWS: usize = 4;
+
+/// How often the work is done at the most, until it has left nothing so often. Tables and buffers grow until there is room in
+/// them, and marks by which a late request is known go after a minute: by then it has been done that often.
+pub(super) const MOST_WINDOWS: usize = 32;
+
+/// What an acquisition may leave, in bytes: less than half of the smallest piece of memory that there is.
+const CRUMB: u64 = 12;
+
+/// What a token counter or another mark that is kept on purpose may cost the store, in bytes.
+const MARK: u64 = 512;
+
+/// How often memory is read after the work, 10 ms apart. The least is what was left: what is still being put away has gone
+/// by then.
+const READINGS: usize = 10;
+
+/// Does some work again and again, until it has left nothing behind several times in a row, of which there would be a part
+/// for each of so many acquisitions. Gives how often it was done.
+///
+/// # Panics
+/// If it has left something every time, or if the memory of this process cannot be seen.
+pub(super) async fn assert_no_growth<F: Future<Output = ()>>(
+    world: &World,
+    each: u64,
+    work: impl Fn(usize) -> F,
+) -> usize {
+    assert_heap_is_seen();
+    let mut seen: Vec<Seen> = Vec::new();
+    for window in 0..=MOST_WINDOWS {
+        work(window).await;
+        let now = Seen::after(world, seen.first()).await;
+        seen.push(now);
+        if let Some((last, before)) = seen.split_last()
+            && before.len() >= WINDOWS
+        {
+            let (client, server) = last.growth_since_any_of(&before[before.len() - WINDOWS..]);
+            let acquisitions = WINDOWS as u64 * each;
+            println!(
+                "{acquisitions} acquisitions: the client grew by {client} bytes, the server by {server}"
+            );
+            if client.max(server) <= CRUMB * acquisitions {
+                return window + 1;
+            }
+        }
+    }
+    panic!("each {each} acquisitions leave something behind: {seen:?}");
+}
+
+/// The heap of another allocator would never seem to grow.
+fn assert_heap_is_seen() {
+    const SIZE: usize = 1 << 20;
+    let heap = || Usage::now()?.heap;
+    let before = heap();
+    let piece = black_box(vec![1_u8; SIZE]);
+    let seen = before.zip(heap()).is_none_or(|(before, now)| now >= before + SIZE as u64 / 2);
+    drop(piece);
+    assert!(
+        seen,
+        "memory is not taken from the C library: name no `#[global_allocator]` in the tests of a backend"
+    );
+}
+
+/// What clients have at the server of a case.
+///
+/// # Panics
+/// If the server does not say.
+pub(super) async fn footprint(world: &World) -> Footprint {
+    world.server().footprint().await.unwrap()
+}
+
+/// What is used when everything that was dropped is cleaned up.
+#[derive(Debug)]
+struct Seen {
+    server: Footprint,
+    client: Option<Usage>,
+}
+
+impl Seen {
+    /// Waits until as much is used as it was at first, but for memory and what is kept on purpose.
+    async fn after(world: &World, first: Option<&Self>) -> Self {
+        let used = |at: Footprint| (at.sessions, at.connections, at.subscriptions);
+        eventually("what was used before, and no more", SLACK, || async {
+            let now = footprint(world).await;
+            let client = Usage::now().map(|usage| (usage.files, usage.threads));
+            let before = first.and_then(|first| first.client).map(|usage| (usage.files, usage.threads));
+            let as_before = first.is_none_or(|first| used(now) <= used(first.server) && client <= before);
+            now.queues == 0 && as_before
+        })
+        .await;
+        let mut least = Self::now(world).await;
+        for _ in 1..READINGS {
+            tokio::time::sleep(ms(10)).await;
+            least = least.or_less(&Self::now(world).await);
+        }
+        least
+    }
+
+    async fn now(world: &World) -> Self {
+        Self { server: footprint(world).await, client: Usage::now() }
+    }
+
+    /// With the memory of the other one, where that is less.
+    fn or_less(mut self, other: &Self) -> Self {
+        self.server.memory = self.server.memory.min(other.server.memory);
+        if let (Some(client), Some(other)) = (&mut self.client, other.client) {
+            client.heap = client.heap.min(other.heap);
+        }
+        self
+    }
+
+    /// In bytes, where it is known: of the client, and of the server. What is left is there ever after, so that it counts from
+    /// where there was least: a time when more was still being put away hides nothing.
+    fn growth_since_any_of(&self, earlier: &[Self]) -> (u64, u64) {
+        let growth = earlier.iter().map(|earlier| self.growth_since(earlier));
+        growth.fold((0, 0), |most, now| (most.0.max(now.0), most.1.max(now.1)))
+    }
+
+    /// That of the server is without what is kept on purpose.
+    fn growth_since(&self, first: &Self) -> (u64, u64) {
+        let grown =
+            |now: Option<u64>, then| now.zip(then).map(|(now, then): (u64, u64)| now.saturating_sub(then));
+        let heap = |seen: &Self| seen.client.and_then(|client| client.heap);
+        let kept = MARK * self.server.kept.saturating_sub(first.server.kept);
+        let server = grown(self.server.memory, first.server.memory).map(|grown| grown.saturating_sub(kept));
+        (grown(heap(self), heap(first)).unwrap_or(0), server.unwrap_or(0))
+    }
+}

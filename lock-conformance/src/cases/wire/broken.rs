@@ -1,12 +1,12 @@
 //! Connections that are reset, at any byte.
 
-use lock_core::{DistributedLock, Release};
+use lock_core::{DistributedLock, Outage, Release};
 
 use super::{Far, assert_holds_alone, warm};
 use crate::{
     Flow, Links, Verb, Way, World,
     audit::soon,
-    cases::steps::{mutex, queue, queue_of, take, take_free},
+    cases::steps::{long, mutex, queue, queue_of, take, take_free},
 };
 
 /// No answer of any backend is longer.
@@ -58,8 +58,10 @@ pub(crate) async fn a_waiter_keeps_its_place_when_its_connections_are_reset(worl
     let (other, far) = (world.client().await, Far::new(&world).await);
     let name = world.name("job");
     let held = take_free(&mutex(&other, &name)).await;
+    // Others see it in the queue before it knows that it is there: until then, only the patient survive two breaks in a row.
+    let patient = long().outage(Outage::Wait);
     let [first, second] = [&far.client, &other].map(|client| {
-        let lock = mutex(client, &name);
+        let lock = mutex(client, &name).with_options(patient.clone());
         async move { lock.acquire().await.unwrap() }
     });
     let first = tokio::spawn(first);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lock_core::{DistributedLock, Guard, Locks, Release, SystemEntropy};
+use lock_core::{DistributedLock, Guard, Locks, Outage, Release, SystemEntropy};
 use tokio::task::JoinHandle;
 
 use super::{Far, warm};
@@ -16,9 +16,10 @@ use crate::{
     },
 };
 
-/// Somebody who waits behind a holder of `other`, as the last of two.
+/// Somebody who waits behind a holder of `other`, as the last of two. Patiently from the first: others see it in the queue
+/// before it knows that it is there, and what cuts its connection then may cut the next one, too.
 async fn behind(locks: &Locks, other: &Client, name: &str, ttl: Duration) -> JoinHandle<Guard> {
-    let lock = locks.mutex(name).unwrap().with_options(long().ttl(ttl));
+    let lock = locks.mutex(name).unwrap().with_options(long().ttl(ttl).outage(Outage::Wait));
     let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
     queue_of(2, &mutex(other, name)).await;
     waiting

@@ -127,9 +127,9 @@ impl Seen {
     fn growth_since(&self, first: &Self) -> (u64, u64) {
         let grown =
             |now: Option<u64>, then| now.zip(then).map(|(now, then): (u64, u64)| now.saturating_sub(then));
-        let heap = |seen: &Self| seen.client.and_then(|client| client.heap);
+        let memory = |seen: &Self| seen.client.map(|client| client.heap.unwrap_or(client.memory));
         let kept = MARK * self.server.kept.saturating_sub(first.server.kept);
         let server = grown(self.server.memory, first.server.memory).map(|grown| grown.saturating_sub(kept));
-        (grown(heap(self), heap(first)).unwrap_or(0), server.unwrap_or(0))
+        (grown(memory(self), memory(first)).unwrap_or(0), server.unwrap_or(0))
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! in a `tests/conformance.rs` of its own. It expands to one `#[test]` for each case, grouped in modules, so that no
 //! backend can leave one out. What a store truly cannot meet is [declared](Harness::declared) with its reason, printed
-//! and counted.
+//! and counted; and so is each test that [ran nothing](ran_nothing).
 //!
 //! `docs/writing-a-backend.md` goes from an empty crate to the passing suite. The harness of the memory backend, in
 //! `tests/memory_harness` of this crate, is a whole one to start from; those of `examples/postgres-backend` and of `lock-redis`
@@ -41,6 +41,7 @@ pub mod cases;
 mod client;
 mod command;
 mod critical;
+mod declarations;
 mod faulty;
 mod footprint;
 mod gate;
@@ -48,11 +49,13 @@ mod harness;
 mod hints;
 pub mod history;
 mod layer;
+mod output;
 mod own_process;
 pub mod polls;
 mod port;
 mod process;
 mod proxy;
+mod ran_nothing;
 mod register;
 mod residue;
 mod run;
@@ -72,6 +75,7 @@ pub use self::{
     client::Client,
     command::{Command, Reply, Side},
     critical::{Critical, Inside},
+    declarations::check_declarations,
     faulty::{Fault, Faulty, Verb},
     footprint::{Footprint, Usage},
     gate::Gate,
@@ -82,7 +86,8 @@ pub use self::{
     port::Port,
     process::Process,
     proxy::{Flow, Links, Newcomers, Proxy, Way},
-    run::{check_declarations, contend, finds, run},
+    ran_nothing::ran_nothing,
+    run::{contend, finds, run},
     server::{Control, Data, ServerControl, Unsupported},
     server_process::ServerProcess,
     server_program::ServerProgram,

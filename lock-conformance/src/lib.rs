@@ -22,7 +22,10 @@
 //! by calling the verbs itself.
 //!
 //! A case only says how soon something must have happened (within [`SLACK`], generous, so that a busy machine fails
-//! nothing), and exactly what must never happen too early.
+//! nothing), and exactly what must never happen too early. Those that need a lease to be renewed in time are repeated once if
+//! the machine stood still when they failed, as an independent witness tells; never if they found a promise of
+//! [safety](audit::safety) broken. Each such excuse is a line on the standard error, and in the file that the variable
+//! `DISTLOCK_EXCUSES` names.
 //!
 //! # Where to look
 //!
@@ -42,6 +45,7 @@ mod client;
 mod command;
 mod critical;
 mod declarations;
+mod excuse;
 mod faulty;
 mod footprint;
 mod gate;
@@ -63,9 +67,11 @@ mod server;
 mod server_process;
 mod server_program;
 mod signals;
+mod silence;
 pub mod simulation;
 mod suite;
 mod wire;
+mod witness;
 mod world;
 
 pub use self::{
@@ -91,6 +97,7 @@ pub use self::{
     server::{Control, Data, ServerControl, Unsupported},
     server_process::ServerProcess,
     server_program::ServerProgram,
+    silence::find_silence,
     wire::Wire,
     world::World,
 };

@@ -66,7 +66,7 @@ fn carry_out<H: Harness>(case: &'static Case, mode: Mode, bug: Option<MakeBug>) 
     let (servers, clients) = (runtime(), runtime());
     let register = Arc::new(Register::default());
     let harness: Arc<dyn Harness> = Arc::new(servers.block_on(H::start(case)));
-    let world = World::new(Arc::clone(&harness), case, mode, bug, Arc::clone(&register));
+    let world = World::new(H::store(), Arc::clone(&harness), case, mode, bug, Arc::clone(&register));
     clients.block_on(async {
         let over = tokio::time::timeout(limit, (case.run)(world)).await;
         over.unwrap_or_else(|_| panic!("{}::{} is not over after {limit:?}", case.group, case.name));

@@ -111,7 +111,7 @@ async fn failing_now_and_then(world: World, ttl: Duration) {
 
 /// Not later, whatever the renewals do, and not earlier: one of them may still succeed.
 pub(super) async fn a_lock_that_cannot_be_renewed_is_lost_at_its_deadline(world: World) {
-    steady(world, ms(600), lost_at_its_deadline).await;
+    steady(world, ms(1200), lost_at_its_deadline).await;
 }
 
 async fn lost_at_its_deadline(world: World, ttl: Duration) {

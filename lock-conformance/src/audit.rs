@@ -1,6 +1,7 @@
 //! Waiting for what must become true, and looking for what must not be left behind.
 
 use std::{
+    fmt,
     future::Future,
     time::{Duration, Instant},
 };
@@ -11,7 +12,38 @@ use crate::Client;
 
 /// How much too late anything may happen before it counts as not happening: the one cap on lateness of the suite,
 /// generous, because a busy machine is no broken promise. What must not happen too early is never given any slack.
-pub const SLACK: Duration = Duration::from_secs(5);
+///
+/// No case may need more than a fraction of it on a machine that has nothing else to do. And nothing may mend itself within
+/// it that a case wants to see broken: so leases last for [`LONG`] where nothing is to end by itself, and cases about hints
+/// look again no earlier than that makes them (see [`Case::is_about_hints`](crate::Case::is_about_hints)).
+pub const SLACK: Duration = Duration::from_secs(20);
+
+/// A ttl so long that whatever is free within [`SLACK`] was freed, and did not expire; and whoever goes on within it was told
+/// to, and did not look because it was time for it, which a waiter does at a third of its ttl.
+pub const LONG: Duration = Duration::from_secs(120);
+
+const _: () = assert!(
+    LONG.as_secs() / 3 > SLACK.as_secs() + SLACK.as_secs() / 2,
+    "a look mends what a hint did not tell"
+);
+
+/// What a broken promise of safety is told with, by which it is known through whatever passes its message on.
+const INEXCUSABLE: &str = "nothing excuses this: ";
+
+/// Checks a promise of safety: that something never happens, however late or slow anything is. Two holders at once, a count
+/// that is lost, an order of tokens that is not one, a deadline that is too late, a loss that is told too early.
+///
+/// # Panics
+/// If it does not hold. Nothing excuses that: neither a machine that stood still nor anything else.
+#[track_caller]
+pub fn safety(holds: bool, otherwise: impl fmt::Display) {
+    assert!(holds, "{INEXCUSABLE}{otherwise}");
+}
+
+/// Whether this is what [`safety`] says, perhaps with something around it.
+pub(crate) fn is_about_safety(message: &str) -> bool {
+    message.contains(INEXCUSABLE)
+}
 
 /// Looks every 5 ms until `condition` holds.
 ///

@@ -19,6 +19,18 @@ pub struct Case {
     pub run: fn(World) -> BoxFuture<'static, ()>,
 }
 
+/// The labels of the cases in which a hint has to come.
+const BY_HINTS: &[&str] = &["L04", "L05", "T15", "T16", "PR14"];
+
+impl Case {
+    /// Whether it shows that hints come. Then its clients look again at a third of their ttl, as every waiter does, and not
+    /// when the store says so: a store that has them look every few seconds would mend what the case is to find.
+    #[must_use]
+    pub fn is_about_hints(&self) -> bool {
+        self.ids.iter().any(|id| BY_HINTS.contains(id))
+    }
+}
+
 impl fmt::Debug for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Case")

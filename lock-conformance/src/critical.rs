@@ -5,6 +5,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use crate::audit::safety;
+
 /// What a lock protects in a case: it counts the permits of those who are inside, and fails whoever is one too many.
 #[derive(Clone, Debug)]
 pub struct Critical(Arc<Inner>);
@@ -45,10 +47,9 @@ impl Critical {
     pub fn enter(&self, permits: u32) -> Inside {
         let permits = u64::from(permits);
         let inside = self.0.inside.fetch_add(permits, Ordering::SeqCst) + permits;
-        assert!(
+        safety(
             inside <= self.0.limit,
-            "{inside} permits are held at once, and the limit is {}",
-            self.0.limit
+            format_args!("{inside} permits are held at once, and the limit is {}", self.0.limit),
         );
         self.0.most.fetch_max(inside, Ordering::SeqCst);
         self.0.visits.fetch_add(1, Ordering::SeqCst);

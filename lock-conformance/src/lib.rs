@@ -8,7 +8,7 @@
 //!
 //! in a `tests/conformance.rs` of its own. It expands to one `#[test]` for each case, grouped in modules, so that no
 //! backend can leave one out. What a store truly cannot meet is [declared](Harness::declared) with its reason, printed
-//! and counted.
+//! and counted; and so is each test that [ran nothing](ran_nothing).
 //!
 //! `docs/writing-a-backend.md` goes from an empty crate to the passing suite. The harness of the memory backend, in
 //! `tests/memory_harness` of this crate, is a whole one to start from; those of `examples/postgres-backend` and of `lock-redis`
@@ -22,7 +22,10 @@
 //! by calling the verbs itself.
 //!
 //! A case only says how soon something must have happened (within [`SLACK`], generous, so that a busy machine fails
-//! nothing), and exactly what must never happen too early.
+//! nothing), and exactly what must never happen too early. Those that need a lease to be renewed in time are repeated once if
+//! the machine stood still when they failed, as an independent witness tells; never if they found a promise of
+//! [safety](audit::safety) broken. Each such excuse is a line on the standard error, and in the file that the variable
+//! `DISTLOCK_EXCUSES` names.
 //!
 //! # Where to look
 //!
@@ -41,6 +44,8 @@ pub mod cases;
 mod client;
 mod command;
 mod critical;
+mod declarations;
+mod excuse;
 mod faulty;
 mod footprint;
 mod gate;
@@ -48,11 +53,13 @@ mod harness;
 mod hints;
 pub mod history;
 mod layer;
+mod output;
 mod own_process;
 pub mod polls;
 mod port;
 mod process;
 mod proxy;
+mod ran_nothing;
 mod register;
 mod residue;
 mod run;
@@ -60,9 +67,11 @@ mod server;
 mod server_process;
 mod server_program;
 mod signals;
+mod silence;
 pub mod simulation;
 mod suite;
 mod wire;
+mod witness;
 mod world;
 
 pub use self::{
@@ -72,6 +81,7 @@ pub use self::{
     client::Client,
     command::{Command, Reply, Side},
     critical::{Critical, Inside},
+    declarations::check_declarations,
     faulty::{Fault, Faulty, Verb},
     footprint::{Footprint, Usage},
     gate::Gate,
@@ -82,10 +92,12 @@ pub use self::{
     port::Port,
     process::Process,
     proxy::{Flow, Links, Newcomers, Proxy, Way},
-    run::{check_declarations, contend, finds, run},
+    ran_nothing::ran_nothing,
+    run::{contend, finds, run},
     server::{Control, Data, ServerControl, Unsupported},
     server_process::ServerProcess,
     server_program::ServerProgram,
+    silence::find_silence,
     wire::Wire,
     world::World,
 };

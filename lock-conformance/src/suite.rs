@@ -1,8 +1,8 @@
 //! [`suite!`]: one test for each case.
 
 /// Expands to one `#[test]` for each case of the suite, run on a store of the given [`Harness`](crate::Harness); to the
-/// core cases once more without hints and once more without polling; to a test of what is declared; and to `contender`,
-/// the process of its own that some cases start.
+/// core cases once more without hints and once more without polling; to a test that the cases about hints find a store that
+/// has none; to a test of what is declared; and to `contender`, the process of its own that some cases start.
 ///
 /// Call it once, at the root of an integration test.
 #[macro_export]
@@ -20,6 +20,11 @@ macro_rules! suite {
         mod without_polling {
             use super::*;
             $crate::core_cases! { tests WithoutPolling $harness }
+        }
+
+        #[test]
+        fn a_store_without_hints_is_found_by_the_cases_about_hints() {
+            $crate::find_silence::<$harness>();
         }
 
         #[test]

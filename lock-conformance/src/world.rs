@@ -6,7 +6,7 @@ use lock_core::{AcquireOptions, Backend, Keeper};
 
 use crate::{
     Case, Client, Harness, HintsOnly, Layer, Layered, MakeBug, Mode, Process, Proxy, ServerControl, Silent,
-    Wire, register::Register,
+    Wire, audit::LONG, register::Register,
 };
 
 /// How often a waiter looks while no hint comes. Only in a mode that depends on it: short, for the sake of time.
@@ -15,6 +15,7 @@ const LOOKS: Duration = Duration::from_millis(15);
 /// What a case is given: a store that is empty, and means to make clients of it.
 #[derive(Clone, Debug)]
 pub struct World {
+    store: &'static str,
     harness: Arc<dyn Harness>,
     case: &'static Case,
     mode: Mode,
@@ -23,24 +24,24 @@ pub struct World {
 }
 
 impl World {
-    /// The store of a case, with a bug in every client if there is one, and a register of all who use it.
+    /// The store of a case, with its name, a bug in every client if there is one, and a register of all who use it.
     pub(crate) fn new(
+        store: &'static str,
         harness: Arc<dyn Harness>,
         case: &'static Case,
         mode: Mode,
         bug: Option<MakeBug>,
         register: Arc<Register>,
     ) -> Self {
-        Self { harness, case, mode, bug, register }
+        Self { store, harness, case, mode, bug, register }
     }
 
-    /// The options that clients have if the case says nothing else: a ttl of 10 s, so that no busy machine costs a lease
-    /// that the case relies on, and a `wait` that ends in an error before the case as a whole is given up. Without
-    /// polling the ttl is so long that no look to keep a place alive falls into the case.
+    /// The options that clients have if the case says nothing else: a ttl of [`LONG`], so that no busy machine costs a lease
+    /// that the case relies on, what stays behind stays until it is found, and no look to keep a place alive falls into the
+    /// case; and a `wait` that ends in an error before the case as a whole is given up.
     #[must_use]
     pub fn options(&self) -> AcquireOptions {
-        let ttl = if self.mode == Mode::WithoutPolling { 120 } else { 10 };
-        AcquireOptions::new().ttl(Duration::from_secs(ttl)).wait(Duration::from_secs(30))
+        AcquireOptions::new().ttl(LONG).wait(Duration::from_secs(30))
     }
 
     /// How the clients learn of their turn.
@@ -77,22 +78,22 @@ impl World {
     /// If it cannot be made.
     pub async fn client_on(&self, keeper: Keeper, layers: &[Arc<dyn Layer>]) -> Client {
         let store = self.harness.connect(&keeper).await;
-        let mut between: Vec<Arc<dyn Layer>> = Vec::new();
-        between.extend(self.bug.map(|bug| bug(&*self.harness)));
-        match self.mode {
-            Mode::Both => {}
-            Mode::WithoutHints => between.push(Arc::new(Silent::looking_every(LOOKS, keeper.clone()))),
-            Mode::WithoutPolling => between.push(Arc::new(HintsOnly)),
-        }
-        between.extend_from_slice(layers);
-        self.registered(store, keeper, between)
+        self.registered(store, keeper, layers)
     }
 
-    fn registered(&self, store: Arc<dyn Backend>, keeper: Keeper, layers: Vec<Arc<dyn Layer>>) -> Client {
+    /// A client of a store that sees it through the bug, if there is one, through the mode, and through those layers.
+    fn registered(&self, store: Arc<dyn Backend>, keeper: Keeper, layers: &[Arc<dyn Layer>]) -> Client {
         let page = self.register.page();
-        let store: Arc<dyn Backend> = Arc::new(Layered::new(store, Arc::clone(&page) as Arc<dyn Layer>));
+        let mut between = vec![Arc::clone(&page) as Arc<dyn Layer>];
+        between.extend(self.bug.map(|bug| bug(&*self.harness)));
+        match self.mode {
+            Mode::Both if !self.case.is_about_hints() => {}
+            Mode::WithoutHints => between.push(Arc::new(Silent::looking_every(LOOKS, keeper.clone()))),
+            Mode::Both | Mode::WithoutPolling => between.push(Arc::new(HintsOnly)),
+        }
+        between.extend_from_slice(layers);
         let through = |store, layer| Arc::new(Layered::new(store, layer)) as Arc<dyn Backend>;
-        Client::new(layers.into_iter().fold(store, through), keeper, self.options(), page)
+        Client::new(between.into_iter().fold(store, through), keeper, self.options(), page)
     }
 
     /// The connection to the server.
@@ -121,7 +122,7 @@ impl World {
         let keeper = Keeper::start().expect("a keeper's thread can be started");
         let backend = self.wire().connect_by(&keeper, proxy.address()).await;
         self.register.cut_off();
-        self.registered(backend, keeper, vec![layer])
+        self.registered(backend, keeper, &[layer])
     }
 
     /// A client in a process of its own, which can be killed.
@@ -142,6 +143,16 @@ impl World {
     #[must_use]
     pub fn name(&self, tag: &str) -> String {
         format!("{}/{tag}", self.case.name)
+    }
+
+    /// The name of the store, as [`Harness::store`] gives it.
+    pub(crate) fn store(&self) -> &'static str {
+        self.store
+    }
+
+    /// The case that this is the world of, with its group.
+    pub(crate) fn case(&self) -> String {
+        format!("{}::{}", self.case.group, self.case.name)
     }
 
     /// Gives up all clients until now, in the middle of whatever they do: what they have stays until its lease ends.

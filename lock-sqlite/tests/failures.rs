@@ -13,7 +13,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::{SLACK, ServerControl, audit::within};
+use lock_conformance::{
+    SLACK, ServerControl,
+    audit::{LONG, within},
+    ran_nothing,
+};
 use lock_core::{
     AcquireOptions, BackendError, BackendErrorKind as Kind, DistributedLock, Error, Keeper, Locks,
     LostReason, Mutex, Release, SystemEntropy,
@@ -22,7 +26,8 @@ use lock_sqlite::{ConnectError, Sqlite, SqliteConfig};
 
 use self::file::OwnFile;
 
-const LONG: Duration = Duration::from_secs(60);
+/// Why a test does nothing in an ordinary run.
+const A_PART: &str = "it is a part of another test, which runs it in a process of its own";
 
 fn config(path: &Path) -> SqliteConfig {
     let mut config = SqliteConfig::default();
@@ -201,7 +206,7 @@ async fn the_default_file_is_for_its_user_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn default_file_here() {
     if std::env::var("DISTLOCK_AGAIN").as_deref() != Ok("default_file_here") {
-        return;
+        return ran_nothing("default_file_here", A_PART);
     }
     let guard = locks(SqliteConfig::default()).mutex("job").unwrap().acquire().await.unwrap();
     // The end of the process releases it; the log stays for a look at it.
@@ -389,6 +394,7 @@ fn again(test: &str, folder: &Path, variables: &[(&str, &Path)]) -> String {
 /// The file of a test that runs in such a process; none in an ordinary run.
 fn here(test: &str) -> Option<OwnFile> {
     if std::env::var("DISTLOCK_AGAIN").as_deref() != Ok(test) {
+        ran_nothing(test, A_PART);
         return None;
     }
     Some(OwnFile::new())

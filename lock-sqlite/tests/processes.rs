@@ -12,14 +12,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::{SLACK, audit::within};
+use lock_conformance::{
+    SLACK,
+    audit::{LONG, within},
+    ran_nothing,
+};
 use lock_core::{AcquireOptions, DistributedLock, FencingToken, Keeper, Locks, Mutex, SystemEntropy};
 use lock_sqlite::{Sqlite, SqliteConfig};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use self::file::OwnFile;
 
-const LONG: Duration = Duration::from_secs(60);
 /// The most that a busy machine takes for anything here.
 const PATIENCE: Duration = Duration::from_secs(180);
 const MARK: &str = "@child ";
@@ -99,7 +102,9 @@ fn send(signal: &str, pid: &str) {
 /// Not a test: what another process does that [`Other::start`] has started.
 #[test]
 fn other() {
-    let Ok(task) = std::env::var("DISTLOCK_OTHER") else { return };
+    let Ok(task) = std::env::var("DISTLOCK_OTHER") else {
+        return ran_nothing("other", "it is what other tests start in a process of its own");
+    };
     let path = PathBuf::from(std::env::var("DISTLOCK_FILE").unwrap());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {

@@ -12,7 +12,7 @@ use lock_core::{
 
 use crate::{
     Client, SLACK,
-    audit::{eventually, soon},
+    audit::{eventually, safety, soon},
 };
 
 /// How coarsely a store may tell what is left of a lease.
@@ -70,7 +70,7 @@ pub(super) async fn lease_end(client: &Client, name: &LockName, id: EntryId) -> 
 pub(super) async fn assert_covered(client: &Client, hold: &Hold, what: &str) {
     let deadline = deadline_at_least(hold);
     let over = deadline.since(lease_end(client, hold.name(), hold.entry_id()).await);
-    assert!(over.is_zero(), "{what}: the guard counts on {over:?} more than the lease has");
+    safety(over.is_zero(), format_args!("{what}: the guard counts on {over:?} more than the lease has"));
 }
 
 /// Waits until somebody stands behind a lock with a short lease. If the machine is so busy that the lease ends first, the

@@ -105,7 +105,7 @@ pub(super) async fn a_waiter_that_goes_away_in_the_middle_of_the_queue_is_passed
     let (one, two) = (world.client().await, world.client().await);
     let name = world.name("middle");
     // A place that stays behind would not be gone before it is missed.
-    let options = world.options().ttl(Duration::from_secs(60));
+    let options = world.options();
     let holder = one.mutex(&name).acquire().await.unwrap();
     let head = waiting(&one, &name, &options, 2).await;
     let middle = waiting(&two, &name, &options, 3).await;
@@ -126,8 +126,8 @@ pub(super) async fn ten_thousand_hand_overs_lose_nobody(world: World) {
     const CLIENTS: usize = 4;
     const ROUNDS: usize = 10_000 / CLIENTS;
     let (name, section) = (world.name("relay"), Critical::new(1));
-    // A hand-over that is lost would be noticed when some lease ends, which is too late to be missed.
-    let options = world.options().ttl(Duration::from_secs(60));
+    // A hand-over that is lost would be noticed when somebody looks or some lease ends, which is too late to be missed.
+    let options = world.options();
     let mut tasks = JoinSet::new();
     for _ in 0..CLIENTS {
         let lock = world.client().await.mutex(&name).with_options(options.clone());
@@ -259,8 +259,7 @@ pub(super) async fn a_release_is_noticed_without_hints(world: World) {
     let holder = world.client().await;
     let deaf = world.client_through(&[Arc::new(Silent::default())]).await;
     let name = world.name("deaf");
-    let guard =
-        holder.mutex(&name).acquire_with(&world.options().ttl(Duration::from_secs(60))).await.unwrap();
+    let guard = holder.mutex(&name).acquire().await.unwrap();
     let often = world.options().ttl(TTL);
     let task = waiting(&deaf, &name, &often, 2).await;
     let token = guard.token();
@@ -276,7 +275,7 @@ pub(super) async fn a_dead_holder_is_noticed_without_hints_long_before_the_ttl_o
     let mut holder = world.process().await;
     holder.acquire(&name, Side::Mutex, &world.options().ttl(TTL)).await;
     // Its own lease makes it look only every 40 s: what counts is when the lease of the holder ends.
-    let task = waiting(&deaf, &name, &world.options().ttl(Duration::from_secs(120)), 2).await;
+    let task = waiting(&deaf, &name, &world.options(), 2).await;
     holder.kill().await;
     let guard = within("the end of the holder's lease", TTL + SLACK, task).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Release::Released);

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Case, Fault, SLACK, Verb, World,
-    audit::{assert_free, assert_queue_empties, eventually, soon, within},
+    audit::{assert_free, assert_queue_empties, eventually, safety, soon, within},
 };
 
 /// The cases of this group: `name ["ids"]` each.
@@ -64,7 +64,7 @@ async fn lost_by_the_store(world: World, ttl: Duration) {
     world.server().delete(&lock_name(&name)).await.unwrap();
     let reason = within("the signal", guard.ttl() + SLACK, guard.lost()).await;
     assert_eq!(reason, LostReason::Gone);
-    assert!(!guard.is_held());
+    safety(!guard.is_held(), "held after the loss was told");
     assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
 }
 

@@ -1,115 +1,192 @@
 //! [`steady`]: for cases that hold the machine to a time, because they rely on leases that are renewed before they end.
 
 use std::{
-    collections::HashMap,
-    ffi::OsString,
-    future::Future,
-    panic::resume_unwind,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    panic::{AssertUnwindSafe, resume_unwind},
     time::{Duration, Instant},
 };
 
-use super::lease::{lock_name, ms};
-use crate::{Client, World};
+use futures_util::FutureExt;
 
-/// A ttl that no standstill excuses: with this, the case fails.
-const LONGEST: Duration = Duration::from_secs(20);
+use crate::{
+    World,
+    excuse::Excuse,
+    output::said,
+    witness::{Testimony, Witness},
+};
+
+/// How much longer the ttl is when a scenario is repeated.
+const LONGER: u32 = 3;
 
 /// Runs a scenario with a ttl that it may rely on.
 ///
-/// If it fails, and meanwhile the store got no answer out for a quarter of the ttl, or a thread of this process waited so
-/// long for a core, then a lease that ended was right to end, and nothing is shown: the scenario is run again with a
-/// longer one. A failure while everything ran is a failure.
+/// A failure is a failure, unless an independent [`Witness`] has seen the machine stand still when it happened, and it is
+/// none of [safety](crate::audit::safety): a lease that ended then was right to end, and nothing is shown. Then the scenario
+/// is run once more, with a longer ttl, and nothing excuses it any more. Each [`Excuse`] is written down.
 pub(super) async fn steady<F>(world: World, ttl: Duration, scenario: impl Fn(World, Duration) -> F)
 where
-    F: Future<Output = ()> + Send + 'static,
+    F: Future<Output = ()>,
 {
-    let mut ttl = ttl;
-    loop {
-        let watch = Watch::start(world.client().await, &world.name("watched"));
-        let outcome = tokio::spawn(scenario(world.clone(), ttl)).await;
-        let Err(failure) = outcome else { return };
-        let standstill = watch.longest();
-        if standstill < ttl / 4 || ttl >= LONGEST {
-            resume_unwind(failure.into_panic());
-        }
-        eprintln!("everything stood still for {standstill:?}, so a ttl of {ttl:?} shows nothing; once more");
+    let excused = |excuse: &Excuse| {
+        excuse.record(&world.case(), world.store());
         world.give_up();
-        ttl = LONGEST.min(ttl * 3);
-    }
+    };
+    twice_at_most(&Witness::start(), ttl, excused, |ttl| scenario(world.clone(), ttl)).await;
 }
 
-/// How often the waits for a core are looked at: threads that end meanwhile are not seen.
-const LOOKS: Duration = Duration::from_millis(200);
-
-/// Asks the store something all the time, from a thread of its own, and notes how long that took at the most.
-struct Watch {
-    longest: Arc<AtomicU64>,
-    asking: Arc<AtomicU64>,
-    started: Instant,
+async fn twice_at_most<F>(
+    witness: &dyn Testimony,
+    ttl: Duration,
+    excused: impl Fn(&Excuse),
+    attempt: impl Fn(Duration) -> F,
+) where
+    F: Future<Output = ()>,
+{
+    let Err(failure) = AssertUnwindSafe(attempt(ttl)).catch_unwind().await else { return };
+    let Some(excuse) = Excuse::find(&said(&*failure), Instant::now(), ttl, witness) else {
+        resume_unwind(failure)
+    };
+    excused(&excuse);
+    attempt(ttl * LONGER).await;
 }
 
-/// How long each thread of this process had waited for a core, while it could have run, when the watch began. In nanoseconds.
-struct Waits(HashMap<OsString, u64>);
+#[cfg(test)]
+mod tests {
+    use std::{
+        panic::catch_unwind,
+        sync::{
+            Arc, Mutex,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
 
-impl Watch {
-    fn start(client: Client, name: &str) -> Self {
-        let (name, started) = (lock_name(name), Instant::now());
-        let (longest, asking) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-        let watch = Self { longest: Arc::clone(&longest), asking: Arc::clone(&asking), started };
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime can be started").block_on(async move {
-                let (before, mut looked) = (Waits::now(), started);
-                // Until the watch is over.
-                while Arc::strong_count(&longest) > 1 {
-                    if looked.elapsed() >= LOOKS {
-                        looked = Instant::now();
-                        longest.fetch_max(before.longest_since(), Ordering::SeqCst);
-                    }
-                    let before = millis(started);
-                    asking.store(before, Ordering::SeqCst);
-                    // That it fails is noted by the time that it takes.
-                    let _ = client.backend.operator().queue(&name).await;
-                    tokio::time::sleep(ms(5)).await;
-                    longest.fetch_max(millis(started) - before, Ordering::SeqCst);
-                }
-            });
-        });
-        watch
+    use lock_core::{AcquireOptions, DistributedLock, Keeper, Memory};
+
+    use super::*;
+    use crate::{
+        Client, Critical, Fault, Faulty, Layered, Verb,
+        audit::{safety, within},
+        cases::lease::ms,
+        witness::{Pressure, Stall},
+    };
+
+    const TTL: Duration = ms(1000);
+
+    /// A stall of this length, that ended so long before it is asked for.
+    struct Saw {
+        lasted: Duration,
+        before: Duration,
     }
 
-    /// The longest time that an answer took, or is taking.
-    fn longest(&self) -> Duration {
-        let pending = millis(self.started).saturating_sub(self.asking.load(Ordering::SeqCst));
-        ms(pending.max(self.longest.load(Ordering::SeqCst)))
-    }
-}
+    impl Testimony for Saw {
+        fn stalls(&self) -> Vec<Stall> {
+            let until = Instant::now().checked_sub(self.before).expect("the machine runs for longer");
+            Some(Stall { from: until.checked_sub(self.lasted).expect("and longer"), until })
+                .into_iter()
+                .collect()
+        }
 
-impl Waits {
-    /// None where the operating system does not tell.
-    fn now() -> Self {
-        let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-        let waited = tasks.filter_map(|task| {
-            // The time on a core, the time of waiting for one, and how often.
-            let told = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-            let nanos = told.split_whitespace().nth(1)?.parse().ok()?;
-            Some((task.file_name(), nanos))
-        });
-        Self(waited.collect())
+        fn pressure(&self) -> Option<Pressure> {
+            Some(Pressure { some: ms(1500), full: ms(300) })
+        }
     }
 
-    /// The longest that a thread has waited since, in milliseconds.
-    fn longest_since(&self) -> u64 {
-        let before = |thread: &OsString| self.0.get(thread).copied().unwrap_or(0);
-        let waited = Self::now().0.into_iter().map(|(thread, nanos)| nanos.saturating_sub(before(&thread)));
-        waited.max().unwrap_or(0) / 1_000_000
-    }
-}
+    const STALLED: Saw = Saw { lasted: ms(300), before: ms(100) };
 
-fn millis(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+    /// Runs a scenario that gets the number of the attempt, and gives what became of it, and its excuses.
+    fn run<F: Future<Output = ()>>(
+        witness: &dyn Testimony,
+        ttl: Duration,
+        scenario: impl Fn(usize) -> F,
+    ) -> (Option<String>, Vec<String>) {
+        let (attempts, excuses) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let excused = |excuse: &Excuse| excuses.lock().unwrap().push(excuse.line("case", "store"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let attempt = |_| scenario(attempts.fetch_add(1, Ordering::SeqCst));
+            runtime.block_on(twice_at_most(witness, ttl, excused, attempt));
+        }));
+        (outcome.err().map(|failure| said(&*failure)), excuses.into_inner().unwrap())
+    }
+
+    async fn fails_at_first(attempt: usize) {
+        assert!(attempt > 0, "the lock was lost");
+    }
+
+    #[test]
+    fn a_stall_that_overlaps_the_failure_excuses_it_once_and_is_told() {
+        let (failure, excuses) = run(&STALLED, TTL, fails_at_first);
+        assert_eq!(failure, None);
+        let [line] = &excuses[..] else { panic!("{excuses:?}") };
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!((&line["test"], &line["store"]), (&"case".into(), &"store".into()));
+        assert_eq!((&line["stall_ms"], &line["ttl_ms"]), (&300.into(), &1000.into()));
+        assert_eq!((&line["pressure_some_ms"], &line["pressure_full_ms"]), (&1500.into(), &300.into()));
+        assert_eq!(line["message"], "the lock was lost");
+        assert!(line["when"].as_u64() > Some(1_700_000_000) && line["ended_ms_before"].is_u64(), "{line}");
+    }
+
+    #[test]
+    fn a_stall_that_was_over_a_ttl_before_the_failure_excuses_nothing() {
+        let early = Saw { lasted: ms(900), before: TTL * 10 };
+        let (failure, excuses) = run(&early, TTL, fails_at_first);
+        assert_eq!((failure.as_deref(), &excuses[..]), (Some("the lock was lost"), &[][..]));
+    }
+
+    #[test]
+    fn a_stall_that_is_short_beside_the_ttl_excuses_nothing() {
+        let (failure, excuses) = run(&STALLED, ms(6000), fails_at_first);
+        assert_eq!((failure.as_deref(), &excuses[..]), (Some("the lock was lost"), &[][..]));
+    }
+
+    #[test]
+    fn a_second_failure_is_never_excused() {
+        async fn fails(attempt: usize) {
+            panic!("lost in attempt {attempt}");
+        }
+        let (failure, excuses) = run(&STALLED, TTL, fails);
+        assert_eq!((failure.as_deref(), excuses.len()), (Some("lost in attempt 1"), 1));
+    }
+
+    /// Also in a task of its own, whose panic is told by another one.
+    #[test]
+    fn a_broken_promise_of_safety_is_never_excused() {
+        let granted_twice = async |_| safety(false, "granted to others while it is held");
+        let two_inside = async |_| {
+            let section = Critical::new(1);
+            let _inside = section.enter(1);
+            tokio::spawn(async move { drop(section.enter(1)) }).await.unwrap();
+        };
+        let (failure, excuses) = run(&STALLED, TTL, granted_twice);
+        assert!(failure.is_some_and(|said| said.ends_with("granted to others while it is held")));
+        assert_eq!(excuses, [""; 0]);
+        let (failure, excuses) = run(&STALLED, TTL, two_inside);
+        assert!(failure.is_some_and(|said| said.contains("2 permits are held at once")));
+        assert_eq!(excuses, [""; 0]);
+    }
+
+    /// Only the witness is asked, and it saw nothing.
+    #[test]
+    fn a_store_that_is_slow_excuses_nothing() {
+        struct Calm;
+
+        impl Testimony for Calm {
+            fn stalls(&self) -> Vec<Stall> {
+                Vec::new()
+            }
+
+            fn pressure(&self) -> Option<Pressure> {
+                None
+            }
+        }
+
+        let slow = async |_| {
+            let (keeper, faults) = (Keeper::start().unwrap(), Faulty::default());
+            faults.always(Verb::Enter, Fault::DelayReply(TTL));
+            let store = Layered::new(Arc::new(Memory::new()), Arc::new(faults));
+            let client = Client::on(Arc::new(store), keeper, AcquireOptions::new());
+            drop(within("the grant", TTL / 2, client.mutex("job").acquire()).await.unwrap());
+        };
+        let (failure, excuses) = run(&Calm, TTL, slow);
+        assert_eq!((failure.as_deref(), &excuses[..]), (Some("the grant: not within 500ms"), &[][..]));
+    }
 }

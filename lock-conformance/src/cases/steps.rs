@@ -1,13 +1,18 @@
 //! Steps that many cases take.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
 use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Lock, Mutex, QueueRow};
 
-use crate::{Client, Faulty, World, audit::soon};
-
-/// A ttl so long that whatever is free within [`SLACK`](crate::SLACK) was freed, and did not expire.
-pub(super) const LONG: Duration = Duration::from_secs(60);
+pub(super) use crate::audit::LONG;
+use crate::{
+    Client, Faulty, World,
+    audit::{safety, soon},
+};
 
 /// Options with a ttl of [`LONG`] and no bound for waiting.
 pub(super) fn long() -> AcquireOptions {
@@ -54,6 +59,14 @@ pub(super) async fn is_busy(lock: &dyn DistributedLock) -> bool {
     lock.try_acquire().await.unwrap().is_none()
 }
 
+/// Checks that a lock is held, and meanwhile refused to others: the former is a matter of time, and the latter of safety.
+pub(super) async fn assert_held_alone(guard: &Guard, others: &dyn DistributedLock) {
+    let busy = is_busy(others).await;
+    let held = guard.is_held();
+    safety(busy || !held, "granted to others while it is held");
+    assert!(held, "lost: {:?}", guard.state());
+}
+
 /// The queue as it is now.
 pub(super) async fn queue(lock: &dyn DistributedLock) -> Vec<QueueRow> {
     lock.queue().await.unwrap()
@@ -96,14 +109,15 @@ pub(super) fn refused<T>(result: Result<T, Error>) -> Error {
     }
 }
 
-/// Runs what may block on a thread of its own, which has no runtime.
+/// Runs what may block on a thread of its own, which has no runtime. If it panics there, so does the caller.
 pub(super) async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
         // Nobody waits any more if the case has failed meanwhile.
-        let _ = done.send(work());
+        let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
     });
-    result.await.expect("the thread does not panic")
+    let result = result.await.expect("the thread says how it ended");
+    result.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// A client whose backend goes wrong as it is told to.

@@ -4,6 +4,7 @@
 //! switches in a copy of its source, which is built once for all of them ([`engine`]); those that show only between clocks
 //! that differ are found by the [simulation](lock_conformance::simulation); those of Redis are in `lock-redis`.
 
+mod cuts;
 mod engine;
 mod leaks;
 #[path = "../memory_harness/mod.rs"]

@@ -1,10 +1,16 @@
 //! [`MemoryHarness`]: the store in the memory of this process, as the suite uses it.
 
+mod subscriptions;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use lock_conformance::{Case, Control, Declared, Footprint, Harness, ServerControl, Unsupported, Wire};
+use lock_conformance::{
+    Case, Control, Declared, Footprint, Harness, Layered, ServerControl, Unsupported, Wire,
+};
 use lock_core::{Backend, FencingToken, Keeper, LockName, Memory, Operator};
+
+use self::subscriptions::Subscriptions;
 
 const NO_PROCESSES: &str = "the store lives in the memory of one process";
 const NO_WIRE: &str = "there is no wire between the store and its clients";
@@ -12,7 +18,7 @@ const NO_SERVER: &str = "there is no server that could end or lose data while it
 
 /// A store in this process. A kill is a client whose keeper stops without clean-up, a delete is an eviction of all.
 #[derive(Debug)]
-pub(crate) struct MemoryHarness(Memory);
+pub(crate) struct MemoryHarness(Memory, Subscriptions);
 
 #[async_trait]
 impl Harness for MemoryHarness {
@@ -50,7 +56,7 @@ impl Harness for MemoryHarness {
     }
 
     async fn start(_case: &'static Case) -> Self {
-        Self(Memory::new())
+        Self(Memory::new(), Subscriptions::default())
     }
 
     async fn attach(_address: &str) -> Self {
@@ -62,7 +68,7 @@ impl Harness for MemoryHarness {
     }
 
     async fn connect(&self, _keeper: &Keeper) -> Arc<dyn Backend> {
-        Arc::new(self.0.clone())
+        Arc::new(Layered::new(Arc::new(self.0.clone()), Arc::new(self.1.clone())))
     }
 
     fn wire(&self) -> Option<&dyn Wire> {
@@ -111,8 +117,8 @@ impl ServerControl for MemoryHarness {
         Ok(Footprint { queues: count("queues"), subscriptions: count("listeners"), ..Footprint::default() })
     }
 
-    /// Hints go from hand to hand, with no connection in between.
     async fn cut_notifications(&self) -> Control {
+        self.1.cut();
         Ok(())
     }
 }

@@ -6,11 +6,11 @@ use lock_core::{DistributedLock, Error, LostReason};
 
 use crate::{
     SLACK, Verb, World,
-    audit::{assert_free, within},
+    audit::{assert_free, safety, within},
     cases::{
         lease::{assert_covered, deadline_at_least, deadline_at_most, ms, now},
         steady::steady,
-        steps::{faulty, is_busy},
+        steps::{assert_held_alone, faulty, is_busy},
     },
 };
 
@@ -32,9 +32,9 @@ async fn renewed_until_max_hold(world: World, ttl: Duration) {
     while guard.is_held() {
         let bound = ttl.min(latest.since(now()));
         let remaining = guard.remaining();
-        assert!(remaining <= bound, "{remaining:?} are counted on, where {bound:?} are left");
+        safety(remaining <= bound, format_args!("{remaining:?} are counted on, where {bound:?} are left"));
         let busy = is_busy(&other.mutex(&name)).await;
-        assert!(busy || !guard.is_held(), "granted to others while it is held");
+        safety(busy || !guard.is_held(), "granted to others while it is held");
         tokio::time::sleep(ms(10)).await;
     }
     let held = now().since(asked);
@@ -69,7 +69,7 @@ async fn extended_by_hand(world: World, ttl: Duration) {
         let after = deadline_at_most(&guard.hold());
         assert!(after > before && after + step > before + ttl / 5, "the deadline did not move");
         assert_covered(&client, &guard.hold(), "extended by hand").await;
-        assert!(is_busy(&other.mutex(&name)).await);
+        assert_held_alone(&guard, &other.mutex(&name)).await;
     }
     let deadline = deadline_at_least(&guard.hold());
     assert!(
@@ -79,7 +79,7 @@ async fn extended_by_hand(world: World, ttl: Duration) {
     );
     let reason = within("the end of what is not extended", guard.ttl() + SLACK, guard.lost()).await;
     assert_eq!(reason, LostReason::Expired);
-    assert!(now() >= deadline);
+    safety(now() >= deadline, format_args!("lost {:?} before its deadline", deadline.since(now())));
     let late = guard.extend().await;
     assert!(matches!(late, Err(Error::Lost { reason: LostReason::Expired, .. })), "{late:?}");
     assert_free(&other, &name).await;

@@ -12,7 +12,7 @@ use crate::{
     cases::{
         lease::{GRAIN, admitted, lease_end, lock_name, ms, until},
         steady::steady,
-        steps::{LONG, faulty, is_busy, take},
+        steps::{LONG, assert_held_alone, faulty, take},
     },
 };
 
@@ -120,6 +120,6 @@ async fn proved_by_its_own_entry(world: World, ttl: Duration) {
     let reason = within("the loss of a lock that was deleted", guard.ttl() + SLACK, guard.lost()).await;
     assert_eq!(reason, LostReason::Gone, "it was noticed only when nothing was heard any more");
     assert!(guard.extend().await.is_err());
-    assert!(alive.is_held() && is_busy(&other.mutex(&kept)).await);
+    assert_held_alone(&alive, &other.mutex(&kept)).await;
     assert_free(&other, &deleted).await;
 }

@@ -10,19 +10,16 @@ use super::odd_store::{Habit, odd, odd_and_counted};
 use crate::{
     Client, Fault, Gate, SLACK, Verb, World,
     audit::{eventually, soon, within},
-    cases::steps::{brief, faulty, freed, mutex, queue_of, take, take_free},
+    cases::steps::{brief, faulty, freed, long, mutex, queue_of, take, take_free},
 };
 
 /// A guard without renewal, one at the end of its `max_hold`, and both of them again when they are forgotten. The store
-/// would keep them for a minute.
+/// would keep them for two minutes.
 pub(in crate::cases) async fn a_lease_of_its_own_ends_although_its_session_lives(world: World) {
     let (client, other) = (odd(&world, Habit::SharedSession).await, world.client().await);
     let ends = [
         ("unrenewed", brief().renew(false)),
-        (
-            "held long enough",
-            AcquireOptions::new().ttl(Duration::from_secs(60)).max_hold(Duration::from_millis(600)),
-        ),
+        ("held long enough", long().max_hold(Duration::from_millis(600))),
     ];
     for (how, options) in ends {
         for forgotten in [false, true] {
@@ -105,13 +102,26 @@ pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(world:
     // The first renewals of the slow ones are due after 2 s, and take 1 s each.
     assert_stay_held(&swift, Duration::from_millis(3_500)).await;
 
-    let paused = world.client().await;
-    let theirs = take(paused.locks.clone(), "paused", &brief()).await;
-    let ours = [take(beside(&paused.keeper), "not paused", &brief()).await];
-    // A store without a server has nothing to stop.
-    if world.server().pause().await.is_ok() {
-        drop(theirs);
-        stay_busy_with(&paused, &world.name("paused"), assert_stay_held(&ours, Duration::from_secs(2))).await;
+    let (still, silence) = faulty(&world).await;
+    let theirs = take(still.locks.clone(), "still", &brief()).await;
+    let ours = [take(beside(&still.keeper), "beside it", &brief()).await];
+    // What has no server that can be stopped is silent to this client: it does what it is told, and answers nothing.
+    let stopped = world.server().pause().await.is_ok();
+    let gate = Gate::new();
+    if !stopped {
+        for verb in [Verb::Enter, Verb::Renew, Verb::Leave] {
+            silence.always(verb, Fault::HoldReply(gate.clone()));
+        }
+    }
+    drop(theirs);
+    let entered = silence.calls(Verb::Enter);
+    stay_busy_with(&still, &world.name("still"), assert_stay_held(&ours, Duration::from_secs(2))).await;
+    assert!(
+        silence.calls(Verb::Enter) > entered && silence.calls(Verb::Leave) > 0,
+        "nothing was asked meanwhile"
+    );
+    gate.open();
+    if stopped {
         world.server().resume().await.unwrap();
     }
     // Requests that are never answered keep their clients for as long as the lease.

@@ -13,7 +13,7 @@ use crate::{Client, Faulty, Layer, World, cases::steps::LONG};
 /// What is odd about a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Habit {
-    /// An entry lives as long as its session, a minute, and not only for its ttl.
+    /// An entry lives as long as its session, two minutes, and not only for its ttl.
     SharedSession,
     /// The same, and no renewal works.
     DeafSession,

@@ -12,7 +12,7 @@ use crate::{
     cases::{
         lease::{ms, now},
         steady::steady,
-        steps::{freed, is_busy, long, mutex, queue_of, refused, take, take_free},
+        steps::{assert_held_alone, freed, long, mutex, queue_of, refused, take, take_free},
     },
 };
 
@@ -62,8 +62,7 @@ async fn dead_connections(world: World, ttl: Duration) {
     far.proxy.silence(Links::Open);
     let end = now() + guard.ttl() * 2;
     while now() < end {
-        assert!(guard.is_held(), "lost: {:?}", guard.state());
-        assert!(is_busy(&mutex(&other, &name)).await, "granted to others while it is held");
+        assert_held_alone(&guard, &mutex(&other, &name)).await;
         tokio::time::sleep(ms(20)).await;
     }
     // By the keeper, whose connection works.

@@ -11,7 +11,7 @@ use crate::{
     cases::{
         lease::{deadline_at_least, ms, now, queued_behind},
         steady::steady,
-        steps::{is_busy, long, mutex, queue, take_free},
+        steps::{assert_held_alone, long, mutex, queue, take_free},
     },
 };
 
@@ -28,8 +28,7 @@ async fn slow_answers(world: World, ttl: Duration) {
     far.proxy.order(Links::All, Way::Replies, &Flow::Delay(guard.ttl() / 4));
     let end = now() + guard.ttl() * 3;
     while now() < end {
-        assert!(guard.is_held(), "lost: {:?}", guard.state());
-        assert!(is_busy(&mutex(&other, &name)).await, "granted to others while it is held");
+        assert_held_alone(&guard, &mutex(&other, &name)).await;
         tokio::time::sleep(ms(20)).await;
     }
 }

@@ -1,0 +1,145 @@
+//! What a store may declare that it cannot meet, and which cases are not run for it.
+
+use serde_json::{Value, json};
+
+use crate::{Case, Declared, Harness, REQUIRED, cases, output::say};
+
+/// What any store may declare: what takes a process of its own, a server or a wire. Nobody may declare exclusion, tokens or
+/// loss: a store that cannot show these is no store for locks.
+const ANYBODY: &[&str] = &[
+    "X03", "X12", "L06", "F05", "T01", "T02", "T03", "T04", "T05", "T06", "T07", "T08", "T09", "T10", "T11",
+    "T15", "T18", "T19", "T20", "T21", "T24",
+];
+
+/// What the stores that are known may declare. Any other declaration needs a decision of record.
+const KNOWN: &[(&str, &[&str])] = &[
+    (
+        "memory",
+        &[
+            // It has neither a wire nor a server: ADR 7.
+            "X03", "X12", "L06", "F05", "T01", "T02", "T03", "T04", "T05", "T06", "T07", "T08", "T09", "T10",
+            "T11", "T15", "T19", "T20", "T21", "T24",
+        ],
+    ),
+    ("redis", &[]),
+    // A server that is run for others too cannot be ended or emptied.
+    ("redis by url", &["L06", "F05", "T09", "T10", "T19", "T20", "T21", "T24"]),
+    // Its tokens are revisions of the store, which nobody can set.
+    ("etcd", &["F11", "F12", "T20"]),
+    // No wire and no server that could end; its bound is that of the disk: ADR 10.
+    (
+        "sqlite",
+        &["X12", "L06", "T01", "T02", "T03", "T04", "T05", "T06", "T07", "T08", "T15", "T19", "T21", "T24"],
+    ),
+    // Nor can one be made to forget what others may want to know of the past.
+    ("etcd by url", &["F11", "F12", "L06", "F05", "T09", "T10", "T18", "T19", "T20", "T21", "T24"]),
+    // Its tokens are numbers of its transactions, which nobody can set either. Requests belong to a session, and the server
+    // carries out each of them once: what a connection says twice, it says in two sessions.
+    ("zookeeper", &["F11", "F12", "T04", "T20"]),
+    ("zookeeper by url", &["F11", "F12", "L06", "F05", "T04", "T09", "T10", "T19", "T20", "T21", "T24"]),
+];
+
+/// Checks that what a backend declares is allowed, gives a reason, and hides nothing else; prints and counts it, in one line
+/// of JSON behind `declared:`, with the store, the labels, how many cases they hide, and of how many.
+///
+/// # Panics
+/// If it does not.
+pub fn check_declarations<H: Harness>() {
+    say(&format!("declared: {}", checked(H::store(), H::declared())));
+}
+
+fn checked(store: &str, declared: &'static [Declared]) -> Value {
+    let known = KNOWN.iter().find(|(name, _)| *name == store);
+    let allowed = known.map_or(ANYBODY, |(_, allowed)| allowed);
+    for Declared { id, reason } in declared {
+        assert!(REQUIRED.contains(id), "{store} declares {id}, which no case carries");
+        assert!(allowed.contains(id), "{store} declares {id}, which it may not without a decision of record");
+        assert!(!reason.is_empty(), "{store} declares {id} without a reason");
+        assert_eq!(declared.iter().filter(|other| other.id == *id).count(), 1, "{id} is declared twice");
+    }
+    let all: Vec<&Case> = cases::all().collect();
+    let hidden = all.iter().filter(|case| declaration(case, declared).is_some()).count();
+    let labels: Vec<_> = declared.iter().map(|declared| declared.id).collect();
+    json!({ "store": store, "labels": labels, "cases": hidden, "of": all.len() })
+}
+
+/// What keeps a case from being run, if all of its labels are declared.
+pub(crate) fn declaration(case: &Case, declared: &'static [Declared]) -> Option<&'static Declared> {
+    let find = |id: &str| declared.iter().find(|declared| declared.id == id);
+    let first = case.ids.iter().find_map(|id| find(id))?;
+    let others = case.ids.iter().find(|id| find(id).is_none());
+    assert!(
+        others.is_none(),
+        "{} is declared, which would hide {} in {}::{}; split the case",
+        first.id,
+        others.copied().unwrap_or_default(),
+        case.group,
+        case.name
+    );
+    Some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+    use crate::output::said;
+
+    const CASE: Case =
+        Case { group: "group", name: "a_name", ids: &["X01", "X02"], run: |_| unreachable!("it is not run") };
+    const ONE: Declared = Declared { id: "X01", reason: "a reason" };
+    const OTHER: Declared = Declared { id: "X02", reason: "a reason" };
+
+    #[test]
+    fn a_case_is_hidden_only_if_all_it_shows_is_declared() {
+        assert_eq!(declaration(&CASE, &[]), None);
+        assert_eq!(declaration(&CASE, &[Declared { id: "X03", reason: "a reason" }]), None);
+        assert_eq!(declaration(&CASE, &[ONE, OTHER]), Some(&ONE));
+    }
+
+    #[test]
+    #[should_panic(expected = "X02 is declared, which would hide X01")]
+    fn a_declaration_that_would_hide_another_label_is_refused() {
+        let _ = declaration(&CASE, &[OTHER]);
+    }
+
+    #[test]
+    fn what_a_store_declares_is_told_with_the_cases_that_it_hides() {
+        let told = checked("a store of others", &[Declared { id: "T04", reason: "nothing is said twice" }]);
+        assert_eq!((&told["store"], &told["labels"][0]), (&"a store of others".into(), &"T04".into()));
+        assert_eq!((&told["cases"], &told["of"]), (&1.into(), &cases::all().count().into()));
+    }
+
+    /// One label of each kind: exclusion, liveness, expiry, loss, tokens, order, cancellation, the rules of the protocol.
+    #[test]
+    fn nobody_declares_a_promise_that_every_store_must_keep() {
+        const UNMET: [&[Declared]; 9] = [
+            &[Declared { id: "X01", reason: "it cannot exclude" }],
+            &[Declared { id: "L04", reason: "it cannot tell" }],
+            &[Declared { id: "E01", reason: "it cannot expire" }],
+            &[Declared { id: "S02", reason: "it cannot tell of a loss" }],
+            &[Declared { id: "F01", reason: "it has no tokens" }],
+            &[Declared { id: "F11", reason: "its tokens end early" }],
+            &[Declared { id: "Q01", reason: "it has no order" }],
+            &[Declared { id: "C10", reason: "it cannot clean up" }],
+            &[Declared { id: "PR08", reason: "it cannot close a door" }],
+        ];
+        for unmet in UNMET {
+            for store in ["a store of others", "redis"] {
+                let refusal = catch_unwind(|| checked(store, unmet)).unwrap_err();
+                assert!(said(&*refusal).ends_with("without a decision of record"), "{unmet:?} of {store}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_decided_for_a_store_is_what_anybody_may_declare_and_tokens_that_nobody_can_set() {
+        let others = |id: &&&str| !ANYBODY.contains(*id);
+        for (store, allowed) in KNOWN {
+            let beyond: Vec<_> = allowed.iter().filter(others).collect();
+            let decided = store.starts_with("etcd") || store.starts_with("zookeeper");
+            assert!(beyond.is_empty() || (decided && beyond == [&"F11", &"F12"]), "{store}: {beyond:?}");
+        }
+    }
+}

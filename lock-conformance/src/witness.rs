@@ -1,0 +1,230 @@
+//! [`Witness`]: whether the machine stood still, told by somebody who has nothing to do with locks.
+
+use std::{
+    fmt, fs,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long the witness sleeps at a time.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// How late a sleep has to end to count as a [`Stall`].
+pub(crate) const STALL: Duration = Duration::from_millis(250);
+
+/// Where Linux tells how much time its tasks have lost to a lack of cores.
+const PRESSURE: &str = "/proc/pressure/cpu";
+
+/// Whoever tells of the stalls of this machine.
+pub(crate) trait Testimony: Sync {
+    /// All stalls so far, with one that is not over yet.
+    fn stalls(&self) -> Vec<Stall>;
+
+    /// What the kernel says of the time since the witness began. Evidence, and no more.
+    fn pressure(&self) -> Option<Pressure>;
+}
+
+/// A thread that sleeps in slices and notes how late each of them ends. It asks no store, has no runtime, takes no lock
+/// that anybody else holds, and runs no code of the product: that one of these is slow, it cannot see.
+#[derive(Debug)]
+pub(crate) struct Witness {
+    notes: Arc<Mutex<Notes>>,
+    pressure: Option<Pressure>,
+}
+
+/// A time in which a thread that wanted nothing but to wake up did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stall {
+    /// When it should have woken.
+    pub(crate) from: Instant,
+    /// When it did.
+    pub(crate) until: Instant,
+}
+
+/// The kernel's pressure figures: for how long at least one task waited for a core, and all that could have run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pressure {
+    pub(crate) some: Duration,
+    pub(crate) full: Duration,
+}
+
+#[derive(Debug)]
+struct Notes {
+    /// When the sleep that is going on should end.
+    due: Instant,
+    stalls: Vec<Stall>,
+}
+
+impl Witness {
+    /// Starts to look. The thread ends soon after the witness is dropped.
+    pub(crate) fn start() -> Self {
+        let notes = Arc::new(Mutex::new(Notes { due: Instant::now() + SLICE, stalls: Vec::new() }));
+        let (ours, pressure) = (Arc::downgrade(&notes), Pressure::now());
+        thread::spawn(move || {
+            loop {
+                thread::sleep(SLICE);
+                let Some(notes) = ours.upgrade() else { break };
+                lock(&notes).woke(Instant::now());
+            }
+        });
+        Self { notes, pressure }
+    }
+}
+
+impl Testimony for Witness {
+    fn stalls(&self) -> Vec<Stall> {
+        lock(&self.notes).until(Instant::now())
+    }
+
+    fn pressure(&self) -> Option<Pressure> {
+        let (before, now) = (self.pressure?, Pressure::now()?);
+        let since = |now: Duration, before| now.saturating_sub(before);
+        Some(Pressure { some: since(now.some, before.some), full: since(now.full, before.full) })
+    }
+}
+
+fn lock(notes: &Mutex<Notes>) -> MutexGuard<'_, Notes> {
+    // Nothing panics while they are held.
+    notes.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Notes {
+    fn woke(&mut self, now: Instant) {
+        self.stalls = self.until(now);
+        // From this look at the clock on, so that no time is left out.
+        self.due = now + SLICE;
+    }
+
+    fn until(&self, now: Instant) -> Vec<Stall> {
+        let pending = Stall { from: self.due, until: now };
+        let counts = pending.lasted() >= STALL;
+        self.stalls.iter().copied().chain(counts.then_some(pending)).collect()
+    }
+}
+
+impl Stall {
+    pub(crate) fn lasted(&self) -> Duration {
+        self.until.saturating_duration_since(self.from)
+    }
+
+    /// Whether any of it lies in the time that ends at `end` and began `window` before.
+    pub(crate) fn overlaps(&self, window: Duration, end: Instant) -> bool {
+        self.from <= end && self.until + window >= end
+    }
+}
+
+impl Pressure {
+    /// Since the start of the machine. `None` where the kernel does not tell.
+    fn now() -> Option<Self> {
+        Self::read(&fs::read_to_string(PRESSURE).ok()?)
+    }
+
+    /// Some kernels have no line for `full`.
+    fn read(text: &str) -> Option<Self> {
+        let total = |kind: &str| {
+            let line = text.lines().find(|line| line.split(' ').next() == Some(kind))?;
+            let (_, micros) = line.rsplit_once("total=")?;
+            Some(Duration::from_micros(micros.trim().parse().ok()?))
+        };
+        Some(Self { some: total("some")?, full: total("full").unwrap_or_default() })
+    }
+}
+
+impl fmt::Display for Pressure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "for {:?} somebody waited for a core, and for {:?} all did", self.some, self.full)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_sleep_that_ends_late_is_a_stall_also_before_it_has_ended() {
+        let began = Instant::now();
+        let mut notes = Notes { due: began, stalls: Vec::new() };
+        notes.woke(began + ms(249));
+        assert_eq!(notes.stalls, [], "that is not late enough");
+        let due = began + ms(249) + SLICE;
+        let stall = |lasted| Stall { from: due, until: due + ms(lasted) };
+        assert_eq!(notes.until(due + ms(250)), [stall(250)]);
+        assert_eq!(notes.until(due + ms(300)), [stall(300)], "one that goes on is one");
+        notes.woke(due + ms(400));
+        notes.woke(due + ms(410));
+        assert_eq!(notes.until(due + ms(420)), [stall(400)]);
+    }
+
+    #[test]
+    fn a_stall_overlaps_what_it_begins_before_and_ends_within() {
+        let end = Instant::now() + ms(10_000);
+        let stall = |from: u64, until: u64| Stall { from: end - ms(from), until: end - ms(until) };
+        for within in [stall(1500, 900), stall(600, 300), stall(300, 0), stall(5000, 1000)] {
+            assert!(within.overlaps(ms(1000), end), "{within:?}");
+        }
+        assert!(!stall(1500, 1001).overlaps(ms(1000), end), "it was over before");
+        let later = Stall { from: end + ms(1), until: end + ms(500) };
+        assert!(!later.overlaps(ms(1000), end), "it came afterwards");
+    }
+
+    #[test]
+    fn the_figures_of_the_kernel_are_read_as_it_writes_them() {
+        let some = "some avg10=0.64 avg60=1.20 avg300=0.91 total=1500000\n";
+        let full = "full avg10=0.00 avg60=0.00 avg300=0.00 total=250\n";
+        let read = Pressure::read(&(some.to_owned() + full));
+        assert_eq!(read, Some(Pressure { some: ms(1500), full: Duration::from_micros(250) }));
+        assert_eq!(Pressure::read(some), Some(Pressure { some: ms(1500), full: Duration::ZERO }));
+        assert_eq!(Pressure::read(""), None);
+    }
+
+    /// A process that is stopped is a machine that stands still, as far as its threads can tell.
+    #[cfg(unix)]
+    #[test]
+    fn a_process_that_stood_still_is_told_so_by_its_witness() {
+        use std::{
+            env,
+            io::{BufRead, BufReader},
+            process::{Command, Stdio},
+        };
+
+        use crate::signals;
+
+        const VARIABLE: &str = "DISTLOCK_WITNESS";
+        if env::var_os(VARIABLE).is_some() {
+            let witness = Witness::start();
+            println!("@witness looks");
+            loop {
+                let longest = witness.stalls().iter().map(Stall::lasted).max().unwrap_or_default();
+                if longest >= STALL {
+                    return println!("@witness {}", longest.as_millis());
+                }
+                thread::sleep(SLICE);
+            }
+        }
+        let this_test = thread::current().name().expect("tests have names").to_owned();
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args([&this_test, "--exact", "--nocapture"])
+            .env(VARIABLE, "")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut says = || {
+            let line =
+                lines.find_map(|line| line.unwrap().split_once("@witness ").map(|(_, said)| said.to_owned()));
+            line.expect("it says more before it ends")
+        };
+        assert_eq!(says(), "looks");
+        signals::stop(child.id());
+        thread::sleep(STALL * 2);
+        assert!(signals::go_on(child.id()));
+        let told = says().parse().unwrap();
+        assert!(Duration::from_millis(told) >= STALL, "{told} ms");
+        assert!(child.wait().unwrap().success());
+    }
+}

@@ -15,7 +15,8 @@
 //! start server processes.
 //!
 //! A store that is reached over a connection shows it as its [`Wire`], and the suite puts a [`Proxy`] there that loses, delays,
-//! keeps, doubles and cuts what goes over it. What has no wire declares those cases.
+//! keeps and cuts what goes over it, or a [`Relay`], which knows the protocol, and doubles requests and keeps answers. What has
+//! no wire declares those cases.
 //!
 //! When a case is over, its runtime ends, and with it all that still waits or holds there. Then the store must hold nothing,
 //! and the server know nobody, but for what crashed clients and killed processes had, and entries that the case had made
@@ -35,7 +36,7 @@
 //! | the cases and the promises they carry | [`cases`], [`Case`], [`REQUIRED`] |
 //! | checking what clients of any lock saw, and simulations | [`history`], [`simulation`] |
 //! | seeing that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
-//! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`OwnProcess`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`Faulty`], [`Proxy`], [`polls`], [`audit`] |
+//! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`OwnProcess`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`Faulty`], [`Proxy`], [`Relay`], [`polls`], [`audit`] |
 
 mod alone;
 pub mod audit;
@@ -61,6 +62,7 @@ mod process;
 mod proxy;
 mod ran_nothing;
 mod register;
+mod relay;
 mod residue;
 mod run;
 mod server;
@@ -93,6 +95,7 @@ pub use self::{
     process::Process,
     proxy::{Flow, Links, Newcomers, Proxy, Way},
     ran_nothing::ran_nothing,
+    relay::{Answer, Frame, Framed, Frames, Framing, Relay, Request, Traffic},
     run::{contend, finds, run},
     server::{Control, Data, ServerControl, Unsupported},
     server_process::ServerProcess,

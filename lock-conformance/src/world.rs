@@ -1,12 +1,12 @@
 //! [`World`]: the store of one case, and everybody who uses it.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use lock_core::{AcquireOptions, Backend, Keeper};
 
 use crate::{
-    Case, Client, Harness, HintsOnly, Layer, Layered, MakeBug, Mode, Process, Proxy, ServerControl, Silent,
-    Wire, audit::LONG, register::Register,
+    Case, Client, Harness, HintsOnly, Layer, Layered, MakeBug, Mode, Process, Proxy, Relay, ServerControl,
+    Silent, Wire, audit::LONG, register::Register,
 };
 
 /// How often a waiter looks while no hint comes. Only in a mode that depends on it: short, for the sake of time.
@@ -114,13 +114,31 @@ impl World {
         Proxy::start(self.wire().server(), self.wire().carries_hints())
     }
 
-    /// A new client that reaches the server by a proxy, and sees it through a layer.
+    /// A relay in front of the server, for [`client_by`](Self::client_by).
+    ///
+    /// # Panics
+    /// As [`wire`](Self::wire) does.
+    #[must_use]
+    pub fn relay(&self) -> Relay {
+        Relay::start(self.wire().server(), self.wire().framing())
+    }
+
+    /// The same, by which every request reaches the server twice.
+    ///
+    /// # Panics
+    /// As [`wire`](Self::wire) does.
+    #[must_use]
+    pub fn doubling_relay(&self) -> Relay {
+        Relay::doubling(self.wire().server(), self.wire().framing())
+    }
+
+    /// A new client that reaches the server by the address of a proxy or a relay, and sees it through a layer.
     ///
     /// # Panics
     /// If it cannot be made, and as [`wire`](Self::wire) does.
-    pub async fn client_by(&self, proxy: &Proxy, layer: Arc<dyn Layer>) -> Client {
+    pub async fn client_by(&self, address: SocketAddr, layer: Arc<dyn Layer>) -> Client {
         let keeper = Keeper::start().expect("a keeper's thread can be started");
-        let backend = self.wire().connect_by(&keeper, proxy.address()).await;
+        let backend = self.wire().connect_by(&keeper, address).await;
         self.register.cut_off();
         self.registered(backend, keeper, &[layer])
     }

@@ -1,6 +1,7 @@
 //! The suite on a real etcd server, and what takes as long as that.
 
 mod common;
+mod framing;
 mod server;
 
 use std::{
@@ -11,7 +12,8 @@ use std::{
 
 use async_trait::async_trait;
 use common::{Client, options};
-use lock_conformance::{Case, Declared, Harness, ServerControl, Wire};
+use framing::Grpc;
+use lock_conformance::{Case, Declared, Framing, Harness, ServerControl, Verb, Wire};
 use lock_core::{Backend, Keeper, Release};
 use lock_etcd::{Etcd, EtcdConfig};
 use server::OwnServer;
@@ -104,6 +106,18 @@ impl Wire for EtcdHarness {
     /// One and a half heartbeats: see `EtcdConfig::heartbeat`.
     fn noticed_within(&self) -> Duration {
         self.config().heartbeat * 3 / 2
+    }
+
+    fn framing(&self) -> Arc<dyn Framing> {
+        Arc::new(Grpc)
+    }
+
+    fn requests(&self, verb: Verb) -> &'static [&'static str] {
+        match verb {
+            Verb::Enter => &["/etcdserverpb.KV/Txn"],
+            Verb::Renew => &["/etcdserverpb.KV/Txn", "/etcdserverpb.Lease/LeaseKeepAlive"],
+            Verb::Leave => &["/etcdserverpb.KV/DeleteRange"],
+        }
     }
 }
 

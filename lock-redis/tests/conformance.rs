@@ -2,6 +2,7 @@
 
 mod bug_bank;
 mod common;
+mod framing;
 mod server;
 
 use std::{
@@ -11,9 +12,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lock_conformance::{Case, Declared, Harness, ServerControl, Wire};
+use lock_conformance::{Case, Declared, Framed, Framing, Harness, ServerControl, Verb, Wire};
 use lock_core::{Backend, Keeper};
 use lock_redis::{Redis, RedisConfig};
+
+use self::framing::Resp;
 
 lock_conformance::suite!(RedisHarness);
 
@@ -95,6 +98,15 @@ impl Wire for RedisHarness {
 
     fn noticed_within(&self) -> Duration {
         Duration::from_secs(2)
+    }
+
+    fn framing(&self) -> Arc<dyn Framing> {
+        Arc::new(Framed(|| Box::new(Resp::default())))
+    }
+
+    /// Each is a script.
+    fn requests(&self, _verb: Verb) -> &'static [&'static str] {
+        &["EVALSHA"]
     }
 }
 

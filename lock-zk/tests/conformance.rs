@@ -1,5 +1,6 @@
 //! The suite on a real ZooKeeper server.
 
+mod framing;
 mod server;
 
 use std::{
@@ -9,9 +10,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lock_conformance::{Case, Declared, Harness, ServerControl, Wire};
+use lock_conformance::{Case, Declared, Framed, Framing, Harness, ServerControl, Verb, Wire};
 use lock_core::{Backend, Keeper};
 use lock_zk::{ZkConfig, ZooKeeper};
+
+use self::framing::Packets;
 
 lock_conformance::suite!(ZkHarness);
 
@@ -36,7 +39,7 @@ impl Harness for ZkHarness {
         const OWN: &[Declared] = &[
             declare("F11", server::TOKENS_ARE_TRANSACTIONS),
             declare("F12", server::TOKENS_ARE_TRANSACTIONS),
-            declare("T04", "what a connection says twice, it says in two sessions, as two clients do"),
+            declare("T04", server::NOTHING_COMES_TWICE),
             declare("T20", server::NOTHING_IS_EVICTED),
         ];
         const BY_URL: &[Declared] = &[
@@ -107,6 +110,18 @@ impl Wire for ZkHarness {
     /// A connection is given up when nothing has come on it for half of the session's time.
     fn noticed_within(&self) -> Duration {
         Duration::from_secs(6)
+    }
+
+    fn framing(&self) -> Arc<dyn Framing> {
+        Arc::new(Framed(|| Box::new(Packets::default())))
+    }
+
+    fn requests(&self, verb: Verb) -> &'static [&'static str] {
+        match verb {
+            Verb::Enter => &["create", "list"],
+            Verb::Renew => &["set data", "exists"],
+            Verb::Leave => &["delete"],
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The suite on a real PostgreSQL server.
 
+mod framing;
 mod server;
 
 use std::{
@@ -9,11 +10,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lock_conformance::{Case, Declared, Harness, ServerControl, Wire};
+use lock_conformance::{Case, Declared, Framed, Framing, Harness, ServerControl, Verb, Wire};
 use lock_core::{Backend, Keeper};
 use tokio_postgres::Config;
 
-use self::server::Corner;
+use self::{framing::Messages, server::Corner};
 
 lock_conformance::suite!(PostgresHarness);
 
@@ -90,6 +91,18 @@ impl Wire for PostgresHarness {
 
     fn noticed_within(&self) -> Duration {
         Duration::from_secs(3)
+    }
+
+    fn framing(&self) -> Arc<dyn Framing> {
+        Arc::new(Framed(|| Box::new(Messages::default())))
+    }
+
+    fn requests(&self, verb: Verb) -> &'static [&'static str] {
+        match verb {
+            Verb::Enter => &["SELECT enter"],
+            Verb::Renew => &["SELECT renew"],
+            Verb::Leave => &["SELECT leave"],
+        }
     }
 }
 

@@ -12,7 +12,6 @@ use super::{
     Newcomers, Way,
     book::Book,
     pump::{Pump, pump},
-    shadow::Shadow,
 };
 
 /// How long a server that is not there is waited for.
@@ -37,8 +36,6 @@ impl Link {
             // What a server that is down would do.
             return abort(&client);
         };
-        let duplicate = self.newcomers == Newcomers::Duplicate;
-        let shadow = if duplicate { TcpStream::connect(address).await.ok().map(Shadow::new) } else { None };
         for stream in [&client, &server] {
             // Only about speed.
             let _ = stream.set_nodelay(true);
@@ -46,7 +43,7 @@ impl Link {
         let over = {
             let (from_client, to_client) = client.split();
             let (from_server, to_server) = server.split();
-            let link = |way| Pump { book: &self.book, id: self.id, way, shadow: shadow.as_ref() };
+            let link = |way| Pump { book: &self.book, id: self.id, way };
             tokio::select! {
                 ((), ()) = async {
                     tokio::join!(

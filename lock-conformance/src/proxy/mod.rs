@@ -3,7 +3,6 @@
 mod book;
 mod link;
 mod pump;
-mod shadow;
 
 use std::{
     net::{self, SocketAddr},
@@ -21,7 +20,8 @@ use crate::Gate;
 /// [orders](Self::order). Dropping it breaks all connections that it has.
 ///
 /// It knows nothing of any protocol, so it cannot lose one request and let the next one pass: from the first byte that is
-/// lost on a connection, all that follow in that direction are lost too, as they are in a network.
+/// lost on a connection, all that follow in that direction are lost too, as they are in a network. A
+/// [`Relay`](crate::Relay) knows the protocol.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -37,7 +37,7 @@ pub enum Links {
     All,
     /// Those there are. New ones are not touched.
     Open,
-    /// Those there are, but for those that hints come on.
+    /// Those there are, but for those that hints come on: none where [hints and commands share](Proxy::is_shared) them.
     OpenCommands,
     /// Those that hints come on, also those to come.
     Hints,
@@ -78,9 +78,6 @@ pub enum Newcomers {
     Await,
     /// It is reset at once.
     Refuse,
-    /// It is served, and whatever the client sends reaches the server twice: again, on a connection beside it, when the
-    /// first has been answered and before the client has the answer.
-    Duplicate,
 }
 
 impl Proxy {

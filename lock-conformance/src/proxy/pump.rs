@@ -10,7 +10,6 @@ use tokio::{
 use super::{
     Flow, Way,
     book::{Book, Fate},
-    shadow::Shadow,
 };
 
 #[derive(Clone, Copy)]
@@ -18,7 +17,6 @@ pub(super) struct Pump<'a> {
     pub(super) book: &'a Book,
     pub(super) id: u64,
     pub(super) way: Way,
-    pub(super) shadow: Option<&'a Shadow>,
 }
 
 /// Bytes on their way. None are the end.
@@ -65,12 +63,6 @@ impl Pump<'_> {
                 Flow::Delay(delay) => tokio::time::sleep_until(read + delay).await,
                 Flow::Hold(gate) => gate.pass().await,
                 Flow::Pass | Flow::Lose | Flow::Cut(_) => {}
-            }
-            if let Some(shadow) = self.shadow {
-                match self.way {
-                    Way::Requests => shadow.note(&bytes),
-                    Way::Replies => shadow.repeat().await,
-                }
             }
             // Whoever is gone gets nothing, and the others go on.
             let _ = to.write_all(&bytes).await;

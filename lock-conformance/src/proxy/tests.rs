@@ -210,17 +210,6 @@ fn a_server_that_comes_up_later_is_awaited() {
 }
 
 #[test]
-fn a_duplicate_arrives_before_the_client_has_its_answer() {
-    let (proxy, told) = start();
-    proxy.newcomers(Newcomers::Duplicate);
-    let mut stream = connect(&proxy);
-    for round in 1..=3 {
-        ask(&mut stream, b"one");
-        assert_eq!(told.lock().unwrap().len(), 6 * round);
-    }
-}
-
-#[test]
 fn dropping_the_proxy_breaks_its_connections() {
     let (proxy, _) = start();
     let mut stream = connect(&proxy);

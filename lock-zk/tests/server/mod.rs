@@ -20,7 +20,7 @@ pub(crate) use self::{
     curator::Curator,
     ensemble::Ensemble,
     member::{Member, TICK},
-    own::{NOTHING_IS_EVICTED, OwnServer, TOKENS_ARE_TRANSACTIONS},
+    own::{NOTHING_COMES_TWICE, NOTHING_IS_EVICTED, OwnServer, TOKENS_ARE_TRANSACTIONS},
 };
 
 /// Names a server to use instead of one of our own, as a service container is: `zk://host:port`. It may hold other data:

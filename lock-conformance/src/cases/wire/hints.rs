@@ -1,20 +1,39 @@
 //! Hints that are lost, late or early: they cost time, and a bounded one.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use lock_core::{DistributedLock, Guard, Locks, Outage, Release, SystemEntropy};
+use async_trait::async_trait;
+use lock_core::{
+    Backend, BackendError, BootTime, DistributedLock, Entry, Guard, Locks, Outage, Release, Standing, Step,
+    SystemEntropy, WaitMode,
+};
 use tokio::task::JoinHandle;
 
-use super::{Far, warm};
+use super::Far;
 use crate::{
-    Client, Flow, Gate, Layered, Links, Silent, Way, World,
-    audit::soon,
+    Client, Flow, Gate, HintsOnly, Layer, Layered, Links, Relay, SLACK, Silent, Verb, Way, World,
+    audit::{eventually, soon, within},
     cases::{
         lease::{ms, now},
-        steady::steady,
         steps::{long, mutex, queue_of, take_free},
     },
 };
+
+/// A ttl with which a waiter that hears nothing looks again long after [`SLACK`] is over, if nobody tells it when: by then, what
+/// depends on a hint has failed.
+const FAR: Duration = Duration::from_secs(120);
+
+/// The locks of a client that sees its store through one more layer.
+fn through(client: &Client, layer: Arc<dyn Layer>) -> Locks {
+    let store = Layered::new(Arc::clone(&client.backend), layer);
+    Locks::with(Arc::new(store), client.keeper.clone(), Arc::new(SystemEntropy))
+}
 
 /// Somebody who waits behind a holder of `other`, as the last of two. Patiently from the first: others see it in the queue
 /// before it knows that it is there, and what cuts its connection then may cut the next one, too.
@@ -25,69 +44,113 @@ async fn behind(locks: &Locks, other: &Client, name: &str, ttl: Duration) -> Joi
     waiting
 }
 
-/// Also if hints never come again.
+/// Also if hints never come again. A waiter looks again when the store says, and after a third of its ttl at the latest.
 pub(crate) async fn a_lost_hint_delays_a_hand_over_by_a_third_of_the_ttl_at_most(world: World) {
-    steady(world, ms(6000), lost_hint).await;
-}
-
-async fn lost_hint(world: World, ttl: Duration) {
+    let ttl = ms(6000);
     let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name(&format!("job {ttl:?}"));
+    let name = world.name("job");
     let held = take_free(&mutex(&other, &name)).await;
-    // What cannot be lost without the commands is lost on the way to the waiter.
-    let deaf = Layered::new(Arc::clone(&far.client.backend), Arc::new(Silent::default()));
-    let deaf = Locks::with(Arc::new(deaf), far.client.keeper.clone(), Arc::new(SystemEntropy));
-    let locks = if far.proxy.is_shared() { &deaf } else { &far.client.locks };
-    let waiting = behind(locks, &other, &name, ttl).await;
+    let seen = Arc::new(Looks { ttl, ..Looks::default() });
+    let mut store: Arc<dyn Backend> = Arc::clone(&far.client.backend);
+    if far.proxy.is_shared() {
+        // What cannot be lost without the commands is lost on the way to the waiter.
+        store = Arc::new(Layered::new(store, Arc::new(Silent::default())));
+    }
+    let store = Layered::new(store, Arc::clone(&seen) as Arc<dyn Layer>);
+    let locks = Locks::with(Arc::new(store), far.client.keeper.clone(), Arc::new(SystemEntropy));
+    let waiting = behind(&locks, &other, &name, ttl).await;
     if !far.proxy.is_shared() {
         far.proxy.order(Links::Hints, Way::Replies, &Flow::Lose);
     }
     assert_eq!(held.release().await.unwrap(), Release::Released);
-    let released = now();
-    let guard = soon("the grant", waiting).await.unwrap();
-    let took = now().since(released);
-    assert!(took <= ttl / 3 + ttl / 8, "it took {took:?} with a ttl of {ttl:?}");
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let guard = within("the grant", ttl / 3 + SLACK, waiting).await.unwrap();
+    guard.release().await.unwrap();
+    seen.assert_kept();
+}
+
+/// When a waiter looked, and when it was to look again.
+#[derive(Debug, Default)]
+struct Looks {
+    ttl: Duration,
+    seen: Mutex<Vec<(BootTime, Option<BootTime>)>>,
+}
+
+#[async_trait]
+impl Layer for Looks {
+    async fn enter(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
+        let asked = now();
+        let answer = store.enter(entry, step, wait).await;
+        let due = match &answer {
+            Ok(Standing::Waiting { look_again, .. }) => Some((*look_again).min(asked + self.ttl / 3)),
+            _ => None,
+        };
+        self.seen.lock().unwrap().push((asked, due));
+        answer
+    }
+}
+
+impl Looks {
+    /// Checks that each look came in time after the one before.
+    fn assert_kept(&self) {
+        let looks = self.seen.lock().unwrap();
+        assert!(looks.len() > 1, "it never looked again: {looks:?}");
+        for pair in looks.windows(2) {
+            if let Some(due) = pair[0].1 {
+                assert!(pair[1].0 <= due + SLACK, "it looked again too late: {looks:?}");
+            }
+        }
+    }
 }
 
 /// Nothing is said on it, and nothing heard. All of its waiters look again then, long before their own time.
 pub(crate) async fn a_silent_notification_connection_is_noticed_in_the_promised_time(world: World) {
-    // What is allowed beyond the promise.
-    steady(world, ms(1000), silent_notifications).await;
-}
-
-async fn silent_notifications(world: World, late: Duration) {
     let (other, far) = (world.client().await, Far::new(&world).await);
-    let names = ["one", "two", "three"].map(|tag| world.name(&format!("{tag} {late:?}")));
-    let (mut held, mut waiting) = (Vec::new(), Vec::new());
-    for name in &names {
-        held.push(take_free(&mutex(&other, name)).await);
-        waiting.push(behind(&far.client.locks, &other, name, Duration::from_secs(120)).await);
-    }
+    let (held, waiting) = three_behind(&world, &other, &far, 0).await;
     let promised = world.wire().noticed_within();
     far.proxy.silence(Links::OpenHints);
-    let silent = now();
     for guard in held {
         assert_eq!(guard.release().await.unwrap(), Release::Released);
     }
-    for waiter in waiting {
-        let guard = soon("the grant", waiter).await.unwrap();
-        let took = now().since(silent);
-        assert!(took <= promised + late, "noticed after {took:?}, and {promised:?} were promised");
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let looks = async {
+        for waiter in waiting {
+            assert_eq!(waiter.await.unwrap().release().await.unwrap(), Release::Released);
+        }
+    };
+    within("the silence is noticed", promised + SLACK, looks).await;
+}
+
+/// Three locks that are held, and somebody waiting for each who looks again only when a hint tells it to.
+async fn three_behind(
+    world: &World,
+    other: &Client,
+    far: &Far,
+    round: usize,
+) -> (Vec<Guard>, Vec<JoinHandle<Guard>>) {
+    let hinted = through(&far.client, Arc::new(HintsOnly));
+    let (mut held, mut waiting) = (Vec::new(), Vec::new());
+    for tag in ["one", "two", "three"] {
+        let name = world.name(&format!("{tag} {round}"));
+        held.push(take_free(&mutex(other, &name)).await);
+        let answered = far.asked.answers(Verb::Enter);
+        waiting.push(behind(&hinted, other, &name, FAR).await);
+        // It stands there before it is told so, and until then listens to nothing.
+        eventually("a place in the queue", SLACK, || async { far.asked.answers(Verb::Enter) > answered })
+            .await;
     }
+    (held, waiting)
 }
 
 /// What was said while there was no connection was said to nobody.
 pub(crate) async fn all_waiters_look_again_when_their_notifications_come_back(world: World) {
     let (other, far) = (world.client().await, Far::new(&world).await);
-    let names = ["one", "two", "three"].map(|tag| world.name(tag));
-    for _ in 0..3 {
-        let (mut held, mut waiting) = (Vec::new(), Vec::new());
-        for name in &names {
-            held.push(take_free(&mutex(&other, name)).await);
-            waiting.push(behind(&far.client.locks, &other, name, Duration::from_secs(120)).await);
-        }
+    for round in 0..3 {
+        let (held, waiting) = three_behind(&world, &other, &far, round).await;
         // From now on nothing that is said arrives, and new connections get no answer.
         far.proxy.order(Links::Hints, Way::Replies, &Flow::Lose);
         far.proxy.reset(Links::OpenHints);
@@ -103,25 +166,60 @@ pub(crate) async fn all_waiters_look_again_when_their_notifications_come_back(wo
     }
 }
 
-/// The look was judged before the release, and is answered after it.
+/// The look was judged before the release, and is answered after it. Where answers and hints come in one stream of bytes, the
+/// hint comes right behind the answer; elsewhere it comes first.
 pub(crate) async fn a_hint_that_overtakes_the_answer_to_a_look_is_not_lost(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
+    let (other, relay) = (world.client().await, world.relay());
     let name = world.name("job");
-    warm(&far.client, &name).await;
-    // The hints have their connection.
     let held = take_free(&mutex(&other, &name)).await;
-    behind(&far.client.locks, &other, &name, Duration::from_secs(120)).await.abort();
-    queue_of(1, &mutex(&other, &name)).await;
+    let (gate, relay) = (Gate::new(), Arc::new(relay));
+    let late =
+        Arc::new(SecondLook { relay: Arc::clone(&relay), gate: gate.clone(), looks: AtomicUsize::new(0) });
+    let client = world.client_by(relay.address(), late).await;
+    relay
+        .watch(async {
+            let waiting = behind(&client.locks, &other, &name, FAR).await;
+            eventually("an answer to a look that is held back", SLACK, || async {
+                let held = relay.held();
+                world.wire().requests(Verb::Enter).iter().any(|request| held.contains_key(*request))
+            })
+            .await;
+            let hints = relay.hints();
+            assert_eq!(held.release().await.unwrap(), Release::Released);
+            eventually("the hint", SLACK, || async { relay.hints() > hints }).await;
+            assert!(!waiting.is_finished(), "nothing has answered its look");
+            gate.open();
+            let guard = soon("the grant", waiting).await.unwrap();
+            assert_eq!(guard.release().await.unwrap(), Release::Released);
+        })
+        .await;
+}
 
-    let gate = Gate::new();
-    far.proxy.order(Links::OpenCommands, Way::Replies, &Flow::Hold(gate.clone()));
-    let waiting = behind(&far.client.locks, &other, &name, Duration::from_secs(120)).await;
-    assert_eq!(held.release().await.unwrap(), Release::Released);
-    // Long enough for the hint to have come first.
-    tokio::time::sleep(ms(100)).await;
-    // Where hints share the connection with the answers, they cannot overtake them.
-    assert!(!waiting.is_finished() || far.proxy.is_shared(), "nothing has answered its look");
-    gate.open();
-    let guard = soon("the grant", waiting).await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+/// Whoever waits looks again at once, and gets no answer until the gate opens. Then only hints tell it to look again.
+#[derive(Debug)]
+struct SecondLook {
+    relay: Arc<Relay>,
+    gate: Gate,
+    looks: AtomicUsize,
+}
+
+#[async_trait]
+impl Layer for SecondLook {
+    async fn enter(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
+        let first = self.looks.fetch_add(1, Ordering::SeqCst) == 0;
+        if !first {
+            self.relay.hold(&self.gate);
+        }
+        let mut standing = store.enter(entry, step, wait).await?;
+        if let Standing::Waiting { look_again, .. } = &mut standing {
+            *look_again = if first { now() } else { BootTime::FAR_FUTURE };
+        }
+        Ok(standing)
+    }
 }

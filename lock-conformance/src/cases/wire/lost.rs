@@ -6,12 +6,12 @@ use lock_core::{DistributedLock, Error, Outage, Release};
 
 use super::{Far, assert_holds_alone, error_of, warm};
 use crate::{
-    Flow, Links, SLACK, Verb, Way, World,
+    Flow, Links, Newcomers, SLACK, Verb, Way, World,
     audit::{assert_free, eventually, soon, within},
     cases::{
-        lease::{ms, now},
+        lease::ms,
         steady::steady,
-        steps::{long, mutex, queue, queue_of, take_free},
+        steps::{long, mutex, queue, queue_of, refused, take_free},
     },
 };
 
@@ -54,7 +54,7 @@ async fn lost_looks(world: World, ttl: Duration) {
     far.proxy.order(Links::Open, Way::Requests, &Flow::Lose);
     // The one that is lost, and the next.
     let two_more = || async { far.asked.answers(Verb::Enter) >= answered + 2 };
-    eventually("two more looks", ttl, two_more).await;
+    eventually("two more looks", ttl + SLACK, two_more).await;
     assert_eq!(held.release().await.unwrap(), Release::Released);
     let guard = within("the grant", ttl / 3 + SLACK, waiting).await.unwrap();
     assert_eq!((Some(guard.entry_id()), Some(guard.token())), (place.entry, place.token));
@@ -109,13 +109,14 @@ pub(crate) async fn a_release_whose_reply_is_lost_is_unconfirmed_and_frees_the_l
     warm(&far.client, &name).await;
     let guard = take_free(&mutex(&far.client, &name)).await;
     far.proxy.order(Links::Open, Way::Replies, &Flow::Lose);
-    let granted = async {
-        let next = soon("the next grant", mutex(&other, &name).acquire()).await.unwrap();
-        (next, now())
-    };
-    let unanswered = async { (error_of(&far, guard.release()).await, now()) };
-    let ((error, told), (next, granted)) = futures_util::future::join(unanswered, granted).await;
-    assert!(granted < told, "nothing can have told that it was released");
+    // Nothing that is asked after the release arrives, so that nothing but the release can have freed the lock.
+    far.proxy.newcomers(Newcomers::Refuse);
+    let granted = mutex(&other, &name);
+    let unanswered = soon("the error", guard.release());
+    let granted = soon("the next grant", granted.acquire());
+    let (released, next) = futures_util::future::join(unanswered, granted).await;
+    let (error, next) = (refused(released), next.unwrap());
+    far.proxy.newcomers(Newcomers::Serve);
     assert!(matches!(error, Error::ReleaseUnconfirmed { .. }), "{error}");
     // The keeper asks until it is confirmed, which takes nothing from whoever has it now.
     far.client.locks.close(SLACK * 2).await.unwrap();

@@ -105,7 +105,7 @@ impl Far {
 
     async fn by(proxy: Proxy, world: &World) -> Self {
         let asked = Faulty::default();
-        let client = world.client_by(&proxy, Arc::new(asked.clone())).await;
+        let client = world.client_by(proxy.address(), Arc::new(asked.clone())).await;
         Self { client, proxy, asked }
     }
 }

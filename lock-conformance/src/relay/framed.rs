@@ -1,0 +1,291 @@
+//! [`Framed`]: requests and answers that follow each other in a stream of bytes.
+
+use std::{
+    collections::VecDeque,
+    fmt, io, mem,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpStream,
+        tcp::{ReadHalf, WriteHalf},
+    },
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+};
+
+use super::{Framing, Traffic};
+use crate::Gate;
+
+/// Where the frames of one connection end, and what they are. It is given all bytes of a connection in their order, of
+/// either direction for itself, and may remember what it needs.
+pub trait Frames: Send {
+    /// The first frame of what a client has sent behind those that it was shown before. `None` if it is not whole.
+    ///
+    /// # Errors
+    /// If that cannot be told.
+    fn request(&mut self, sent: &[u8]) -> io::Result<Option<Frame<Request>>>;
+
+    /// The same for what a server has sent.
+    ///
+    /// # Errors
+    /// If that cannot be told.
+    fn answer(&mut self, sent: &[u8]) -> io::Result<Option<Frame<Answer>>>;
+}
+
+/// So many bytes, and what they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame<T> {
+    /// How many bytes. Never none.
+    pub len: usize,
+    /// What they are.
+    pub what: T,
+}
+
+/// What a client sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// A request of this name, which is answered after all that were sent before it.
+    Ask(String),
+    /// What is not answered, or not as requests are. It is passed on, and not sent twice.
+    Aside,
+}
+
+/// What a server sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A part of the answer to the oldest request that is not answered.
+    Part,
+    /// The end of its answer.
+    End,
+    /// The end of its answer; but with the next requests it is one step, which is sent a second time as a whole: a
+    /// transaction.
+    Turn,
+    /// Something that is worth a look. It answers nothing.
+    Hint,
+    /// Something else that answers nothing.
+    Aside,
+}
+
+/// A [`Framing`] by [`Frames`], which are made anew for each connection. What a client sends twice goes over a second
+/// connection, from its first request on.
+pub struct Framed(pub fn() -> Box<dyn Frames>);
+
+/// Requests that are sent a second time together.
+#[derive(Debug, Default)]
+struct Unit {
+    name: String,
+    requests: Vec<Vec<u8>>,
+}
+
+/// What was asked on a connection, and what of it is not answered.
+struct Exchange {
+    frames: Box<dyn Frames>,
+    asked: VecDeque<(String, Vec<u8>)>,
+    /// Those of a step that is not over.
+    unit: Unit,
+}
+
+/// Bytes for the client.
+#[derive(Debug)]
+struct Parcel {
+    bytes: Vec<u8>,
+    /// What they have to pass.
+    gate: Option<Gate>,
+    /// What is to be sent a second time before.
+    unit: Option<Unit>,
+}
+
+/// The connection on which everything arrives once more. Nobody gets its answers.
+struct Second {
+    frames: Box<dyn Frames>,
+    server: TcpStream,
+    heard: Vec<u8>,
+}
+
+#[async_trait]
+impl Framing for Framed {
+    async fn serve(
+        &self,
+        mut client: TcpStream,
+        address: SocketAddr,
+        traffic: Arc<Traffic>,
+    ) -> io::Result<()> {
+        let mut server = TcpStream::connect(address).await?;
+        server.set_nodelay(true)?;
+        let exchange = Exchange { frames: (self.0)(), asked: VecDeque::new(), unit: Unit::default() };
+        let exchange = Mutex::new(exchange);
+        let (sender, parcels) = unbounded_channel();
+        let (from_client, to_client) = client.split();
+        let (from_server, to_server) = server.split();
+        tokio::try_join!(
+            requests(&exchange, &traffic, from_client, to_server),
+            replies(&exchange, &traffic, from_server, sender),
+            async {
+                let mut second = None;
+                if traffic.doubles() {
+                    let server = traffic.second_connection(address).await?;
+                    second = Some(Second { frames: (self.0)(), server, heard: Vec::new() });
+                }
+                deliver(&traffic, parcels, second, to_client).await
+            },
+        )?;
+        Ok(())
+    }
+}
+
+async fn requests(
+    exchange: &Mutex<Exchange>,
+    traffic: &Traffic,
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+) -> io::Result<()> {
+    let mut read = Vec::new();
+    loop {
+        let len = from.read_buf(&mut read).await?;
+        let whole = lock(exchange).take_requests(&read, traffic)?;
+        to.write_all(&read[..whole]).await?;
+        read.drain(..whole);
+        if len == 0 {
+            to.write_all(&read).await?;
+            return to.shutdown().await;
+        }
+    }
+}
+
+async fn replies(
+    exchange: &Mutex<Exchange>,
+    traffic: &Traffic,
+    mut from: ReadHalf<'_>,
+    parcels: UnboundedSender<Parcel>,
+) -> io::Result<()> {
+    let (mut read, mut answer) = (Vec::new(), Vec::new());
+    loop {
+        let len = from.read_buf(&mut read).await?;
+        while let Some(parcel) = lock(exchange).take_answer(&mut read, &mut answer, traffic)? {
+            // Whoever delivers them ends this if it ends.
+            let _ = parcels.send(parcel);
+        }
+        if len == 0 {
+            answer.append(&mut read);
+            let _ = parcels.send(Parcel { bytes: answer, gate: None, unit: None });
+            return Ok(());
+        }
+    }
+}
+
+async fn deliver(
+    traffic: &Traffic,
+    mut parcels: UnboundedReceiver<Parcel>,
+    mut second: Option<Second>,
+    mut to: WriteHalf<'_>,
+) -> io::Result<()> {
+    while let Some(Parcel { bytes, gate, unit }) = parcels.recv().await {
+        if let (Some(unit), Some(second)) = (unit, &mut second) {
+            traffic.double(&unit.name, second.repeat(&unit)).await?;
+        }
+        if let Some(gate) = gate {
+            gate.pass().await;
+        }
+        to.write_all(&bytes).await?;
+    }
+    to.shutdown().await
+}
+
+impl Exchange {
+    /// Takes note of whole requests, and says how long they are.
+    fn take_requests(&mut self, sent: &[u8], traffic: &Traffic) -> io::Result<usize> {
+        let mut whole = 0;
+        while let Some(Frame { len, what }) =
+            self.frames.request(&sent[whole..]).map_err(|error| traffic.fault(&error))?
+        {
+            if let Request::Ask(name) = what {
+                traffic.asked(&name);
+                self.asked.push_back((name, sent[whole..whole + len].to_vec()));
+            }
+            whole += len;
+        }
+        Ok(whole)
+    }
+
+    /// What is to be delivered next of what the server has sent.
+    fn take_answer(
+        &mut self,
+        sent: &mut Vec<u8>,
+        answer: &mut Vec<u8>,
+        traffic: &Traffic,
+    ) -> io::Result<Option<Parcel>> {
+        while let Some(Frame { len, what }) =
+            self.frames.answer(sent).map_err(|error| traffic.fault(&error))?
+        {
+            // What comes in the middle of an answer stays there.
+            let within = !answer.is_empty();
+            answer.extend(sent.drain(..len));
+            match what {
+                Answer::Part => {}
+                Answer::End | Answer::Turn => {
+                    let name = self.answered().ok_or_else(|| traffic.fault(&"an answer to nothing"))?;
+                    let unit = (what == Answer::End).then(|| mem::take(&mut self.unit));
+                    return Ok(Some(Parcel { bytes: mem::take(answer), gate: traffic.gate(&name), unit }));
+                }
+                Answer::Hint | Answer::Aside => {
+                    if what == Answer::Hint {
+                        traffic.hint();
+                    }
+                    if !within {
+                        return Ok(Some(Parcel { bytes: mem::take(answer), gate: None, unit: None }));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts the oldest request into the unit.
+    fn answered(&mut self) -> Option<String> {
+        let (name, request) = self.asked.pop_front()?;
+        if self.unit.requests.is_empty() {
+            self.unit.name.clone_from(&name);
+        }
+        self.unit.requests.push(request);
+        Some(name)
+    }
+}
+
+impl Second {
+    /// Sends what was sent before, and returns when all of it is answered in full.
+    async fn repeat(&mut self, unit: &Unit) -> io::Result<()> {
+        for request in &unit.requests {
+            self.frames.request(request)?;
+            self.server.write_all(request).await?;
+        }
+        let mut left = unit.requests.len();
+        loop {
+            while let Some(Frame { len, what }) = self.frames.answer(&self.heard)? {
+                self.heard.drain(..len);
+                // Nothing else answers anything.
+                left -= usize::from(matches!(what, Answer::End | Answer::Turn));
+                if left == 0 {
+                    return Ok(());
+                }
+            }
+            if self.server.read_buf(&mut self.heard).await? == 0 {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server has hung up"));
+            }
+        }
+    }
+}
+
+fn lock(exchange: &Mutex<Exchange>) -> MutexGuard<'_, Exchange> {
+    // It is of no use any more if something panicked while it was held, but nothing is wrong with it.
+    exchange.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Framed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Framed").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,140 @@
+//! [`Traffic`]: what a relay is to do, and what it has done.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Display,
+    io,
+    net::SocketAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{net::TcpStream, sync::watch, time::timeout};
+
+use crate::Gate;
+
+/// A server that has not answered after this time never will: then the harness has failed. Nothing else depends on it.
+const NEVER: Duration = Duration::from_secs(30);
+
+/// What all connections of a [`Relay`](super::Relay) share. Its [`Framing`](super::Framing) tells it what goes by.
+#[derive(Debug)]
+pub struct Traffic {
+    doubles: bool,
+    never: Duration,
+    book: Mutex<Book>,
+    failure: watch::Sender<Option<String>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    pub(super) asked: BTreeMap<String, u64>,
+    pub(super) doubled: BTreeMap<String, u64>,
+    pub(super) held: BTreeMap<String, u64>,
+    pub(super) hints: u64,
+    gate: Option<Gate>,
+}
+
+impl Traffic {
+    pub(super) fn new(doubles: bool) -> Self {
+        Self { doubles, never: NEVER, book: Mutex::default(), failure: watch::Sender::new(None) }
+    }
+
+    /// With less patience, for tests of the relay itself.
+    #[cfg(test)]
+    pub(super) fn impatient(never: Duration) -> Self {
+        Self { never, ..Self::new(true) }
+    }
+
+    /// Whether every request is to reach the server twice.
+    #[must_use]
+    pub fn doubles(&self) -> bool {
+        self.doubles
+    }
+
+    /// A request is passed on.
+    pub fn asked(&self, name: &str) {
+        count(&mut self.book().asked, name);
+    }
+
+    /// A hint has come from the server.
+    pub fn hint(&self) {
+        self.book().hints += 1;
+    }
+
+    /// Waits until a request that is sent a second time is answered in full. If it is not, the relay has failed.
+    ///
+    /// # Errors
+    /// Why it is not.
+    ///
+    /// # Cancel safety
+    /// Safe to drop; then nothing is counted.
+    pub async fn double<T>(&self, name: &str, again: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+        let failure = match timeout(self.never, again).await {
+            Ok(Ok(answer)) => {
+                count(&mut self.book().doubled, name);
+                return Ok(answer);
+            }
+            Ok(Err(error)) => format!("`{name}` could not be sent twice: {error}"),
+            Err(_) => format!("the second `{name}` was not answered in full within {:?}", self.never),
+        };
+        Err(self.fault(&failure))
+    }
+
+    /// Opens the connection on which requests are sent a second time. If there is none, the relay has failed.
+    ///
+    /// # Errors
+    /// Why there is none.
+    ///
+    /// # Cancel safety
+    /// Safe to drop.
+    pub async fn second_connection(&self, server: SocketAddr) -> io::Result<TcpStream> {
+        let connected = TcpStream::connect(server).await.and_then(|stream| {
+            stream.set_nodelay(true)?;
+            Ok(stream)
+        });
+        connected.map_err(|error| self.fault(&format_args!("there is no second connection: {error}")))
+    }
+
+    /// The relay cannot do what it was told, which is no fault of the store. The error is for the connection.
+    pub fn fault(&self, failure: &dyn Display) -> io::Error {
+        let failure = failure.to_string();
+        // The first tells why the others happened.
+        self.failure.send_if_modified(|known| known.is_none() && known.replace(failure.clone()).is_none());
+        io::Error::other(failure)
+    }
+
+    /// An answer has come. It has to pass this gate, if there is one.
+    #[must_use]
+    pub fn gate(&self, name: &str) -> Option<Gate> {
+        let mut book = self.book();
+        let gate = book.gate.clone();
+        if gate.is_some() {
+            count(&mut book.held, name);
+        }
+        gate
+    }
+
+    pub(super) fn hold(&self, gate: &Gate) {
+        self.book().gate = Some(gate.clone());
+    }
+
+    /// What went wrong, as soon as something has.
+    pub(super) async fn failure(&self) -> String {
+        let mut failure = self.failure.subscribe();
+        // The sender lives in `self`, so that there is always an answer.
+        let failed = failure.wait_for(Option::is_some).await;
+        failed.ok().and_then(|failure| failure.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
+        // Nothing panics while it is held.
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
+    match counts.get_mut(name) {
+        Some(count) => *count += 1,
+        None => drop(counts.insert(name.to_owned(), 1)),
+    }
+}

@@ -1,0 +1,105 @@
+//! [`Packets`]: where requests and answers end on a connection to ZooKeeper.
+
+use std::io;
+
+use lock_conformance::{Answer, Frame, Frames, Request};
+
+/// Each is a packet behind its length. A server answers the requests of a session in their order, and tells of what is watched
+/// under a number that no request has.
+#[derive(Debug, Default)]
+pub(crate) struct Packets {
+    /// The first ones open the session, and have no number.
+    greeted: bool,
+    welcomed: bool,
+}
+
+/// The number of what was watched.
+const WATCHED: i32 = -1;
+
+impl Frames for Packets {
+    fn request(&mut self, sent: &[u8]) -> io::Result<Option<Frame<Request>>> {
+        let Some((len, packet)) = packet(sent)? else { return Ok(None) };
+        let name = if std::mem::replace(&mut self.greeted, true) {
+            operation(number(packet, 4)?).to_owned()
+        } else {
+            "connect".to_owned()
+        };
+        Ok(Some(Frame { len, what: Request::Ask(name) }))
+    }
+
+    fn answer(&mut self, sent: &[u8]) -> io::Result<Option<Frame<Answer>>> {
+        let Some((len, packet)) = packet(sent)? else { return Ok(None) };
+        let is_word = std::mem::replace(&mut self.welcomed, true) && number(packet, 0)? == WATCHED;
+        Ok(Some(Frame { len, what: if is_word { Answer::Hint } else { Answer::End } }))
+    }
+}
+
+fn packet(bytes: &[u8]) -> io::Result<Option<(usize, &[u8])>> {
+    if bytes.len() < 4 {
+        return Ok(None);
+    }
+    let len = usize::try_from(number(bytes, 0)?).map_err(io::Error::other)? + 4;
+    Ok(bytes.get(4..len).map(|packet| (len, packet)))
+}
+
+fn number(bytes: &[u8], at: usize) -> io::Result<i32> {
+    let word = bytes.get(at..).and_then(|rest| rest.first_chunk());
+    word.map(|word| i32::from_be_bytes(*word)).ok_or_else(|| io::Error::other("a packet is too short"))
+}
+
+fn operation(code: i32) -> &'static str {
+    match code {
+        1 | 15 | 19 | 21 => "create",
+        2 => "delete",
+        3 => "exists",
+        4 => "get data",
+        5 => "set data",
+        8 | 12 => "list",
+        9 => "sync",
+        11 => "ping",
+        14 => "multi",
+        -11 => "close",
+        _ => "other",
+    }
+}
+
+mod tests {
+    use super::*;
+
+    fn packed(words: &[i32]) -> Vec<u8> {
+        let body: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        [&i32::try_from(body.len()).unwrap().to_be_bytes()[..], &body].concat()
+    }
+
+    /// All frames, given one byte more at a time.
+    fn cut<T>(bytes: &[u8], mut next: impl FnMut(&[u8]) -> io::Result<Option<Frame<T>>>) -> Vec<T> {
+        let (mut begin, mut found) = (0, Vec::new());
+        for end in 0..=bytes.len() {
+            while let Some(frame) = next(&bytes[begin..end]).unwrap() {
+                begin += frame.len;
+                assert_eq!(begin, end, "a frame ends as soon as its last byte is there");
+                found.push(frame.what);
+            }
+        }
+        assert_eq!(begin, bytes.len(), "something is left over");
+        found
+    }
+
+    #[test]
+    fn every_packet_is_a_request_and_the_first_one_opens_the_session() {
+        let sent = [packed(&[0, 0, 0, 10_000]), packed(&[1, 15, 7]), packed(&[-2, 11]), packed(&[2, 12, 0])];
+        let mut frames = Packets::default();
+        let names = ["connect", "create", "ping", "list"].map(|name| Request::Ask(name.to_owned()));
+        assert_eq!(cut(&sent.concat(), |sent| frames.request(sent)), names);
+    }
+
+    #[test]
+    fn what_is_watched_answers_nothing() {
+        // The first answer begins with the version of the protocol, whatever that is.
+        let said =
+            [packed(&[-1, 0]), packed(&[1, 0, 5, 0]), packed(&[-1, 0, 0, 0, 2, 3]), packed(&[-2, 0, 5, 0])];
+        let mut frames = Packets::default();
+        let found = cut(&said.concat(), |sent| frames.answer(sent));
+        assert_eq!(found, [Answer::End, Answer::End, Answer::Hint, Answer::End]);
+    }
+}

@@ -40,6 +40,7 @@ mod case;
 pub mod cases;
 mod client;
 mod command;
+mod connections;
 mod critical;
 mod faulty;
 mod footprint;
@@ -53,6 +54,7 @@ pub mod polls;
 mod port;
 mod process;
 mod proxy;
+mod ran_nothing;
 mod register;
 mod residue;
 mod run;
@@ -62,6 +64,7 @@ mod server_program;
 mod signals;
 pub mod simulation;
 mod suite;
+mod volume;
 mod wire;
 mod world;
 
@@ -71,6 +74,7 @@ pub use self::{
     case::{Case, Mode, REQUIRED},
     client::Client,
     command::{Command, Reply, Side},
+    connections::connections_to,
     critical::{Critical, Inside},
     faulty::{Fault, Faulty, Verb},
     footprint::{Footprint, Usage},
@@ -82,10 +86,12 @@ pub use self::{
     port::Port,
     process::Process,
     proxy::{Flow, Links, Newcomers, Proxy, Way},
+    ran_nothing::ran_nothing,
     run::{check_declarations, contend, finds, run},
     server::{Control, Data, ServerControl, Unsupported},
     server_process::ServerProcess,
     server_program::ServerProgram,
+    volume::volume,
     wire::Wire,
     world::World,
 };

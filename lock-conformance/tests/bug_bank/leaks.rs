@@ -30,7 +30,7 @@ impl Layer for Leaks {
 #[test]
 fn three_words_for_each_acquisition_are_found() {
     alone("leaks::three_words_for_each_acquisition_are_found", || {
-        let case = "ten_thousand_acquisitions_leave_nothing_behind";
+        let case = "acquisitions_leave_nothing_behind";
         let said = finds::<MemoryHarness>("resources", case, |_| Arc::new(Leaks)).expect("the leak is found");
         assert!(said.contains("acquisitions leave something behind"), "{said}");
     });

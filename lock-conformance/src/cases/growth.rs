@@ -24,7 +24,7 @@ const CRUMB: u64 = 12;
 const MARK: u64 = 512;
 
 /// So long is waited for what is put away a moment after it was used. What takes longer is looked at again the next time.
-const PUT_AWAY: Duration = Duration::from_secs(1);
+const PUT_AWAY: Duration = ms(200);
 
 /// How often memory is read after the work, 10 ms apart. The least is what was left: what is still being put away has gone
 /// by then.

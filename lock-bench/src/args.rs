@@ -21,6 +21,10 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) quick: bool,
 
+    /// How often the floor and ours are measured in turn, instead of 27 times, or 9 if it is quick
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: Option<u32>,
+
     /// Only these rows, or groups of rows: `pair`, `handoff.10`, `handoff.10.p50`
     #[arg(long, value_name = "ROW,…", value_delimiter = ',')]
     pub(crate) only: Vec<String>,

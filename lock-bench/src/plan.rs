@@ -12,6 +12,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Plan {
     quick: bool,
+    rounds: u32,
     only: Vec<String>,
 }
 
@@ -28,7 +29,9 @@ impl Plan {
                 return Err(format!("there is no row `{asked}`; there are {}", names.join(", ")).into());
             }
         }
-        Ok(Self { quick: args.quick, only: args.only.clone() })
+        // Odd, so that the median is one that was measured.
+        let rounds = args.rounds.unwrap_or(if args.quick { 9 } else { 27 });
+        Ok(Self { quick: args.quick, rounds, only: args.only.clone() })
     }
 
     pub(crate) fn is_quick(&self) -> bool {
@@ -40,9 +43,9 @@ impl Plan {
         self.only.is_empty() || self.only.iter().any(|asked| covers(asked, row) || covers(row, asked))
     }
 
-    /// How often the floor and ours are measured in turn. Odd, so that the median is one that was measured.
+    /// How often the floor and ours are measured in turn.
     pub(crate) fn rounds(&self) -> u32 {
-        if self.quick { 9 } else { 27 }
+        self.rounds
     }
 
     /// How long the floor, and how long ours is measured in a round. Short and often, so that both find the machine in
@@ -69,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_row_that_is_asked_for_is_wanted_as_is_the_group_it_is_measured_in() {
-        let plan = Plan { quick: false, only: vec!["handoff.10.p50".into()] };
+        let plan = Plan { quick: false, rounds: 1, only: vec!["handoff.10.p50".into()] };
         assert!(plan.wants("handoff.10.p50") && plan.wants("handoff.10"));
         assert!(!plan.wants("handoff.1") && !plan.wants("handoff.10.p99"));
     }

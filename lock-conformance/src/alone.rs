@@ -1,12 +1,24 @@
 //! [`alone`]: a test in a process of its own, for what is counted for a whole process.
 
-use std::process::{Command, Stdio};
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+};
+
+use crate::ran_nothing::RAN_NOTHING;
 
 /// Says in which process the test is to be run.
 const VARIABLE: &str = "DISTLOCK_ALONE";
 
 /// What the process says when the test in it is over.
 const MARK: &str = "@alone: over";
+
+/// Names settings of the C library.
+const TUNABLES: &str = "GLIBC_TUNABLES";
+
+/// No pieces of memory that each thread keeps for itself when they are freed: they are counted as if they were in use, and there
+/// are more and more of them until each thread has freed some of each size.
+const NO_CACHES: &str = "glibc.malloc.tcache_count=0";
 
 /// Runs a test in a process of its own, in which nothing else runs: this test binary, started anew for this test only.
 /// `test` is the whole name of the test that calls this.
@@ -19,14 +31,21 @@ pub fn alone(test: &str, body: impl FnOnce()) {
         return println!("{MARK}");
     }
     let binary = std::env::current_exe().expect("the test binary knows its path");
+    let tunables =
+        std::env::var(TUNABLES).map_or(NO_CACHES.to_owned(), |others| format!("{others}:{NO_CACHES}"));
     let output = Command::new(binary)
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
         .env(VARIABLE, test)
+        .env(TUNABLES, tunables)
         .stdin(Stdio::null())
         .output()
         .expect("the test binary can be started once more");
     let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     print!("{told}");
+    for line in errors.lines().filter(|line| line.starts_with(RAN_NOTHING)) {
+        // As it does itself.
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
     assert!(output.status.success(), "in its own process, {test} failed:\n{errors}");
     assert!(told.contains(MARK), "there is no test `{test}` that could be run alone:\n{told}");
 }

@@ -18,6 +18,23 @@ pub struct Footprint {
     pub memory: Option<u64>,
 }
 
+impl Footprint {
+    /// What is there only while somebody uses it, each figure by its name.
+    pub(crate) fn in_use(&self) -> [(&'static str, u64); 4] {
+        [
+            ("queues", self.queues),
+            ("sessions", self.sessions),
+            ("connections", self.connections),
+            ("subscriptions", self.subscriptions),
+        ]
+    }
+
+    /// Whether nobody uses anything.
+    pub(crate) fn is_of_nobody(&self) -> bool {
+        self.in_use().iter().all(|(_, count)| *count == 0)
+    }
+}
+
 /// What this process uses now, as the operating system counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
@@ -34,6 +51,11 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// What is given back when nobody uses it any more, each figure by its name.
+    pub(crate) fn in_use(&self) -> [(&'static str, u64); 2] {
+        [("files", self.files), ("threads", self.threads)]
+    }
+
     /// None on systems other than Linux: there, only the server is looked at.
     ///
     /// # Panics

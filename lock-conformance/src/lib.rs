@@ -44,6 +44,7 @@ mod case;
 pub mod cases;
 mod client;
 mod command;
+mod connections;
 mod critical;
 mod declarations;
 mod excuse;
@@ -72,6 +73,7 @@ mod signals;
 mod silence;
 pub mod simulation;
 mod suite;
+mod volume;
 mod wire;
 mod witness;
 mod world;
@@ -82,6 +84,7 @@ pub use self::{
     case::{Case, Mode, REQUIRED},
     client::Client,
     command::{Command, Reply, Side},
+    connections::connections_to,
     critical::{Critical, Inside},
     declarations::check_declarations,
     faulty::{Fault, Faulty, Verb},
@@ -101,6 +104,7 @@ pub use self::{
     server_process::ServerProcess,
     server_program::ServerProgram,
     silence::find_silence,
+    volume::volume,
     wire::Wire,
     world::World,
 };

@@ -72,7 +72,7 @@ fn judge(name: &LockName, rows: &[QueueRow], register: &Register) -> Result<usiz
 async fn assert_no_footprint(harness: &dyn Harness, case: &Case) {
     let end = Instant::now() + SLACK;
     while let Ok(at) = harness.server().footprint().await {
-        if (at.queues, at.sessions, at.connections, at.subscriptions) == (0, 0, 0, 0) {
+        if at.is_of_nobody() {
             break;
         }
         assert!(Instant::now() < end, "{}::{} leaves behind, at the server: {at:?}", case.group, case.name);

@@ -1,4 +1,4 @@
-//! Seeded runs of the real engine: 2 000 here, more by `SEEDS=10000` or `SEEDS=5000..9000`.
+//! Seeded runs of the real engine: 500 here, more by `SEEDS=10000` or `SEEDS=5000..9000`.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ const FOUND_WITHIN: u64 = 500;
 
 /// What `SEEDS` asks for: `n` are the first n, `from..to` are those.
 fn seeds() -> (u64, u64) {
-    let Ok(text) = std::env::var("SEEDS") else { return (0, 2_000) };
+    let Ok(text) = std::env::var("SEEDS") else { return (0, 500) };
     let number =
         |text: &str| text.trim().parse().unwrap_or_else(|_| panic!("SEEDS is n or from..to, not {text:?}"));
     match text.split_once("..") {
@@ -41,7 +41,7 @@ fn no_seed_breaks_a_promise() {
     });
     println!("seeds {from}..{to} in {:?}: {:?}", started.elapsed(), all.0);
     // A workload that does not do these things tests nothing.
-    if to - from >= 2_000 {
+    if to - from >= 500 {
         for what in [
             "granted",
             "refused",
@@ -53,7 +53,7 @@ fn no_seed_breaks_a_promise() {
             "crashed",
             "blocked",
         ] {
-            assert!(all.0.get(what).is_some_and(|&n| n > 100), "{what}: {:?}", all.0);
+            assert!(all.0.get(what).is_some_and(|&n| n > 20), "{what}: {:?}", all.0);
         }
     }
 }

@@ -10,6 +10,7 @@ mod server;
 
 use std::time::{Duration, Instant};
 
+use lock_conformance::volume;
 use lock_core::{
     Backend, Claim, Creates, Departure, Entry, EntryId, Keeper, LockName, Standing, Step, WaitMode,
 };
@@ -17,12 +18,16 @@ use postgres_backend::Postgres;
 
 use self::server::own::OwnServer;
 
-/// How many verbs are counted at once, and how many come between.
+/// How many verbs are counted at once.
 const COUNTED: u128 = 100;
-const BETWEEN: u128 = 3_000;
+
+/// How many come between.
+fn between() -> u128 {
+    volume(1_000, 3_000)
+}
 
 #[tokio::test]
-async fn an_acquisition_and_its_release_cost_no_more_behind_thousands_of_others() {
+async fn an_acquisition_and_its_release_cost_no_more_behind_a_thousand_others() {
     let server = untidy().await;
     let taken_and_left = async |client: &Postgres, i| {
         let entry = entry(i);
@@ -35,7 +40,7 @@ async fn an_acquisition_and_its_release_cost_no_more_behind_thousands_of_others(
 
 /// As it leaves who gave up while it asked for a lock: its door stays closed for a minute.
 #[tokio::test]
-async fn a_departure_in_doubt_costs_no_more_behind_thousands_of_others() {
+async fn a_departure_in_doubt_costs_no_more_behind_a_thousand_others() {
     let server = untidy().await;
     let left_in_doubt = async |client: &Postgres, i| {
         assert_eq!(client.leave(&entry(i), Creates::InDoubt).await.unwrap(), Departure::Absent);
@@ -57,7 +62,7 @@ fn entry(i: u128) -> Entry {
 }
 
 async fn assert_costs_stay(server: &OwnServer, verbs: impl AsyncFn(&Postgres, u128)) {
-    let last = COUNTED + BETWEEN;
+    let last = COUNTED + between();
     let first = pages(server, &verbs, 0..COUNTED).await;
     pages(server, &verbs, COUNTED..last).await;
     let then = pages(server, &verbs, last..last + COUNTED).await;

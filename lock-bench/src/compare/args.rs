@@ -14,6 +14,10 @@ pub(crate) struct CompareArgs {
     #[arg(long)]
     pub(crate) full: bool,
 
+    /// How often all systems take turns, instead of 3 times, or 5 with `--full`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: Option<u32>,
+
     /// Only these stores: redis, etcd, zk, sqlite
     #[arg(long, value_name = "STORE,…", value_delimiter = ',')]
     pub(crate) stores: Vec<String>,

@@ -126,7 +126,10 @@ impl<'a> Field<'a> {
         let server = store::start(store_kind(store)?).await?;
         let address = server.address().ok_or("other processes cannot reach this store")?;
         let address = address.trim_start_matches("redis://").trim_end_matches('/').to_owned();
-        let schedule = if args.full { Schedule::FULL } else { Schedule::SHORT };
+        let mut schedule = if args.full { Schedule::FULL } else { Schedule::SHORT };
+        if let Some(rounds) = args.rounds {
+            schedule.rounds = rounds as usize;
+        }
         let entrants = asked_for(args, store).into_iter().map(Entrant::new).collect();
         Ok(Self { store, server, address, drivers, schedule, entrants })
     }

@@ -3,6 +3,9 @@
 #[cfg(feature = "etcd")]
 mod etcd;
 mod memory;
+// A binary for tests has it as well; what is measured does not stand on the crate that tests it.
+#[path = "../../../lock-conformance/src/port.rs"]
+mod port;
 mod redis;
 #[cfg(feature = "sqlite")]
 mod sqlite;

@@ -1,5 +1,6 @@
 //! The cases, group by group. A group owns the list of its cases.
 
+mod alone;
 mod altered;
 mod cancellation;
 mod exclusion;
@@ -46,6 +47,7 @@ const GROUPS: &[&[Case]] = &[
     rules_b::CASES,
     wire::CASES,
     outages::CASES,
+    alone::CASES,
     resources::CASES,
 ];
 
@@ -81,6 +83,7 @@ macro_rules! each_group {
         $crate::rules_b_cases! { $($to)* }
         $crate::wire_cases! { $($to)* }
         $crate::outages_cases! { $($to)* }
+        $crate::alone_cases! { $($to)* }
         $crate::resources_cases! { $($to)* }
     };
 }
@@ -94,7 +97,6 @@ macro_rules! core_cases {
         $crate::__cases! { [$($to)*] exclusion {
             two_tasks_of_one_client_are_never_inside_together []
             two_clients_of_one_process_are_never_inside_together []
-            a_hundred_contenders_lose_no_count []
             a_second_acquisition_through_the_same_lock_waits_for_the_first []
         } }
         $crate::__cases! { [$($to)*] liveness {
@@ -111,6 +113,9 @@ macro_rules! core_cases {
         $crate::__cases! { [$($to)*] semaphore {
             all_permits_can_be_held_and_never_more []
             a_portion_is_granted_whole_or_not_at_all []
+        } }
+        $crate::__cases! { [$($to)*] alone {
+            a_hundred_contenders_lose_no_count []
         } }
     };
 }

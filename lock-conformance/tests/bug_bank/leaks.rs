@@ -1,6 +1,11 @@
 //! What an acquisition leaves behind in the process is found, as little as it may be (G02).
 
-use std::{hint::black_box, sync::Arc};
+use std::{
+    fs::File,
+    hint::black_box,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+};
 
 use async_trait::async_trait;
 use lock_conformance::{Layer, alone, finds};
@@ -30,8 +35,57 @@ impl Layer for Leaks {
 #[test]
 fn three_words_for_each_acquisition_are_found() {
     alone("leaks::three_words_for_each_acquisition_are_found", || {
-        let case = "ten_thousand_acquisitions_leave_nothing_behind";
+        let case = "acquisitions_leave_nothing_behind";
         let said = finds::<MemoryHarness>("resources", case, |_| Arc::new(Leaks)).expect("the leak is found");
+        assert!(said.contains("acquisitions leave something behind"), "{said}");
+    });
+}
+
+/// A file less is open after a while; but there are more and more threads.
+#[derive(Debug)]
+struct TradesAFileForThreads(Mutex<(u32, Option<File>)>);
+
+impl TradesAFileForThreads {
+    fn new() -> Self {
+        let file = File::open("/dev/null").expect("every unix has it");
+        Self(Mutex::new((0, Some(file))))
+    }
+}
+
+#[async_trait]
+impl Layer for TradesAFileForThreads {
+    async fn enter(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
+        {
+            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            state.0 += 1;
+            if state.0 > 300 {
+                state.1 = None;
+            }
+            if state.0.is_multiple_of(200) {
+                thread::spawn(|| {
+                    loop {
+                        thread::park();
+                    }
+                });
+            }
+        }
+        store.enter(entry, step, wait).await
+    }
+}
+
+/// Figures that are compared as one would let the one excuse the other.
+#[test]
+fn threads_are_found_though_a_file_less_is_open() {
+    alone("leaks::threads_are_found_though_a_file_less_is_open", || {
+        let case = "acquisitions_leave_nothing_behind";
+        let said = finds::<MemoryHarness>("resources", case, |_| Arc::new(TradesAFileForThreads::new()));
+        let said = said.expect("the threads are found");
         assert!(said.contains("acquisitions leave something behind"), "{said}");
     });
 }

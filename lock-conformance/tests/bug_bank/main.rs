@@ -1,16 +1,18 @@
 //! The bug bank: bugs that locks have had, each put in on purpose, and the case that has to find it.
 //!
 //! `docs/bug-bank.md` lists them. Bugs of a store are put between a client and memory ([`store`]); bugs of the engine are
-//! switches in a copy of its source, which is built once for all of them ([`engine`]); those that show only between clocks
-//! that differ are found by the [simulation](lock_conformance::simulation); those of Redis are in `lock-redis`.
+//! switches in a copy of its source, in the package `bugs`; those that show only between clocks that differ are found by the
+//! [simulation](lock_conformance::simulation); those of Redis are in `lock-redis`.
 
 mod cuts;
-mod engine;
 mod leaks;
 #[path = "../memory_harness/mod.rs"]
 mod memory_harness;
 mod store;
 mod strays;
+#[path = "../../bugs/switches.rs"]
+#[allow(dead_code, reason = "the switches are of use to the package `bugs`")]
+mod switches;
 mod table;
 
 use lock_conformance::simulation::{self, Broken};

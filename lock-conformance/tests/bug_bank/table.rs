@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use crate::{SIMULATED, engine, store};
+use crate::{SIMULATED, store, switches};
 
 /// All that the bank has to hold.
 const IDS: &[&str] = &[
@@ -53,7 +53,7 @@ fn the_bugs_of_memory_are_listed_with_their_cases() {
 
 #[test]
 fn the_bugs_of_the_engine_are_listed_with_their_cases() {
-    assert_eq!(listed("engine"), cases(engine::BUGS.iter().map(|bug| (bug.id, bug.case))));
+    assert_eq!(listed("engine"), cases(switches::BUGS.iter().map(|bug| (bug.id, bug.case))));
 }
 
 #[test]

@@ -58,43 +58,6 @@ fn a_mutex_of_two_keeps_every_promise_whatever_is_lost() {
 }
 
 #[test]
-fn a_mutex_of_two_keeps_every_promise_on_a_slow_wire() {
-    let (crashes, ttl) = if large() { (1, 3) } else { (0, 2) };
-    let config = Config { crashes, ..mutexes(2, ttl) };
-    let sometimes = [HAND_OFF, LOSS, OVERTAKEN, GIVEN_UP, GONE, LATE_GRANT];
-    proves("mutex of two, one message is slow", all(config, &sometimes), 100_000);
-}
-
-#[test]
-fn what_a_client_leaves_behind_does_not_harm_its_next_acquisition() {
-    let wire = if large() { 3 } else { 2 };
-    let config = Config { wire, hurried: true, debts: 2, ..mutexes(1, 3) };
-    let sometimes = [HAND_OFF, LOSS, OVERTAKEN, GIVEN_UP, GONE, LATE_GRANT, ORPHAN];
-    proves("mutex of one, some messages are slow", all(config, &sometimes), 100_000);
-}
-
-#[test]
-fn a_mutex_of_three_keeps_every_promise() {
-    let config = Config { crashes: usize::from(large()), wire: 0, ..mutexes(3, 2) };
-    proves("mutex of three", all(config, &[HAND_OFF, LOSS, GIVEN_UP]), 100_000);
-}
-
-#[test]
-fn a_read_write_lock_keeps_every_promise() {
-    let claims = [Claim::reader(), Claim::writer(), Claim::reader()];
-    let config = Config { crashes: usize::from(large()), wire: 0, ..Config::new(claims, 2) };
-    proves("read-write lock of three", all(config, &[HAND_OFF, LOSS, GIVEN_UP, TOGETHER]), 100_000);
-}
-
-#[test]
-fn a_weighted_semaphore_keeps_every_promise() {
-    let claim = |permits| Claim::semaphore(permits, 3).expect("of 3");
-    let claims = [claim(1), claim(2), claim(2)];
-    let config = Config { crashes: usize::from(large()), wire: 0, ..Config::new(claims, 2) };
-    proves("semaphore of three", all(config, &[HAND_OFF, LOSS, GIVEN_UP, TOGETHER]), 100_000);
-}
-
-#[test]
 fn a_name_has_one_kind_at_a_time() {
     let one = Claim::semaphore(1, 2).expect("1 of 2");
     let wire = if large() { 2 } else { 1 };
@@ -106,12 +69,6 @@ fn a_name_has_one_kind_at_a_time() {
 fn the_dead_do_not_count_where_they_stay() {
     let config = Config { purging: Purging::Lazy, wire: usize::from(large()), ..mutexes(2, 2) };
     proves("mutex of two, the dead stay", all(config, &[HAND_OFF, LOSS, GIVEN_UP]), 20_000);
-}
-
-#[test]
-fn whoever_is_admitted_is_told_or_knows_that_hints_were_lost() {
-    let config = Config { hints: Hinting::Subscribed, late: large(), crashes: 0, ..mutexes(2, 2) };
-    proves("mutex of two, subscriptions break", all(config, &[HAND_OFF, LOSS, TOLD]), 100_000);
 }
 
 /// Clocks may also go on, so this one has all that happens while they are true. Its clients remember which tokens had been
@@ -149,4 +106,52 @@ fn a_weighted_semaphore_over_sessions_keeps_every_promise() {
     let claims = [claim(1), claim(2), claim(2)];
     let config = sessions::Config { left_behind: usize::from(large()), ..sessions::Config::new(claims, 2) };
     proves("semaphore of three, sessions", over_sessions(config, &[sessions::TOGETHER]), 1_000);
+}
+
+/// Run when nothing else does: each of them keeps all cores busy for seconds.
+mod alone {
+    use super::*;
+
+    #[test]
+    fn a_mutex_of_two_keeps_every_promise_on_a_slow_wire() {
+        let (crashes, ttl) = if large() { (1, 3) } else { (0, 2) };
+        let config = Config { crashes, ..mutexes(2, ttl) };
+        let sometimes = [HAND_OFF, LOSS, OVERTAKEN, GIVEN_UP, GONE, LATE_GRANT];
+        proves("mutex of two, one message is slow", all(config, &sometimes), 100_000);
+    }
+
+    #[test]
+    fn what_a_client_leaves_behind_does_not_harm_its_next_acquisition() {
+        let wire = if large() { 3 } else { 2 };
+        let config = Config { wire, hurried: true, debts: 2, ..mutexes(1, 3) };
+        let sometimes = [HAND_OFF, LOSS, OVERTAKEN, GIVEN_UP, GONE, LATE_GRANT, ORPHAN];
+        proves("mutex of one, some messages are slow", all(config, &sometimes), 100_000);
+    }
+
+    #[test]
+    fn a_mutex_of_three_keeps_every_promise() {
+        let config = Config { crashes: usize::from(large()), wire: 0, ..mutexes(3, 2) };
+        proves("mutex of three", all(config, &[HAND_OFF, LOSS, GIVEN_UP]), 100_000);
+    }
+
+    #[test]
+    fn a_read_write_lock_keeps_every_promise() {
+        let claims = [Claim::reader(), Claim::writer(), Claim::reader()];
+        let config = Config { crashes: usize::from(large()), wire: 0, ..Config::new(claims, 2) };
+        proves("read-write lock of three", all(config, &[HAND_OFF, LOSS, GIVEN_UP, TOGETHER]), 100_000);
+    }
+
+    #[test]
+    fn a_weighted_semaphore_keeps_every_promise() {
+        let claim = |permits| Claim::semaphore(permits, 3).expect("of 3");
+        let claims = [claim(1), claim(2), claim(2)];
+        let config = Config { crashes: usize::from(large()), wire: 0, ..Config::new(claims, 2) };
+        proves("semaphore of three", all(config, &[HAND_OFF, LOSS, GIVEN_UP, TOGETHER]), 100_000);
+    }
+
+    #[test]
+    fn whoever_is_admitted_is_told_or_knows_that_hints_were_lost() {
+        let config = Config { hints: Hinting::Subscribed, late: large(), crashes: 0, ..mutexes(2, 2) };
+        proves("mutex of two, subscriptions break", all(config, &[HAND_OFF, LOSS, TOLD]), 100_000);
+    }
 }

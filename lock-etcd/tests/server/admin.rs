@@ -184,10 +184,12 @@ impl Admin {
     /// # Panics
     /// If the server does not say.
     pub(crate) async fn footprint(&self) -> Footprint {
+        let mut client = self.client().await;
         let counted = GetOptions::new().with_prefix().with_count_only();
-        let entries = self.client().await.get(format!("{}/q1/", self.prefix), Some(counted)).await;
+        let entries = client.get(format!("{}/q1/", self.prefix), Some(counted)).await;
         let queues = entries.expect("the server answers").count().unsigned_abs();
-        Footprint { queues, sessions: self.leases().await as u64, ..Footprint::default() }
+        let leases = client.leases().await.expect("the server lists its leases");
+        Footprint { queues, sessions: leases.leases().len() as u64, ..Footprint::default() }
     }
 
     /// Raises the alarm of a server without space, or takes it back.

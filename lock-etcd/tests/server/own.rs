@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use etcd_client::TlsOptions;
-use lock_conformance::{Control, Data, Footprint, Links, Proxy, ServerControl, Unsupported};
+use lock_conformance::{Control, Data, Footprint, Links, Proxy, ServerControl, Unsupported, connections_to};
 use lock_core::{FencingToken, LockName};
 
 use super::{Admin, Member};
@@ -71,8 +71,11 @@ impl OwnServer {
 
     /// Where clients find it: `host:port`.
     pub(crate) fn address(&self) -> String {
-        let direct = || format!("127.0.0.1:{}", self.member.client_port());
-        self.proxy.as_ref().map_or_else(direct, |proxy| proxy.address().to_string())
+        format!("127.0.0.1:{}", self.client_port())
+    }
+
+    fn client_port(&self) -> u16 {
+        self.proxy.as_ref().map_or_else(|| self.member.client_port(), |proxy| proxy.address().port())
     }
 
     /// Whoever works on it by hand.
@@ -173,7 +176,10 @@ impl ServerControl for OwnServer {
     }
 
     async fn footprint(&self) -> Result<Footprint, Unsupported> {
-        let connections = self.proxy.as_ref().map_or(0, |proxy| proxy.open() as u64);
+        // Before we connect ourselves.
+        let connections = connections_to(self.client_port());
+        let connections =
+            connections.unwrap_or_else(|| self.proxy.as_ref().map_or(0, |proxy| proxy.open() as u64));
         Ok(Footprint { connections, ..self.admin.footprint().await })
     }
 

@@ -1,7 +1,6 @@
 //! [`Server`]: a server process of our own, on a free port of the loopback interface.
 
 use std::{
-    net::{Ipv4Addr, TcpListener},
     path::PathBuf,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -15,7 +14,10 @@ use tokio::{
 };
 
 use super::connect;
-use crate::{Result, store::Commands};
+use crate::{
+    Result,
+    store::{Commands, port::Port},
+};
 
 /// Ended, with its directory, when it is dropped.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(super) struct Server {
     version: String,
     #[expect(dead_code, reason = "only its drop does something")]
     directory: TempDir,
+    #[expect(dead_code, reason = "they are kept for as long as it runs")]
+    ports: [Port; 2],
 }
 
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,12 +37,9 @@ impl Server {
     /// Starts `etcd`, which does not wait for the disk: that is not what is measured.
     pub(super) async fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        // Somebody else may take a port before the server does; then it ends, which is noticed.
-        let client = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let peer = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let address = client.local_addr()?.to_string();
-        let peer_url = format!("http://{}", peer.local_addr()?);
-        drop((client, peer));
+        let ports = [(); 2].map(|()| Port::reserve());
+        let address = format!("127.0.0.1:{}", ports[0]);
+        let peer_url = format!("http://127.0.0.1:{}", ports[1]);
         let binary = binary()?;
         let process = Command::new(&binary)
             .args([format!("--data-dir={}", directory.path().display()), "--name=bench".to_owned()])
@@ -53,7 +54,7 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .map_err(|error| format!("{}: {error}; scripts/setup gets an etcd server", binary.display()))?;
-        let mut server = Self { process, address, version: String::new(), directory };
+        let mut server = Self { process, address, version: String::new(), directory, ports };
         server.version = server.wait_until_it_answers().await?;
         Ok(server)
     }

@@ -1,7 +1,6 @@
 //! [`Server`]: a server process of our own, on a free port of the loopback interface.
 
 use std::{
-    net::{Ipv4Addr, TcpListener},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -9,13 +8,13 @@ use std::{
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use crate::Result;
+use crate::{Result, store::port::Port};
 
 /// Ended, with its directory, when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     process: Child,
-    port: u16,
+    port: Port,
     #[expect(dead_code, reason = "only its drop does something")]
     directory: TempDir,
 }
@@ -26,8 +25,7 @@ impl Server {
     /// Starts `redis-server`, without persistence: the disk is not what is measured.
     pub(crate) async fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        // Somebody else may take the port before the server does; then it ends, which is noticed.
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let port = Port::reserve();
         let process = Command::new("redis-server")
             .args(["--bind", "127.0.0.1", "--port", &port.to_string(), "--save", "", "--appendonly", "no"])
             .arg("--dir")

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    net::{Ipv4Addr, TcpListener},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -15,7 +14,7 @@ use tokio::{
 };
 
 use super::TICK;
-use crate::Result;
+use crate::{Result, store::port::Port};
 
 /// Ended, with its directory, when it is dropped.
 #[derive(Debug)]
@@ -25,6 +24,8 @@ pub(super) struct Server {
     version: String,
     #[expect(dead_code, reason = "only its drop does something")]
     directory: TempDir,
+    #[expect(dead_code, reason = "it is kept for as long as the server runs")]
+    port: Port,
 }
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -36,8 +37,7 @@ impl Server {
     /// Starts a server, which does not wait for the disk: that is not what is measured.
     pub(super) async fn start() -> Result<Self> {
         let directory = tempfile::tempdir()?;
-        // Somebody else may take the port before the server does; then it ends, which is noticed.
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let port = Port::reserve();
         let file = directory.path().join("zoo.cfg");
         let data = directory.path().join("data");
         let settings = format!(
@@ -56,7 +56,7 @@ impl Server {
             .spawn()
             .map_err(|error| format!("java: {error}; scripts/setup gets it, and a ZooKeeper"))?;
         let address = format!("127.0.0.1:{port}");
-        let mut server = Self { process, address, version: String::new(), directory };
+        let mut server = Self { process, address, version: String::new(), directory, port };
         server.version = server.wait_until_it_answers().await?;
         Ok(server)
     }

@@ -92,8 +92,11 @@ pub(in crate::cases) async fn separators_and_wildcards_mean_nothing_in_a_name(wo
 /// Each plane, the borders of what is a character, combining and invisible ones, and both directions of writing.
 pub(in crate::cases) async fn names_of_every_unicode_plane_work(world: World) {
     let mut names: Vec<String> = Vec::new();
-    for plane in 0..=16_u32 {
-        for low in [0x0021, 0x4e2d, 0xd7ff, 0xe000, 0xfffd, 0xfffe, 0xffff] {
+    for low in [0x0021, 0x4e2d, 0xd7ff, 0xe000, 0xfffd, 0xfffe, 0xffff] {
+        names.extend(char::from_u32(low).map(String::from));
+    }
+    for plane in 1..=16_u32 {
+        for low in [0x0021, 0xffff] {
             names.extend(char::from_u32(plane << 16 | low).map(String::from));
         }
     }

@@ -1,25 +1,25 @@
-//! The switches, as text that stands in the source of `lock-core`, and what is there instead in the copy.
+//! The switches, as text that stands in the source of `lock-core`, and what is there instead in the copy: see `core`.
 
 /// Names the bug whose switch is on.
-pub(super) const VARIABLE: &str = "DISTLOCK_BUG";
+pub(crate) const VARIABLE: &str = "DISTLOCK_BUG";
 
 /// A bug, the case that has to find it, and some words of what it says then.
 pub(crate) struct InEngine {
     pub(crate) id: &'static str,
     pub(crate) case: (&'static str, &'static str),
-    pub(super) says: &'static str,
-    pub(super) switches: &'static [Switch],
+    pub(crate) says: &'static str,
+    pub(crate) switches: &'static [Switch],
 }
 
-pub(super) struct Switch {
+pub(crate) struct Switch {
     /// Below `lock-core/src`.
-    pub(super) file: &'static str,
-    pub(super) from: &'static str,
-    pub(super) to: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) from: &'static str,
+    pub(crate) to: &'static str,
 }
 
 /// What all switches ask.
-pub(super) const LIBRARY: Switch = Switch {
+pub(crate) const LIBRARY: Switch = Switch {
     file: "lib.rs",
     from: "mod wait;\n",
     to: r#"mod wait;

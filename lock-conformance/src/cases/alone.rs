@@ -1,0 +1,23 @@
+//! Cases that keep the whole machine busy: crowds of clients and of locks. They run when nothing else does, so that none of
+//! them disturbs a case that watches a clock.
+
+use super::{
+    exclusion::a_hundred_contenders_lose_no_count, liveness::hand_overs_by_the_thousand_lose_nobody,
+    renewal::a_thousand_locks_are_renewed_in_few_requests,
+};
+use crate::Case;
+
+/// The cases of this group: `name ["ids"]` each.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! alone_cases {
+    ($($to:tt)*) => {
+        $crate::__cases! { [$($to)*] alone {
+            a_hundred_contenders_lose_no_count ["X04"]
+            hand_overs_by_the_thousand_lose_nobody ["L05"]
+            a_thousand_locks_are_renewed_in_few_requests ["R11"]
+        } }
+    };
+}
+
+pub(super) const CASES: &[Case] = alone_cases!(list);

@@ -1,0 +1,73 @@
+//! [`connections_to`]: what the kernel knows of the connections to a server.
+
+use std::fs;
+
+/// The state of a connection that both ends have open.
+const ESTABLISHED: &str = "01";
+
+/// How many connections to this port the processes of this machine have open, in its table of TCP connections. For a server
+/// that does not tell how many clients it has: what a [`ServerControl`](crate::ServerControl) counts as connections of its
+/// [`Footprint`](crate::Footprint). Whoever asks the server over connections of his own counts before he opens them.
+///
+/// `None` on systems other than Linux, which have no such table.
+///
+/// # Panics
+/// If the table is not as Linux has it.
+#[must_use]
+pub fn connections_to(port: u16) -> Option<u64> {
+    if cfg!(not(target_os = "linux")) {
+        return None;
+    }
+    let table = fs::read_to_string("/proc/net/tcp").expect("Linux has a table of connections");
+    // Of a machine without IPv6 there is none.
+    let table6 = fs::read_to_string("/proc/net/tcp6").unwrap_or_default();
+    Some((open_in(&table, port) + open_in(&table6, port)) as u64)
+}
+
+/// A connection within the machine has a row for each of its ends. It is counted at the one from which the port is the other.
+fn open_in(table: &str, port: u16) -> usize {
+    let rows = table.lines().skip(1).filter(|row| !row.trim().is_empty());
+    rows.filter(|row| {
+        let mut cells = row.split_whitespace().skip(2);
+        let (Some(remote), Some(state)) = (cells.next(), cells.next()) else {
+            panic!("not a row of the table of connections: {row}")
+        };
+        let remote = remote.rsplit(':').next().and_then(|port| u16::from_str_radix(port, 16).ok());
+        remote.unwrap_or_else(|| panic!("not a row of the table of connections: {row}")) == port
+            && state == ESTABLISHED
+    })
+    .count()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    fn assert_counted(address: &str) {
+        let server = TcpListener::bind((address, 0)).unwrap();
+        let at = server.local_addr().unwrap();
+        let count = || connections_to(at.port()).unwrap();
+        assert_eq!(count(), 0, "one that listens is none");
+        let clients = [(); 3].map(|()| TcpStream::connect(at).unwrap());
+        assert_eq!(count(), 3);
+        let [first, second, third] = clients;
+        drop(first);
+        assert_eq!(count(), 2);
+        drop((second, third));
+        assert_eq!(count(), 0);
+    }
+
+    #[test]
+    fn each_open_connection_to_a_port_is_counted_once() {
+        assert_counted("127.0.0.1");
+    }
+
+    #[test]
+    fn connections_over_ipv6_are_counted() {
+        if TcpListener::bind(("::1", 0)).is_ok() {
+            assert_counted("::1");
+        }
+    }
+}

@@ -34,7 +34,7 @@ impl Server {
             &folder.path().display().to_string(),
         ];
         let program = ServerProgram::local(["redis-server"]);
-        Self::start(&program, arguments.map(str::to_owned).to_vec(), port, folder, "redis")
+        Self::start(&program, &arguments.map(str::to_owned), port, folder, "redis")
     }
 
     /// The one of all tests that run at the same time: each has a corner of it. The last of them ends it.
@@ -56,7 +56,7 @@ impl Server {
                 "--unsafe-no-fsync".to_owned(),
             ];
             let program = ServerProgram::local([found_by("scripts/etcd/setup")]);
-            Self::start(&program, arguments.to_vec(), client, folder, "etcd")
+            Self::start(&program, &arguments, client, folder, "etcd")
         })
     }
 
@@ -80,19 +80,19 @@ impl Server {
             let mut arguments = java.map(str::to_owned).to_vec();
             arguments.extend(["-cp".to_owned(), found_by("scripts/zk/setup"), main.to_owned()]);
             arguments.push(file.display().to_string());
-            Self::start(&ServerProgram::local(["java"]), arguments, port, folder, "zk")
+            Self::start(&ServerProgram::local(["java"]), &arguments, port, folder, "zk")
         })
     }
 
     /// Starts a program that comes with `scripts/setup`, and returns when it answers.
     fn start(
         program: &ServerProgram,
-        arguments: Vec<String>,
+        arguments: &[String],
         port: Port,
         folder: TempDir,
         scheme: &str,
     ) -> Self {
-        let process = ServerProcess::start(program, &arguments, &folder.path().join("server.log"));
+        let process = ServerProcess::start(program, arguments, &folder.path().join("server.log"));
         let server = Self { port, process, folder };
         let url = format!("{scheme}://127.0.0.1:{}", server.port);
         until("the server", || {

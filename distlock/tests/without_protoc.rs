@@ -1,69 +1,59 @@
 //! Only the etcd feature needs `protoc`, the compiler of Protocol Buffers: everything else is built without it.
 
-use std::{
-    env, fs, io,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{env, fs, path::Path, process::Command};
 
-/// One test for all: the commands share what they build.
+/// Crates that run `protoc`: to be built, or in the build scripts of those that are built with them.
+const RUN_PROTOC: &[&str] =
+    &["etcd-client", "prost-build", "protobuf-codegen", "protobuf-parse", "tonic-build", "tonic-prost-build"];
+
 #[test]
 fn nothing_but_the_etcd_feature_needs_protoc() {
-    let path = path_without("protoc");
     let features: Vec<_> = features().into_iter().filter(|feature| feature != "etcd").collect();
     assert!(features.iter().any(|feature| feature == "redis"), "{features:?}");
     // All at once: none takes away what another one needs.
-    let facade = ["build", "--package", "distlock", "--features", &features.join(",")].map(str::to_owned);
-    for command in [first_command_of_the_readme(), vec!["build".to_owned()], facade.to_vec()] {
-        let output = cargo(&path).args(&command).output().expect("cargo can be started");
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "cargo {} without protoc:\n{errors}", command.join(" "));
+    let facade = ["--package", "distlock", "--features", &features.join(",")].map(str::to_owned);
+    // The second is `cargo build`.
+    for choice in [first_command_of_the_readme(), Vec::new(), facade.to_vec()] {
+        let found = run_protoc(&choice);
+        assert!(found.is_empty(), "{choice:?} cannot be built without protoc, for {found:?}");
     }
 }
 
-/// Cargo, with a target folder in which nothing was ever built with `protoc`: what was would not be built again.
-fn cargo(path: &Path) -> Command {
+/// Or the other test would find nothing, whatever is there.
+#[test]
+fn the_etcd_feature_needs_protoc() {
+    let facade = ["--package", "distlock", "--features", "etcd"].map(str::to_owned);
+    let found = run_protoc(&facade);
+    assert!(
+        found.contains(&"etcd-client".to_owned()) && found.contains(&"prost-build".to_owned()),
+        "{found:?}"
+    );
+}
+
+/// Which crates are built that run it, where these packages and features are chosen.
+fn run_protoc(choice: &[String]) -> Vec<String> {
     let cargo = env::var_os("CARGO").expect("cargo runs this test and says where it is");
-    let mut command = Command::new(cargo);
-    command.current_dir(root()).env("PATH", path).env_remove("PROTOC");
-    command.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("without-protoc"));
-    // Only about time: nobody debugs what comes of it, or waits for it.
-    command.envs([("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")]);
-    command.args(["--config", "profile.dev.package.lock-conformance.opt-level=0"]);
-    command
+    let mut tree = Command::new(cargo);
+    tree.current_dir(root()).arg("tree").args(choice);
+    tree.args(["--locked", "--offline", "--edges", "normal,build"]);
+    let output = tree.args(["--prefix", "none", "--format", "{p}"]).output().expect("cargo can be started");
+    assert!(output.status.success(), "{choice:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).expect("cargo writes UTF-8");
+    let mut crates: Vec<_> = lines.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(crates.contains(&"lock-core"), "{choice:?} leads nowhere: {crates:?}");
+    crates.sort_unstable();
+    crates.dedup();
+    crates.into_iter().filter(|name| RUN_PROTOC.contains(name)).map(str::to_owned).collect()
 }
 
-/// A folder with everything that the PATH has, but for this program.
-fn path_without(program: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("path-without-{program}"));
-    if let Err(error) = fs::remove_dir_all(&folder) {
-        assert_eq!(error.kind(), io::ErrorKind::NotFound, "{}: {error}", folder.display());
-    }
-    fs::create_dir_all(&folder).unwrap();
-    let path = env::var_os("PATH").expect("there is a PATH");
-    for file in env::split_paths(&path).filter_map(|folder| fs::read_dir(folder).ok()).flatten() {
-        let file = file.unwrap();
-        // The first of several with one name is the one that counts.
-        if file.file_name() != program && !folder.join(file.file_name()).exists() {
-            let linked = symlink(file.path(), folder.join(file.file_name()));
-            assert!(linked.is_ok() || folder.join(file.file_name()).is_symlink(), "{linked:?}");
-        }
-    }
-    let found = Command::new(program).env("PATH", &folder).arg("--version").output();
-    assert!(found.is_err(), "`{program}` is still found");
-    folder
-}
-
-/// What follows `cargo` in it.
+/// What it chooses, of which it says `cargo run`.
 fn first_command_of_the_readme() -> Vec<String> {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let block = readme.split("```sh\n").nth(1).expect("the README has commands");
     let command = block.lines().next().expect("there is a first one");
     let command = command.split('#').next().expect("a text has a beginning");
-    let mut words = command.split_whitespace().map(str::to_owned);
-    assert_eq!(words.next().as_deref(), Some("cargo"), "{command}");
-    words.collect()
+    let words = command.strip_prefix("cargo run ").unwrap_or_else(|| panic!("`{command}` runs nothing"));
+    words.split_whitespace().take_while(|word| *word != "--").map(str::to_owned).collect()
 }
 
 /// The features of the facade.

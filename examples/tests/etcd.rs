@@ -2,10 +2,11 @@
 
 use std::{
     env,
-    net::TcpListener,
-    process::{Child, Command, Stdio},
+    process::Command,
     time::{Duration, Instant},
 };
+
+use lock_conformance::{Port, ServerProcess, ServerProgram};
 
 mod built;
 
@@ -31,33 +32,31 @@ fn a_write_without_the_lock_is_refused_by_etcd() {
 /// A server of this test alone, or the one whose URL is in `DISTLOCK_TEST_ETCD_URL`.
 struct Server {
     url: String,
-    process: Option<(Child, tempfile::TempDir)>,
+    _process: Option<(ServerProcess, tempfile::TempDir, [Port; 2])>,
 }
 
 impl Server {
     fn start() -> Self {
         if let Some(url) = env::var("DISTLOCK_TEST_ETCD_URL").ok().filter(|url| !url.is_empty()) {
-            return Self { url, process: None };
+            return Self { url, _process: None };
         }
-        let [client, peer] =
-            [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").and_then(|bound| bound.local_addr()).unwrap());
+        let [client, peer] = [(); 2].map(|()| Port::reserve());
         let directory = tempfile::tempdir().unwrap();
-        let process = Command::new(binary())
-            .arg(format!("--data-dir={}", directory.path().display()))
-            .args([
-                format!("--listen-client-urls=http://{client}"),
-                format!("--advertise-client-urls=http://{client}"),
-            ])
-            .args([
-                format!("--listen-peer-urls=http://{peer}"),
-                format!("--initial-advertise-peer-urls=http://{peer}"),
-            ])
-            .args(["--name=example".to_owned(), format!("--initial-cluster=example=http://{peer}")])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("there is no etcd server: run scripts/setup");
-        Self { url: format!("etcd://{client}"), process: Some((process, directory)) }
+        let arguments = [
+            format!("--data-dir={}", directory.path().join("data").display()),
+            format!("--listen-client-urls=http://127.0.0.1:{client}"),
+            format!("--advertise-client-urls=http://127.0.0.1:{client}"),
+            format!("--listen-peer-urls=http://127.0.0.1:{peer}"),
+            format!("--initial-advertise-peer-urls=http://127.0.0.1:{peer}"),
+            "--name=example".to_owned(),
+            format!("--initial-cluster=example=http://127.0.0.1:{peer}"),
+        ];
+        let log = directory.path().join("log");
+        let process = ServerProcess::start(&ServerProgram::local([binary()]), &arguments, &log);
+        Self {
+            url: format!("etcd://127.0.0.1:{client}"),
+            _process: Some((process, directory, [client, peer])),
+        }
     }
 }
 
@@ -66,14 +65,4 @@ fn binary() -> String {
     let setup = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/etcd/setup");
     let printed = Command::new(setup).arg("--print").output().expect("scripts/etcd/setup can be run");
     String::from_utf8(printed.stdout).unwrap().lines().next().unwrap_or_default().to_owned()
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some((process, _)) = &mut self.process {
-            // It may have ended already.
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-    }
 }

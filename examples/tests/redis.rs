@@ -1,11 +1,13 @@
 //! The example on a real server, from several processes. Fails where `redis-server` is missing: see `scripts/setup`.
 
 use std::{
-    env,
-    io::{BufRead, BufReader},
-    net::TcpListener,
-    process::{Child, Command, Stdio},
+    env, fs,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
 };
+
+use lock_conformance::{Port, ServerProcess, ServerProgram};
 
 mod built;
 
@@ -33,9 +35,9 @@ fn the_examples_that_take_a_store_run_on_a_server() {
 
 #[test]
 fn a_server_that_is_not_there_is_told_and_no_password_with_it() {
-    // The port is taken while nobody answers on it in Redis's tongue.
-    let nobody = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("its number");
-    let url = format!("redis://user:hunter2@{nobody}/0?connect_timeout=500ms");
+    // Nobody is given this port as long as it is reserved, and nobody listens there.
+    let port = Port::reserve();
+    let url = format!("redis://user:hunter2@127.0.0.1:{port}/0?connect_timeout=500ms");
     let output = Command::new(built::example("shared_counter")).args([&url, "1", "1"]).output();
     let output = output.expect("the example can be started");
     let complained = String::from_utf8_lossy(&output.stderr);
@@ -46,40 +48,28 @@ fn a_server_that_is_not_there_is_told_and_no_password_with_it() {
 /// A server of this test alone, or the one whose URL is in `DISTLOCK_TEST_REDIS_URL`.
 struct Server {
     url: String,
-    process: Option<Child>,
+    _process: Option<(ServerProcess, tempfile::TempDir, Port)>,
 }
 
 impl Server {
     fn start() -> Self {
-        match env::var("DISTLOCK_TEST_REDIS_URL") {
-            Ok(url) if !url.is_empty() => Self { url, process: None },
-            // A port that was free a moment ago may be taken by the time that the server asks for it.
-            _ => (0..10).find_map(|_| Self::start_on_a_free_port()).expect("a server on one of ten ports"),
+        if let Some(url) = env::var("DISTLOCK_TEST_REDIS_URL").ok().filter(|url| !url.is_empty()) {
+            return Self { url, _process: None };
         }
-    }
-
-    fn start_on_a_free_port() -> Option<Self> {
-        let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port().to_string();
-        let mut command = Command::new("redis-server");
-        command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--dir"]).arg(env::temp_dir());
-        let mut process = command
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("redis-server can be started; `scripts/setup` installs it");
-        let log = BufReader::new(process.stdout.take().expect("it is piped"));
-        let ready =
-            log.lines().map_while(Result::ok).any(|line| line.contains("Ready to accept connections"));
-        let server = Self { url: format!("redis://127.0.0.1:{port}"), process: Some(process) };
-        ready.then_some(server)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(process) = &mut self.process {
-            // It is a child of ours: nobody else can have ended it, and an error leaves nothing to do.
-            let _ = process.kill();
-            let _ = process.wait();
+        let port = Port::reserve();
+        let directory = tempfile::tempdir().unwrap();
+        let (number, folder) = (port.to_string(), directory.path().display().to_string());
+        let arguments = ["--port", &number, "--bind", "127.0.0.1", "--save", "", "--dir", &folder];
+        let log = directory.path().join("log");
+        let program = ServerProgram::local(["redis-server"]);
+        let process = ServerProcess::start(&program, &arguments.map(str::to_owned), &log);
+        let started = Instant::now();
+        let said = || fs::read_to_string(&log).unwrap_or_default();
+        while !said().contains("Ready to accept connections") {
+            let waits = process.is_alive() && started.elapsed() < Duration::from_secs(20);
+            assert!(waits, "no server (`scripts/setup` installs it):\n{}", said());
+            thread::sleep(Duration::from_millis(5));
         }
+        Self { url: format!("redis://127.0.0.1:{port}"), _process: Some((process, directory, port)) }
     }
 }

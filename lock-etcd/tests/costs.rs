@@ -3,25 +3,17 @@
 mod common;
 mod server;
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Duration};
 
-use common::{Client, name, options};
+use common::{Client, LATE, name, soon, told};
 use futures_util::FutureExt;
 use lock_conformance::{
-    Flow, Gate, Links, SLACK, Way,
+    Flow, Gate, Links, Way,
     audit::{eventually, within},
 };
-use lock_core::{AcquireOptions, DistributedLock, Release};
-use server::{OwnServer, requests};
+use lock_core::{DistributedLock, Release};
+use server::{OwnServer, quiet, requests};
 use tokio::task::JoinSet;
-
-/// So long that nothing is renewed, and nobody looks again, while something is counted.
-fn long() -> AcquireOptions {
-    options().ttl(HOUR).wait(Duration::from_secs(60))
-}
 
 /// Streams are not asked for a sign of life meanwhile.
 fn url(server: &OwnServer) -> String {
@@ -44,11 +36,11 @@ async fn a_lock_that_nobody_else_wants_costs_one_request_to_take_and_one_to_rele
     let server = OwnServer::start("case").await;
     let client = Client::new(&url(&server));
     // Connects, and has a lease from now on.
-    client.take("first", &long()).await.release().await.unwrap();
+    client.take("first", &told()).await.release().await.unwrap();
     let before = requests(&server.address()).await;
     let mut guards = Vec::new();
     for i in 0..LOCKS {
-        guards.push(client.take(&format!("job {i}"), &long()).await);
+        guards.push(client.take(&format!("job {i}"), &told()).await);
     }
     assert_eq!(since(&server, &before).await, BTreeMap::from([("KV/Txn".to_owned(), LOCKS)]));
     let before = requests(&server.address()).await;
@@ -64,15 +56,15 @@ async fn a_lock_that_nobody_else_wants_costs_one_request_to_take_and_one_to_rele
 async fn a_waiter_is_granted_by_the_delete_that_makes_it_fit_and_asks_nothing() {
     let server = OwnServer::start("case").await;
     let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
-    let first = holder.take("job", &long()).await;
-    let second = holder.waiting("job", &long(), 2).await;
-    let third = other.waiting("job", &long(), 3).await;
-    quiet(&server).await;
+    let first = holder.take("job", &told()).await;
+    let second = holder.waiting("job", &told(), 2).await;
+    let third = other.waiting("job", &told(), 3).await;
+    quiet(&server.address(), &[]).await;
     let mut guard = first;
     for waiter in [second, third] {
         let before = requests(&server.address()).await;
         assert_eq!(guard.release().await.unwrap(), Release::Released);
-        guard = within("the next", SLACK, waiter).await.unwrap();
+        guard = soon("the next", waiter).await.unwrap();
         let mut asked = since(&server, &before).await;
         // To watch no longer is said on the stream.
         asked.remove("Watch/Watch");
@@ -89,22 +81,22 @@ async fn a_waiter_whose_blocker_leaves_before_it_is_watched_asks_once_more_and_h
     let server = server.behind_proxy();
     let (holder, other) =
         (Client::new(&direct), Client::new(&format!("{}&command_timeout=30s", url(&server))));
-    let guard = holder.take("job", &long()).await;
+    let guard = holder.take("job", &told()).await;
     // It has its lease and its stream, and has met others here.
-    let warm = other.waiting("job", &long(), 2).await;
+    let warm = other.waiting("job", &told(), 2).await;
     warm.abort();
     holder.await_queue("job", 1).await;
-    let before = quiet(&server).await;
+    let before = quiet(&server.address(), &[]).await;
     let gate = Gate::new();
     server.proxy().order(Links::All, Way::Replies, &Flow::Hold(gate.clone()));
     let lock = other.mutex("job");
-    let waiter = tokio::spawn(async move { lock.acquire_with(&long()).await.unwrap() });
+    let waiter = tokio::spawn(async move { lock.acquire_with(&told()).await.unwrap() });
     holder.await_queue("job", 2).await;
     assert_eq!(guard.release().await.unwrap(), Release::Released);
     // Only now it is told that somebody is ahead.
     gate.open();
     server.proxy().heal();
-    let guard = within("the waiter", SLACK, waiter).await.unwrap();
+    let guard = soon("the waiter", waiter).await.unwrap();
     assert_eq!(since(&server, &before).await["KV/Txn"], 2, "one to stand in the queue, and one to look");
     assert_eq!(guard.release().await.unwrap(), Release::Released);
 }
@@ -116,14 +108,14 @@ async fn a_crowd_that_gives_up_unanswered_costs_a_few_requests_each_and_leaves_n
     const CROWD: u64 = 200;
     let server = OwnServer::start("case").await;
     let client = Client::new(&url(&server));
-    let guard = client.take("job", &long()).await;
+    let guard = client.take("job", &told()).await;
     let before = requests(&server.address()).await;
     let lock = client.mutex("job");
-    let options = long();
+    let options = told();
     let crowd: Vec<_> = (0..CROWD).map(|_| lock.acquire_with(&options).now_or_never()).collect();
     assert!(crowd.iter().all(Option::is_none));
     assert_eq!(guard.release().await.unwrap(), Release::Released);
-    client.locks.close(SLACK).await.unwrap();
+    client.locks.close(LATE).await.unwrap();
     assert_eq!(server.admin().count(&name("job")).await, 0);
     let asked = since(&server, &before).await;
     // A create, and a delete: a second one where another closed the door.
@@ -131,43 +123,44 @@ async fn a_crowd_that_gives_up_unanswered_costs_a_few_requests_each_and_leaves_n
     assert!(asked["KV/Txn"] <= most, "{asked:?} for a crowd of {CROWD}");
 }
 
-/// So many requests for each turn as with a single waiter: H67, H81.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_turn_costs_the_same_with_one_waiter_and_with_a_thousand() {
-    for waiters in [1, 10, 100, 1000] {
-        let per_turn = queue_of(waiters).await;
-        // Into the queue, and the delete; two watches, for the one ahead and for one's own place, and the end of both. With
-        // many, who share watches, there is a look instead, at who has come near.
-        assert!(per_turn <= 600, "{per_turn}/100 requests for a turn among {waiters}");
+/// A crowd keeps the machine busy, so it comes when nobody else does.
+mod alone {
+    use super::*;
+
+    /// So many requests for each turn as with a single waiter: H67, H81.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_turn_costs_the_same_with_one_waiter_and_with_a_thousand() {
+        for waiters in [1, 10, 100, 1000] {
+            let per_turn = queue_of(waiters).await;
+            // Into the queue, and the delete; two watches, for the one ahead and for one's own place, and the end of both.
+            // With many, who share watches, there is a look instead, at who has come near.
+            assert!(per_turn <= 600, "{per_turn}/100 requests for a turn among {waiters}");
+        }
     }
 }
-
-/// Longer than any of these tests.
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// Lets so many stand in a queue, and each have the lock in turn. Gives what that cost for each, in hundredths of a request.
 async fn queue_of(waiters: u64) -> u64 {
     let server = OwnServer::start("case").await;
     let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
-    let guard = holder.take("job", &long()).await;
+    let guard = holder.take("job", &told()).await;
     // It has its lease and its stream before anything is counted.
-    let warm = other.waiting("job", &long(), 2).await;
+    let warm = other.waiting("job", &told(), 2).await;
     warm.abort();
     holder.await_queue("job", 1).await;
 
-    let before = quiet(&server).await;
-    let began = Instant::now();
+    let before = quiet(&server.address(), &[]).await;
     let mut granted = JoinSet::new();
-    // Each step on the way to a turn has its limit here; a wait has none, for that of the first would count how long all the others take.
-    // And nobody looks again although nothing happens: on a busy machine a thousand who do are never quiet.
-    let lock = other.mutex("job").with_options(long().wait(Duration::MAX).look_again(HOUR, HOUR));
+    // Each step on the way to a turn has its limit here; a wait has none, for that of the first would count how long all the others
+    // take.
+    let lock = other.mutex("job").with_options(told().wait(Duration::MAX));
     let mut counts = 0;
     for place in 1..=waiters {
         let lock = lock.clone();
         granted.spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() });
         // A few at a time: what a crowd costs that comes at once is not what is counted.
         let most = if place == waiters { 0 } else { 10 };
-        within("a place in the queue", SLACK * 4, async {
+        within("a place in the queue", LATE, async {
             loop {
                 counts += 1;
                 if server.admin().count(&name("job")).await + most > place {
@@ -183,34 +176,20 @@ async fn queue_of(waiters: u64) -> u64 {
     }
     // Whoever stands in the queue is not done: if the lock is left before those ahead are watched, it looks once more. Each
     // watches its own place; and the first, who holds the lock.
-    eventually("a watch for each place", SLACK * 4, || async {
+    eventually("a watch for each place", LATE, || async {
         since(&server, &before).await.get("Watch/Watch").is_some_and(|sent| *sent > waiters)
     })
     .await;
-    quiet(&server).await;
+    quiet(&server.address(), &[]).await;
     let joined = since(&server, &before).await;
     guard.release().await.unwrap();
     for _ in 0..waiters {
-        let released = within("the turn of each", SLACK * 4, granted.join_next()).await;
+        let released = soon("the turn of each", granted.join_next()).await;
         assert_eq!(released.unwrap().unwrap(), Release::Released);
     }
-    let took = began.elapsed();
-    quiet(&server).await;
+    quiet(&server.address(), &[]).await;
     let all = since(&server, &before).await;
-    println!("{waiters} waiters: {joined:?} when all stood in the queue, {all:?} in all, in {took:?}");
+    println!("{waiters} waiters: {joined:?} when all stood in the queue, {all:?} in all");
     // Each count says hello first; and the release of the holder is nobody's turn.
     (all.values().sum::<u64>() - 1 - 2 * counts) * 100 / waiters
-}
-
-/// What the server was asked when it is asked no more.
-async fn quiet(server: &OwnServer) -> BTreeMap<String, u64> {
-    let mut before = BTreeMap::new();
-    loop {
-        let now = requests(&server.address()).await;
-        if now == before {
-            return now;
-        }
-        before = now;
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
 }

@@ -5,18 +5,13 @@ mod server;
 
 use std::time::{Duration, Instant};
 
-use common::{Client, kind, name, options, soon};
-use lock_conformance::{Links, ServerControl, audit::within};
+use common::{Client, kind, name, options, soon, told};
+use etcd_client::WatchOptions;
+use lock_conformance::{Links, ServerControl};
 use lock_core::{BackendErrorKind, DistributedLock, HoldState, Release};
-use server::{Admin, OwnServer, requests};
+use server::{Admin, OwnServer, quiet, requests};
 
 const NAME: &str = "job";
-
-/// So long that nothing is noticed by a lease that ends or a look that is due.
-const LONG: Duration = Duration::from_secs(600);
-
-/// Whoever waits looks again after 5 s, whatever happens: who goes on sooner was told.
-const TOLD: Duration = Duration::from_millis(2500);
 
 fn url(server: &OwnServer) -> String {
     format!("etcd://{}/case?command_timeout=1s&connect_timeout=1s&heartbeat=500ms", server.address())
@@ -27,21 +22,27 @@ fn url(server: &OwnServer) -> String {
 async fn a_compaction_while_somebody_waits_is_not_noticed() {
     let server = OwnServer::start("case").await;
     let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
-    let guard = holder.take(NAME, &options().ttl(LONG)).await;
+    let guard = holder.take(NAME, &told()).await;
     server.admin().compact().await;
-    let waiter = other.waiting(NAME, &options().ttl(LONG), 2).await;
-    let looks = async || requests(&server.address()).await["KV/Txn"];
-    let (before, began) = (looks().await, Instant::now());
+    let waiter = other.waiting(NAME, &told(), 2).await;
+    let before = quiet(&server.address(), &["KV/Txn"]).await;
     for _ in 0..3 {
         server.admin().compact().await;
     }
-    tokio::time::sleep(Duration::from_millis(600)).await;
-    let asked = looks().await - before;
-    // Whoever waits looks again every 5 s, whatever happens.
-    assert!(asked <= 1 + began.elapsed().as_secs() / 5, "the waiter looked {asked} times");
+    // The stream goes on: each time it is asked for a sign of life, it has given the last one.
+    let signs = async || requests(&server.address()).await["Watch/Watch"];
+    let begun = signs().await;
+    let goes_on = async {
+        while signs().await < begun + 4 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    soon("signs of life of the watch stream", Box::pin(goes_on)).await;
+    let asked = requests(&server.address()).await["KV/Txn"] - before["KV/Txn"];
+    assert_eq!(asked, 0, "the waiter has looked again");
     assert!(guard.is_held() && !waiter.is_finished());
     assert_eq!(guard.release().await.unwrap(), Release::Released);
-    let guard = within("the waiter after a compaction", TOLD, waiter).await.unwrap();
+    let guard = soon("the waiter after a compaction", waiter).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Release::Released);
 }
 
@@ -52,15 +53,15 @@ async fn a_waiter_that_was_cut_off_during_a_release_and_a_compaction_is_granted(
     let direct = url(&server);
     let server = server.behind_proxy();
     let (holder, other) = (Client::new(&direct), Client::new(&url(&server)));
-    let guard = holder.take(NAME, &options().ttl(LONG)).await;
-    let waiter = other.waiting(NAME, &options().ttl(LONG), 2).await;
+    let guard = holder.take(NAME, &told()).await;
+    let waiter = other.waiting(NAME, &told(), 2).await;
     server.proxy().silence(Links::All);
     assert_eq!(guard.release().await.unwrap(), Release::Released);
     server.admin().compact().await;
     server.admin().compact().await;
     server.proxy().heal();
     server.proxy().reset(Links::All);
-    let guard = within("the waiter that missed the release", TOLD, waiter).await.unwrap();
+    let guard = soon("the waiter that missed the release", waiter).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Release::Released);
 }
 
@@ -71,11 +72,11 @@ async fn a_waiter_whose_stream_has_gone_silent_is_granted() {
     let direct = url(&server);
     let server = server.behind_proxy();
     let (holder, other) = (Client::new(&direct), Client::new(&url(&server)));
-    let guard = holder.take(NAME, &options().ttl(LONG)).await;
-    let waiter = other.waiting(NAME, &options().ttl(LONG), 2).await;
+    let guard = holder.take(NAME, &told()).await;
+    let waiter = other.waiting(NAME, &told(), 2).await;
     server.proxy().silence(Links::Open);
     assert_eq!(guard.release().await.unwrap(), Release::Released);
-    let guard = within("the waiter with a silent stream", TOLD, waiter).await.unwrap();
+    let guard = soon("the waiter with a silent stream", waiter).await.unwrap();
     assert_eq!(guard.release().await.unwrap(), Release::Released);
 }
 
@@ -84,8 +85,8 @@ async fn a_waiter_whose_stream_has_gone_silent_is_granted() {
 async fn a_holder_whose_lease_is_revoked_by_an_operator_is_told_so() {
     let server = OwnServer::start("case").await;
     let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
-    let guard = holder.take(NAME, &options().ttl(LONG)).await;
-    let waiter = other.waiting(NAME, &options().ttl(LONG), 2).await;
+    let guard = holder.take(NAME, &told()).await;
+    let waiter = other.waiting(NAME, &told(), 2).await;
     revoke(server.admin(), 0).await;
     soon("the loss of a lock whose lease was revoked", guard.lost()).await;
     assert!(matches!(guard.state(), HoldState::Lost(_)) && !guard.is_held());
@@ -104,8 +105,8 @@ async fn a_holder_whose_lease_is_revoked_by_an_operator_is_told_so() {
 async fn a_waiter_whose_lease_is_revoked_by_an_operator_stands_in_the_queue_again() {
     let server = OwnServer::start("case").await;
     let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
-    let guard = holder.take(NAME, &options().ttl(LONG)).await;
-    let waiter = other.waiting(NAME, &options().ttl(LONG), 2).await;
+    let guard = holder.take(NAME, &told()).await;
+    let waiter = other.waiting(NAME, &told(), 2).await;
     for _ in 0..3 {
         let before = holder.queue(NAME).await[1].entry;
         revoke(server.admin(), 1).await;
@@ -114,7 +115,7 @@ async fn a_waiter_whose_lease_is_revoked_by_an_operator_stands_in_the_queue_agai
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        within("a new place for the waiter", TOLD, again).await;
+        soon("a new place for the waiter", again).await;
     }
     assert!(guard.is_held() && !waiter.is_finished());
     assert_eq!(guard.release().await.unwrap(), Release::Released);
@@ -129,10 +130,10 @@ async fn a_waiter_whose_lease_is_revoked_by_an_operator_stands_in_the_queue_agai
 async fn all_leases_can_be_revoked_at_once() {
     let server = OwnServer::start("case").await;
     let clients = [Client::new(&url(&server)), Client::new(&url(&server))];
-    let guard = clients[0].take(NAME, &options().ttl(LONG)).await;
+    let guard = clients[0].take(NAME, &told()).await;
     let mut waiters = Vec::new();
     for len in 2..6 {
-        waiters.push(clients[len % 2].waiting(NAME, &options().ttl(LONG), len).await);
+        waiters.push(clients[len % 2].waiting(NAME, &told(), len).await);
     }
     server.admin().revoke_all().await;
     soon("the loss of a lock whose lease was revoked", guard.lost()).await;
@@ -147,17 +148,22 @@ async fn all_leases_can_be_revoked_at_once() {
 async fn a_lock_is_kept_and_released_on_a_server_without_space() {
     let server = OwnServer::start("case").await;
     let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
-    let ttl = Duration::from_secs(2);
+    let ttl = Duration::from_secs(6);
     let guard = holder.take(NAME, &options().ttl(ttl)).await;
     // A client that has its lease already, and one that has none.
     other.assert_free("before").await;
     let fresh = Client::new(&url(&server));
     server.fill().await.unwrap();
-    let end = Instant::now() + ttl * 2;
-    while Instant::now() < end {
-        assert!(guard.is_held(), "lost: {:?}", guard.state());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    // Kept by a renewal, and not because its lease has not ended yet.
+    let deadline = || Instant::now() + guard.remaining();
+    let full = deadline();
+    let renewed = async {
+        while deadline() < full + ttl / 4 {
+            assert!(guard.is_held(), "lost: {:?}", guard.state());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    soon("a renewal", renewed).await;
     for client in [&other, &fresh] {
         let error = soon("an answer", client.mutex("new").acquire()).await.unwrap_err();
         assert_eq!(*kind(&error), BackendErrorKind::OutOfMemory, "{error:?}");
@@ -168,9 +174,11 @@ async fn a_lock_is_kept_and_released_on_a_server_without_space() {
     other.assert_free("new").await;
 }
 
-/// E14: what watches from a revision that has passed is up to 100 ms late. Here somebody writes all the time.
+/// E14: what watches from a revision that has passed is up to 100 ms late, as other clients of etcd are, and as one is here. In
+/// between somebody writes all the time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hand_over_does_not_wait_for_the_loop_for_late_watchers() {
+    const ROUNDS: usize = 41;
     let server = OwnServer::start("case").await;
     let clients = [Client::new(&url(&server)), Client::new(&url(&server))];
     let mut noise = server.admin().client().await;
@@ -180,21 +188,39 @@ async fn a_hand_over_does_not_wait_for_the_loop_for_late_watchers() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     });
-    let mut latencies = Vec::new();
+    let mut bare = server.admin().client().await;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     let mut guard = clients[0].take(NAME, &options()).await;
-    for round in 1..=41 {
+    for round in 1..=ROUNDS {
         let waiter = clients[round % 2].waiting(NAME, &options(), 2).await;
         let released = Instant::now();
         let (release, next) = tokio::join!(guard.release(), waiter);
-        latencies.push(released.elapsed());
+        ours.push(released.elapsed());
         assert_eq!(release.unwrap(), Release::Released);
         guard = next.unwrap();
+        theirs.push(Box::pin(told_of_a_delete(&mut bare)).await);
     }
     guard.release().await.unwrap();
     noise.abort();
-    latencies.sort();
-    // The peers take 90 ms; this takes 2 ms where nothing else runs.
-    assert!(latencies[20] < Duration::from_millis(45), "a hand-over takes {:?}", latencies[20]);
+    ours.sort();
+    theirs.sort();
+    // Where nothing else runs it is 2 ms to 90 ms; whatever else there is to wait for, both do.
+    let (ours, theirs) = (ours[ROUNDS / 2], theirs[ROUNDS / 2]);
+    assert!(ours * 3 < theirs * 2, "a hand-over takes {ours:?}, and a late watcher waits for {theirs:?}");
+}
+
+/// How long it takes until somebody is told of a delete who has put a key, and watches it from then on.
+async fn told_of_a_delete(client: &mut etcd_client::Client) -> Duration {
+    let put = client.put("peer", "", None).await.unwrap();
+    let since = put.header().expect("an answer has a header").revision() + 1;
+    // Something happens before it can watch.
+    client.put("noise", "", None).await.unwrap();
+    let from = WatchOptions::new().with_start_revision(since);
+    let mut watch = client.watch("peer", Some(from)).await.unwrap();
+    let deleted = Instant::now();
+    client.delete("peer", None).await.unwrap();
+    while watch.message().await.unwrap().expect("the stream goes on").events().is_empty() {}
+    deleted.elapsed()
 }
 
 /// Ends the lease of one in the queue.

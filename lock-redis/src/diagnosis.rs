@@ -34,13 +34,13 @@ pub(crate) async fn diagnose(redis: &Redis) -> Result<Diagnosis, BackendError> {
     info.arg("INFO");
     let facts = Facts::from_info(&redis.wire.command(&info).await?);
     let settings = settings(redis).await?;
-    let ahead = clock_ahead(redis).await?;
+    let Ahead { by: ahead, uncertain } = clock_ahead(redis).await?;
 
     let mut diagnosis = Diagnosis::default();
     describe(&mut diagnosis, &facts, &settings, ahead);
     shape_problems(&mut diagnosis.problems, &facts);
     data_problems(&mut diagnosis.problems, &facts, &settings);
-    if ahead.unsigned_abs() > CLOCKS_DIFFER.as_millis() {
+    if ahead.unsigned_abs() > CLOCKS_DIFFER.as_millis() + uncertain {
         diagnosis.problems.push(format!(
             "the server's clock differs from this machine's by {ahead} ms: leases are counted on the server alone, but set \
              both by a time service, for a clock that is set later ends leases too early or too late"
@@ -147,16 +147,31 @@ async fn settings(redis: &Redis) -> Result<Facts, BackendError> {
     Ok(all)
 }
 
-/// By how many milliseconds the server's clock is ahead of ours, give or take half the time that the question took.
-async fn clock_ahead(redis: &Redis) -> Result<i128, BackendError> {
+/// What one look at two clocks shows, in milliseconds.
+#[derive(Debug, PartialEq, Eq)]
+struct Ahead {
+    /// By how much the server's clock is ahead of ours.
+    by: i128,
+    /// By how much that may be wrong: half the time that the question took, whichever way took it.
+    uncertain: u128,
+}
+
+impl Ahead {
+    /// The server read its clock somewhere between two looks at ours.
+    fn between(before: i128, theirs: i128, after: i128) -> Self {
+        Self { by: theirs - i128::midpoint(before, after), uncertain: after.abs_diff(before).div_ceil(2) }
+    }
+}
+
+async fn clock_ahead(redis: &Redis) -> Result<Ahead, BackendError> {
     let mut time = Cmd::new();
     time.arg("TIME");
     let before = wall_clock();
     let answer = redis.wire.command(&time).await?;
-    let ours = i128::midpoint(before, wall_clock());
+    let after = wall_clock();
     let theirs = facts::time(&answer)
         .ok_or_else(|| BackendError::new(STORE, Kind::Protocol, "TIME was answered with something else"))?;
-    Ok(theirs - ours)
+    Ok(Ahead::between(before, theirs, after))
 }
 
 fn wall_clock() -> i128 {
@@ -192,6 +207,16 @@ mod tests {
         shape_problems(&mut problems, &facts);
         data_problems(&mut problems, &facts, &Facts::default());
         problems
+    }
+
+    #[test]
+    fn a_slow_answer_is_no_difference_of_clocks() {
+        // Read at once, and answered late; and the other way round.
+        for theirs in [1_000, 5_000] {
+            let Ahead { by, uncertain } = Ahead::between(1_000, theirs, 5_000);
+            assert!(by.unsigned_abs() <= uncertain, "{by} give or take {uncertain}");
+        }
+        assert_eq!(Ahead::between(1_000, 9_002, 1_004), Ahead { by: 8_000, uncertain: 2 });
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use futures_util::StreamExt;
-use lock_core::{Backend, BackendErrorKind, Creates, Departure, Hint, Renewal, Step, WaitMode};
+use lock_core::{Backend, BackendErrorKind, Creates, Departure, Hint, Operator, Renewal, Step, WaitMode};
 
 fn fill(server: &Server) {
     server.command::<()>("CONFIG SET maxmemory 1");
@@ -37,17 +37,25 @@ async fn holders_are_renewed_and_waiters_keep_their_places() {
         [(mutex("a"), mutex("a")), (reader("b"), writer("b")), (semaphore("c", 1, 1), semaphore("c", 1, 1))];
     let mut kept = Vec::new();
     for (mine, next) in pairs {
-        let (mine, next) = (living(mine, 1_500), living(next, 1_500));
         let token = client.hold(&mine).await;
         let place = client.queue_up(&next).await;
         kept.push((mine, token, next, place));
     }
     fill(&server);
-    for _ in 0..6 {
-        tokio::time::sleep(ms(400)).await;
+    for _ in 0..3 {
+        tokio::time::sleep(ms(50)).await;
         for (mine, token, next, place) in &kept {
+            let asked = client.keeper.now();
             assert!(matches!(client.renew(mine, *token).await, Renewal::Renewed { .. }));
             assert_eq!(waiting(client.again(next, *place).await).token, *place);
+            // All of their ttl, from when it was asked for, in whole milliseconds: it was 50 ms less before.
+            let rows = client.redis.queue(&mine.name).await.unwrap();
+            let passed = client.keeper.now().since(asked);
+            for row in &rows {
+                let left = row.lease_left.unwrap();
+                assert!(left + passed + ms(1) >= mine.ttl, "{left:?} after {passed:?} of {row:?}");
+            }
+            assert_eq!(rows.len(), 2);
         }
     }
 }

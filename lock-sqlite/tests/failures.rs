@@ -64,7 +64,7 @@ async fn a_file_that_others_write_to_without_a_pause_is_unavailable_and_nothing_
     let file = OwnFile::new();
     let held = job(&file.path()).acquire().await.unwrap();
     let mut impatient = config(&file.path());
-    impatient.command_timeout = Duration::from_millis(200);
+    impatient.command_timeout = Duration::from_secs(1);
     let other = locks(impatient).mutex("other").unwrap();
     other.acquire().await.unwrap().release().await.unwrap();
     file.pause().await.unwrap();

@@ -110,7 +110,7 @@ fn other() {
     runtime.block_on(async {
         match task.as_str() {
             "hold" => hold(&path, LONG).await,
-            "hold briefly" => hold(&path, Duration::from_millis(1500)).await,
+            "hold briefly" => hold(&path, Duration::from_secs(3)).await,
             "hold with a child" => hold_with_a_child(&path).await,
             _ => crowd(&path).await,
         }
@@ -247,11 +247,10 @@ async fn a_holder_that_is_stopped_is_not_dead_and_keeps_its_lock_until_its_ttl_e
     holder.says();
     let lock = job(&file.path());
     holder.signal("STOP");
+    let asked = Instant::now();
     let left = lock.queue().await.unwrap()[0].lease_left.unwrap();
-    let stopped = Instant::now();
     let guard = within("the end of its ttl", left + SLACK, lock.acquire()).await.unwrap();
-    let grain = Duration::from_millis(50);
-    assert!(stopped.elapsed() + grain >= left, "after {:?}, of a lease that had {left:?}", stopped.elapsed());
+    assert!(asked.elapsed() >= left, "after {:?}, of a lease that had {left:?}", asked.elapsed());
     holder.signal("CONT");
     holder.tell("well?");
     assert_eq!(holder.says(), "false", "it took itself for the holder");
@@ -276,27 +275,33 @@ async fn a_lock_stays_held_as_long_as_a_child_has_the_file_of_its_holder() {
     within("the lock of whom nobody is left", SLACK, waiter).await.unwrap().release().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_waiters_in_ten_processes_are_served_in_order() {
-    let file = OwnFile::new();
-    let turns = file.path().with_file_name("turns");
-    fs::write(&turns, "").unwrap();
-    let lock = job(&file.path());
-    let held = lock.acquire().await.unwrap();
-    let others: Vec<Other> = (0..PROCESSES).map(|_| Other::start("crowd", &file.path())).collect();
-    let started = Instant::now();
-    while lock.queue().await.unwrap().len() < 1 + CROWD {
-        assert!(started.elapsed() < PATIENCE, "not all have come");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+/// A crowd keeps the machine busy, so it comes when nobody else does.
+mod alone {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_thousand_waiters_in_ten_processes_are_served_in_order() {
+        let file = OwnFile::new();
+        let turns = file.path().with_file_name("turns");
+        fs::write(&turns, "").unwrap();
+        let lock = job(&file.path());
+        let held = lock.acquire().await.unwrap();
+        let others: Vec<Other> = (0..PROCESSES).map(|_| Other::start("crowd", &file.path())).collect();
+        let started = Instant::now();
+        while lock.queue().await.unwrap().len() < 1 + CROWD {
+            assert!(started.elapsed() < PATIENCE, "not all have come");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let queue: Vec<FencingToken> =
+            lock.queue().await.unwrap().iter().filter_map(|row| row.token).collect();
+        let started = Instant::now();
+        held.release().await.unwrap();
+        for other in &others {
+            assert_eq!(other.says(), "served");
+        }
+        println!("{CROWD} waiters served in {:?}", started.elapsed());
+        let text = fs::read_to_string(turns).unwrap();
+        let served: Vec<FencingToken> = text.lines().map(|line| line.parse().unwrap()).collect();
+        assert_eq!(served, queue[1..], "not in the order of the queue");
     }
-    let queue: Vec<FencingToken> = lock.queue().await.unwrap().iter().filter_map(|row| row.token).collect();
-    let started = Instant::now();
-    held.release().await.unwrap();
-    for other in &others {
-        assert_eq!(other.says(), "served");
-    }
-    println!("{CROWD} waiters served in {:?}", started.elapsed());
-    let text = fs::read_to_string(turns).unwrap();
-    let served: Vec<FencingToken> = text.lines().map(|line| line.parse().unwrap()).collect();
-    assert_eq!(served, queue[1..], "not in the order of the queue");
 }

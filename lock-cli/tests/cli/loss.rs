@@ -28,7 +28,7 @@ const LOOK: &str = "a=$(cat beat); sleep 0.2; [ \"$a\" = \"$(cat beat)\" ] && ec
 
 /// One who holds a lock and works, and one who waits for it, and will look.
 struct Scene {
-    store: Store,
+    _store: Store,
     folder: TempDir,
     holder: Process,
     next: Process,
@@ -46,7 +46,7 @@ impl Scene {
         until_written(&folder.path().join("beat"));
         let next = run(&store.url, &["--ttl", "60s"], LOOK);
         until_queued(&store.url, "a", 2);
-        Self { store, folder, holder, next }
+        Self { _store: store, folder, holder, next }
     }
 
     fn works(&self) -> bool {
@@ -89,13 +89,15 @@ fn when_the_server_goes_away_the_command_is_dead_before_anybody_else_is_admitted
 fn when_the_supervisor_is_killed_all_that_it_started_is_dead_at_once() {
     let store = Store::redis();
     let url = store.url.clone();
-    let mut scene = Scene::new(store, &url, &["--ttl", "3s"]);
+    // Whoever waits for the end of the lease waits in vain.
+    let mut scene = Scene::new(store, &url, &["--ttl", "1h"]);
+    let holder = queue(&url, "a")[0]["entry"].as_str().unwrap().to_owned();
     scene.holder.signal(Signal::SIGKILL);
     until("the end of the supervisor", || !scene.holder.is_there());
-    // As many milliseconds as it takes the watchdog; the lease would last for seconds.
-    thread::sleep(Duration::from_millis(500));
-    assert!(!scene.works());
-    assert_eq!(queue(&scene.store.url, "a").len(), 2, "too slow: the lease has ended");
+    until("the end of all that it started", || !scene.works());
+    assert_eq!(queue(&url, "a").len(), 2, "the lease has ended");
+    let broken = outcome(&url, &["break", "a", "--entry", &holder, "--yes"]);
+    assert_eq!(broken.code, Some(0), "{broken:?}");
     looked(scene.next);
 }
 
@@ -161,7 +163,6 @@ fn the_supervisor_itself_kills_a_command_that_hears_nothing() {
     assert_eq!(outcome(&url, &["break", "a", "--yes"]).code, Some(0));
     lost(scene.holder);
     assert!(started.elapsed() >= Duration::from_secs(1), "it was killed too early: {:?}", started.elapsed());
-    assert!(started.elapsed() < Duration::from_secs(10), "it was killed late: {:?}", started.elapsed());
     assert!(!works(scene.folder.path()));
 }
 
@@ -181,13 +182,9 @@ fn a_command_that_hears_has_the_grace_for_its_last_words() {
     let store = Store::any();
     let folder = tempfile::tempdir().unwrap();
     let line = "trap 'echo bye > word; exit 0' TERM; echo > ready; while :; do sleep 0.01; done";
-    let mut command = distlock(&store.url, &["run", "a", "--grace", "15s", "--shell", "--", line]);
-    let holder = Process::start(command.current_dir(&folder));
-    until_written(&folder.path().join("ready"));
-    let started = Instant::now();
+    let holder = with_a_long_grace(&store, &folder, line);
     assert_eq!(outcome(&store.url, &["break", "a", "--yes"]).code, Some(0));
     lost(holder);
-    assert!(started.elapsed() < Duration::from_secs(10), "the grace was waited for: {:?}", started.elapsed());
     assert_eq!(until_written(&folder.path().join("word")), "bye");
 }
 
@@ -206,17 +203,21 @@ fn a_command_that_stops_on_being_told_to_end_is_woken_for_its_last_words() {
     );
 }
 
+/// A command that is ready. Whoever waits for the end of its grace waits in vain.
+fn with_a_long_grace(store: &Store, folder: &TempDir, line: &str) -> Process {
+    let run = ["run", "a", "--ttl", "1h", "--grace", "20m", "--shell", "--", line];
+    let holder = Process::start(distlock(&store.url, &run).current_dir(folder));
+    until_written(&folder.path().join("ready"));
+    holder
+}
+
 /// It says its last words long before the end of its grace.
 fn is_woken(line: &str) {
     let store = Store::any();
     let folder = tempfile::tempdir().unwrap();
-    let mut command = distlock(&store.url, &["run", "a", "--grace", "15s", "--shell", "--", line]);
-    let holder = Process::start(command.current_dir(&folder));
-    until_written(&folder.path().join("ready"));
-    let started = Instant::now();
+    let holder = with_a_long_grace(&store, &folder, line);
     assert_eq!(outcome(&store.url, &["break", "a", "--yes"]).code, Some(0));
     lost(holder);
-    assert!(started.elapsed() < Duration::from_secs(10), "the grace was waited for: {:?}", started.elapsed());
     assert_eq!(until_written(&folder.path().join("word")), "bye");
 }
 

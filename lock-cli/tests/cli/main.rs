@@ -4,6 +4,7 @@ mod loss;
 mod operating;
 mod process;
 mod run;
+mod server;
 mod store;
 mod terminal;
 mod usage;

@@ -1,15 +1,24 @@
 //! What the tests of one crate share: clients that are processes of their own in all but name.
 #![allow(dead_code, reason = "each of the test programs uses a part")]
 
+pub(crate) mod kept;
+
 use std::{sync::Arc, time::Duration};
 
-use lock_conformance::{SLACK, audit};
+use lock_conformance::audit;
 use lock_core::{
     AcquireOptions, Backend, BackendErrorKind, DistributedLock, Error, Guard, Keeper, LockName, Locks, Mutex,
     QueueRow, SystemEntropy,
 };
 use lock_etcd::{Etcd, EtcdConfig};
 use tokio::task::JoinHandle;
+
+/// So late, and no later, comes what has to come by itself, on a machine that is busy with other things: the one cap on lateness.
+/// Nothing here asks again by itself before that, unless a test says so: see [`options`] and [`told`].
+pub(crate) const LATE: Duration = Duration::from_secs(20);
+
+/// Longer than any test lasts.
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
 /// A client with a keeper and connections of its own.
 #[derive(Debug)]
@@ -61,7 +70,7 @@ impl Client {
     pub(crate) async fn await_queue(&self, name: &str, len: usize) {
         let lock = self.mutex(name);
         let what = format!("{len} entries in the queue of `{name}`");
-        audit::eventually(&what, SLACK, || async { lock.queue().await.is_ok_and(|rows| rows.len() == len) })
+        audit::eventually(&what, LATE, || async { lock.queue().await.is_ok_and(|rows| rows.len() == len) })
             .await;
     }
 
@@ -78,18 +87,24 @@ impl Client {
     }
 }
 
-/// Long leases, and a `wait` that ends in an error before the test as a whole hangs.
+/// Leases that outlast a stall of the machine, and a `wait` that ends in an error before the test as a whole hangs.
 pub(crate) fn options() -> AcquireOptions {
-    AcquireOptions::new().ttl(Duration::from_secs(10)).wait(Duration::from_secs(60))
+    AcquireOptions::new().ttl(Duration::from_secs(30)).wait(Duration::from_secs(120))
+}
+
+/// The same with a lease that outlasts the test, for waiters who do not look again of themselves meanwhile: who goes on was
+/// told.
+pub(crate) fn told() -> AcquireOptions {
+    options().ttl(HOUR).look_again(HOUR, HOUR)
 }
 
 pub(crate) fn name(name: &str) -> LockName {
     LockName::new(name).expect("tests use good names")
 }
 
-/// See [`audit::soon`].
+/// Waits for what has to come by itself.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    audit::soon(what, future).await
+    audit::within(what, LATE, future).await
 }
 
 /// What sort of trouble the store was in, as an error says it.

@@ -7,7 +7,7 @@ use std::{
 
 use lock_conformance::{Flow, Links, Newcomers, Proxy, Way};
 
-use super::{Admin, Member, member::PATIENCE};
+use super::{Admin, Member, Witness, member::PATIENCE};
 
 /// A store of three servers. Clients reach each through a proxy, and so do the members each other.
 #[derive(Debug)]
@@ -101,6 +101,11 @@ impl Cluster {
     /// Some member that does not lead.
     pub(crate) async fn follower(&self) -> usize {
         (self.leader().await + 1) % 3
+    }
+
+    /// Somebody who sees from now on how long the cluster takes no writes.
+    pub(crate) async fn witness(&self) -> Witness {
+        Witness::start((0..3).map(|i| self.admin(i))).await
     }
 
     /// How many connections clients have to a member.

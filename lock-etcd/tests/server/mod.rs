@@ -8,6 +8,7 @@ mod member;
 mod own;
 mod process;
 mod requests;
+mod witness;
 
 use std::{env, net::ToSocketAddrs};
 
@@ -19,7 +20,8 @@ pub(crate) use self::{
     cluster::Cluster,
     member::Member,
     own::{OwnServer, TOKENS_ARE_REVISIONS},
-    requests::{answered, requests, watch_streams},
+    requests::{answered, quiet, requests, watch_streams},
+    witness::Witness,
 };
 
 /// Names a server to use instead of one of our own, as a service container is: `etcd://host:port`. It may hold other

@@ -1,6 +1,6 @@
 //! [`requests`]: what a server was asked, as it counts it itself.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -16,6 +16,27 @@ pub(crate) async fn requests(address: &str) -> BTreeMap<String, u64> {
     let counts: BTreeMap<_, _> = text.lines().filter_map(|line| count(line, "msg_received")).collect();
     assert!(counts.contains_key("KV/Txn"), "the server does not count as it did:\n{text}");
     counts
+}
+
+/// What a server was asked when it is asked for none of these any more: for whatever it may be, if none is named.
+///
+/// # Panics
+/// As for [`requests`].
+pub(crate) async fn quiet(address: &str, methods: &[&str]) -> BTreeMap<String, u64> {
+    let counted = |asked: &BTreeMap<String, u64>| match methods {
+        [] => asked.values().sum::<u64>(),
+        methods => methods.iter().filter_map(|method| asked.get(*method)).sum(),
+    };
+    let mut before = requests(address).await;
+    let mut unchanged = 0;
+    // Twice in a row: one who asks has time for its next question.
+    while unchanged < 2 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = requests(address).await;
+        unchanged = if counted(&now) == counted(&before) { unchanged + 1 } else { 0 };
+        before = now;
+    }
+    before
 }
 
 /// How many requests of this method were carried out or refused.

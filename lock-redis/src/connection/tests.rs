@@ -14,19 +14,19 @@ use lock_core::{BackendError, BackendErrorKind as Kind};
 use redis::Value;
 
 use super::Wire;
-use crate::testing::{Server, eventually, runtime, wire, words};
+use crate::testing::{LATE, Server, eventually, runtime, wire, words};
 
 /// One command, from a thread without a runtime.
 fn ask(wire: &Wire, command: &str) -> Result<Value, BackendError> {
     block_on(wire.command(&words(command)))
 }
 
-/// The error of a command, which came within a time.
-fn refused_within(limit: Duration, wire: &Wire, command: &str) -> BackendError {
+/// The error of a command, which came in time.
+fn refused(wire: &Wire, command: &str) -> BackendError {
     let started = Instant::now();
     let error = ask(wire, command).unwrap_err();
     let took = started.elapsed();
-    assert!(took < limit, "{error} after {took:?}");
+    assert!(took < LATE, "{error} after {took:?}");
     error
 }
 
@@ -94,7 +94,7 @@ fn nothing_is_left_when_the_last_clone_is_dropped() {
 async fn eventually_async(mut check: impl FnMut() -> bool) {
     let started = Instant::now();
     while !check() {
-        assert!(started.elapsed() < Duration::from_secs(5), "not within 5 s");
+        assert!(started.elapsed() < LATE, "not within {LATE:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

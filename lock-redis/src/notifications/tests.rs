@@ -15,12 +15,9 @@ use super::{
     listener::{Phase, pause},
     *,
 };
-use crate::testing::{Server, endpoint, eventually, homes, proxy};
+use crate::testing::{LATE, Server, endpoint, eventually, homes, proxy};
 
 mod homes_of_their_own;
-
-/// Two heartbeats, the longest pause before a new try, and what a loaded machine adds.
-const NOTICED: Duration = Duration::from_secs(2 + 2 + 1);
 
 fn notifications(url: &str) -> Notifications {
     Notifications::new(endpoint(url), homes())
@@ -39,9 +36,9 @@ fn publish(server: &Server, channel: &[u8], message: &str) -> u32 {
     redis::cmd("PUBLISH").arg(channel).arg(message).query(&mut server.admin()).unwrap()
 }
 
-fn next(hints: &mut Hints, within: Duration) -> Option<Hint> {
+fn next(hints: &mut Hints) -> Option<Hint> {
     let mut hint = None;
-    eventually(within, || {
+    eventually(|| {
         hint = hints.next().now_or_never().flatten();
         hint.is_some()
     });
@@ -49,13 +46,10 @@ fn next(hints: &mut Hints, within: Duration) -> Option<Hint> {
 }
 
 /// Waits for a hint to look again and for a subscription that works.
-fn told_to_look_again(server: &Server, listener: &Listener, hints: &mut Hints, within: Duration) {
-    let started = Instant::now();
-    assert_eq!(next(hints, within), Some(Hint::Changed));
-    let took = started.elapsed();
-    assert!(took < within, "{took:?}");
+fn told_to_look_again(server: &Server, listener: &Listener, hints: &mut Hints) {
+    assert_eq!(next(hints), Some(Hint::Changed));
     assert_eq!(publish(server, listener.channel(), "C"), 1);
-    assert_eq!(next(hints, Duration::from_secs(1)), Some(Hint::Changed));
+    assert_eq!(next(hints), Some(Hint::Changed));
 }
 
 #[test]
@@ -71,10 +65,10 @@ fn a_hint_reaches_the_entry_it_is_for_and_an_eviction_reaches_every_process() {
     assert_ne!(listener.channel(), other_listener.channel());
     assert_eq!(publish(&server, listener.channel(), &format!("A {id} 42")), 1);
     let admitted = Hint::Admitted { token: FencingToken::new(42) };
-    assert_eq!(next(&mut mine, Duration::from_secs(2)), Some(admitted));
+    assert_eq!(next(&mut mine), Some(admitted));
     publish(&server, listener.channel(), "C");
     for hints in [&mut mine, &mut others] {
-        assert_eq!(next(hints, Duration::from_secs(2)), Some(Hint::Changed));
+        assert_eq!(next(hints), Some(Hint::Changed));
     }
     assert_eq!(publish(&server, one.eviction_channel(), &id.to_string()), 2);
     for mut alarms in alarms {
@@ -107,7 +101,7 @@ fn a_killed_subscription_comes_back_and_all_waiters_look_again() {
     let (listener, mut hints) = listen(&notifications, 1);
     for _ in 0..3 {
         server.run("CLIENT KILL TYPE pubsub");
-        told_to_look_again(&server, &listener, &mut hints, Duration::from_secs(2));
+        told_to_look_again(&server, &listener, &mut hints);
     }
 }
 
@@ -120,22 +114,20 @@ fn a_half_open_connection_is_noticed_and_all_waiters_look_again() {
     // A whole heartbeat goes through first.
     thread::sleep(Duration::from_millis(1100));
     proxy.silence(Links::Open);
-    let started = Instant::now();
-    assert_eq!(next(&mut hints, NOTICED), Some(Hint::Changed));
-    assert!(started.elapsed() < NOTICED, "{:?}", started.elapsed());
-    eventually(Duration::from_secs(2), || publish(&server, listener.channel(), "C") >= 1);
-    assert_eq!(next(&mut hints, Duration::from_secs(1)), Some(Hint::Changed));
+    assert_eq!(next(&mut hints), Some(Hint::Changed));
+    eventually(|| publish(&server, listener.channel(), "C") >= 1);
+    assert_eq!(next(&mut hints), Some(Hint::Changed));
 }
 
 #[test]
-fn a_stopped_server_is_noticed_within_two_heartbeats_and_taken_back_when_it_goes_on() {
+fn a_stopped_server_is_noticed_by_its_heartbeat_and_taken_back_when_it_goes_on() {
     let server = Server::start();
     let notifications = notifications(&format!("{}?heartbeat=100ms&connect_timeout=200ms", server.url()));
     let (listener, mut hints) = listen(&notifications, 1);
     server.pause();
-    eventually(Duration::from_millis(1200), || phase(&listener) == Phase::Down);
+    eventually(|| phase(&listener) == Phase::Down);
     server.resume();
-    told_to_look_again(&server, &listener, &mut hints, Duration::from_secs(4));
+    told_to_look_again(&server, &listener, &mut hints);
 }
 
 #[test]
@@ -144,7 +136,7 @@ fn a_restarted_server_is_taken_back() {
     let notifications = notifications(&server.url());
     let (listener, mut hints) = listen(&notifications, 1);
     server.restart();
-    told_to_look_again(&server, &listener, &mut hints, Duration::from_secs(4));
+    told_to_look_again(&server, &listener, &mut hints);
 }
 
 #[test]
@@ -153,11 +145,12 @@ fn without_a_server_or_permission_the_waiter_goes_on_at_once() {
     server.run("ACL SETUSER app on >pw ~* resetchannels +@all");
     let nobody = Port::reserve();
     for url in [format!("redis://127.0.0.1:{nobody}"), format!("redis://app:pw@127.0.0.1:{}", server.port)] {
-        let notifications = notifications(&url);
+        // Whoever waits for a time limit waits in vain.
+        let notifications = notifications(&format!("{url}?command_timeout=1h&connect_timeout=1h"));
         let started = Instant::now();
         drop(listen(&notifications, 1));
         let (listener, _) = listen(&notifications, 2);
-        assert!(started.elapsed() < Duration::from_secs(1), "{url}: {:?}", started.elapsed());
+        assert!(started.elapsed() < LATE, "{url}: {:?}", started.elapsed());
         assert_eq!(phase(&listener), Phase::Down);
     }
 }
@@ -167,11 +160,11 @@ fn a_black_hole_holds_a_waiter_up_for_one_time_limit_and_no_longer() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let notifications =
-        notifications(&format!("redis://127.0.0.1:{port}?command_timeout=200ms&connect_timeout=10s"));
+        notifications(&format!("redis://127.0.0.1:{port}?command_timeout=200ms&connect_timeout=1h"));
     let started = Instant::now();
     drop(listen(&notifications, 1));
     let took = started.elapsed();
-    assert!(took >= Duration::from_millis(200) && took < Duration::from_millis(1200), "{took:?}");
+    assert!(took >= Duration::from_millis(200) && took < LATE, "{took:?}");
 }
 
 #[test]

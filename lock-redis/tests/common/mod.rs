@@ -254,6 +254,10 @@ pub(crate) fn waiting(standing: Standing) -> Waiting {
     }
 }
 
+/// The ttl, in ms, of leases that are to end within a test, and not before it has asked what it has to while they last: a hundred
+/// times as long as that takes.
+pub(crate) const BRIEF: u64 = 1_000;
+
 /// Long enough that a lease of so many ms, asked for before, has ended on the server.
 pub(crate) async fn outlive(ttl: u64) {
     tokio::time::sleep(ms(ttl + 20)).await;
@@ -261,5 +265,5 @@ pub(crate) async fn outlive(ttl: u64) {
 
 /// What has to come by itself. A test that waits in vain fails, and does not hang.
 pub(crate) async fn soon<T>(coming: impl Future<Output = T>) -> T {
-    tokio::time::timeout(ms(10_000), coming).await.expect("this should have come long ago")
+    tokio::time::timeout(ms(20_000), coming).await.expect("this should have come long ago")
 }

@@ -108,8 +108,8 @@ async fn silence_of_one_of_several_is_followed_by_another_sending_in_a_third_of_
     let began = keeper.now();
     let (sent, times, _) = send(3, &[Fate::Silent, Fate::Answered]).await;
     assert_eq!((sent.answer.unwrap(), sent.unanswered, times), ("done", true, 2));
-    let took = keeper.now().since(began);
-    assert!(took >= LIMIT / 3 && took < LIMIT, "{took:?}");
+    // And before the limit, or there would be no answer.
+    assert!(keeper.now().since(began) >= LIMIT / 3);
 }
 
 #[tokio::test]

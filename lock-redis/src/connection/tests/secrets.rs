@@ -76,7 +76,7 @@ fn a_password_is_in_no_error_no_debug_and_no_trace() {
     assert!(error.to_string().contains("***"), "{error}");
     seen.push(whole(&error));
 
-    eventually(Duration::from_secs(5), || {
+    eventually(|| {
         let text = String::from_utf8(traced.lock().unwrap().clone()).unwrap();
         text.contains("notifications are down") && text.contains("connection opened")
     });

@@ -7,7 +7,7 @@ use std::{
 
 use lock_conformance::{Flow, Links, Newcomers, Port, Proxy, Way};
 
-use super::{Admin, Member, member::PATIENCE};
+use super::{Admin, Containers, Member, TICK, member::PATIENCE};
 
 /// A store of three servers. Clients reach each through a proxy, and each server reaches the others through proxies of its
 /// own, but for elections.
@@ -30,31 +30,36 @@ struct Node {
 
 impl Ensemble {
     /// Starts three members, and returns when each of them answers. They miss each other after a second.
-    pub(crate) async fn start(chroot: &str) -> Self {
-        Self::start_with(chroot, |_| {}, 5).await
+    pub(crate) async fn start() -> Self {
+        Self::start_with(Containers::Removed, 5).await
     }
 
     /// Starts three members that miss each other only after eight seconds: a follower that is cut off serves its clients for
     /// longer than many a session lives (F3). They keep empty containers: a create whose answer is lost needs no second one.
-    pub(crate) async fn start_patient(chroot: &str) -> Self {
-        Self::start_with(chroot, Member::keeps_containers, 40).await
+    pub(crate) async fn start_patient() -> Self {
+        Self::start_with(Containers::Kept, 40).await
     }
 
-    async fn start_with(chroot: &str, settings: fn(&mut Member), ticks: u32) -> Self {
+    async fn start_with(containers: Containers, ticks: u32) -> Self {
         loop {
-            let mut ensemble = Self { chroot: chroot.to_owned(), members: nodes(ticks) };
-            ensemble.members.iter_mut().for_each(|node| settings(&mut node.member));
+            let mut ensemble = Self { chroot: "case".to_owned(), members: nodes(ticks) };
+            ensemble.members.iter_mut().for_each(|node| node.member.treats(containers));
             for node in &ensemble.members {
                 node.member.launch();
             }
             let mut up = true;
-            for i in 0..3 {
-                up &= ensemble.members[i].member.answers(&ensemble.admin(i)).await;
+            for node in &ensemble.members {
+                up &= node.member.answers().await;
             }
             if up {
                 return ensemble;
             }
         }
+    }
+
+    /// How clients reach the members that are found there.
+    pub(crate) fn url_of(&self, addresses: &str) -> String {
+        format!("zk://{addresses}/{}?tick={}ms", self.chroot, TICK.as_millis())
     }
 
     /// Where clients find the members, each behind its proxy, in the order of the indices: `host:port,…`.
@@ -70,7 +75,7 @@ impl Ensemble {
 
     /// Whoever works on one member by hand, past the proxy.
     pub(crate) fn admin(&self, i: usize) -> Admin {
-        Admin::new(&format!("127.0.0.1:{}", self.members[i].member.port()), &self.chroot)
+        Admin::new(&self.members[i].member.address(), &self.chroot)
     }
 
     /// Which member leads.
@@ -113,6 +118,19 @@ impl Ensemble {
         (0..3).filter(|i| self.members[*i].front.open() > 0).collect()
     }
 
+    /// Ends the one that leads at once, and returns when another one has carried out a write. Gives who it was, and how long that took.
+    ///
+    /// # Panics
+    /// If there is none for long.
+    pub(crate) async fn overthrow(&self) -> (usize, Duration) {
+        let leader = self.leader().await;
+        let began = Instant::now();
+        self.kill(leader);
+        let next = self.next_leader(leader).await;
+        self.admin(next).write_anywhere().await;
+        (leader, began.elapsed())
+    }
+
     /// Ends a member at once.
     pub(crate) fn kill(&self, i: usize) {
         self.members[i].member.kill();
@@ -121,7 +139,7 @@ impl Ensemble {
     /// Starts a member that is down, and returns when it serves.
     pub(crate) async fn restart(&self, i: usize) {
         self.members[i].member.launch();
-        assert!(self.members[i].member.answers(&self.admin(i)).await, "the port of a member was taken");
+        assert!(self.members[i].member.answers().await, "the port of a member was taken");
     }
 
     /// Stops a member without ending it.
@@ -150,6 +168,21 @@ impl Ensemble {
     pub(crate) fn hold_back(&self, i: usize, flow: &Flow) {
         for proxy in self.members[i].to.iter().flatten() {
             proxy.order(Links::All, Way::Replies, flow);
+        }
+    }
+
+    /// Lets everything pass again, everywhere, and returns when all serve.
+    ///
+    /// # Panics
+    /// If one does not for long.
+    pub(crate) async fn mend(&self) {
+        self.heal();
+        let end = Instant::now() + PATIENCE;
+        for i in 0..3 {
+            while self.admin(i).mode().await.is_none() {
+                assert!(Instant::now() < end, "a member does not serve");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
         }
     }
 
@@ -199,6 +232,6 @@ fn node(i: usize, numbers: &[(u16, u16); 3], ports: (Port, Port), ticks: u32) ->
     }));
     fs::write(member.data().join("myid"), format!("{}\n", i + 1))
         .expect("a directory of our own can be written to");
-    let front = super::proxy(&format!("127.0.0.1:{}", member.port()));
+    let front = super::proxy(&member.address());
     Node { member, _ports: ports, front, to }
 }

@@ -1,0 +1,243 @@
+//! [`TestServer`]: the server of a test, for itself or with others.
+
+use std::{process::Command, sync::Arc};
+
+use async_trait::async_trait;
+use lock_conformance::{Control, Data, Footprint, Links, Proxy, ServerControl, Unsupported};
+use lock_core::{FencingToken, LockName};
+use tokio::sync::OnceCell;
+
+use super::{Admin, Member, TICK, java};
+
+/// Why no token can be chosen.
+pub(crate) const TOKENS_ARE_TRANSACTIONS: &str =
+    "tokens are numbers of transactions of the store, which nobody can set";
+
+/// Why nothing can be thrown out.
+pub(crate) const NOTHING_IS_EVICTED: &str =
+    "a store without room refuses writes, and never throws anything out";
+
+/// Why a server is not ended or paused.
+const IS_SHARED: &str = "other cases use the server, too: this one needs one of its own";
+
+/// The server for all who leave servers alone, for as long as this process lives: then it ends, and its files go with it.
+static SHARED: OnceCell<Arc<Member>> = OnceCell::const_new();
+
+/// The same, which leaves empty containers alone.
+static KEEPING: OnceCell<Arc<Member>> = OnceCell::const_new();
+
+/// What a server does with the containers of locks that nobody has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Containers {
+    /// It removes them at once. Whoever comes then is told so, makes them anew and asks again, which takes that he hears the answer.
+    Removed,
+    /// It leaves them alone for as long as a test takes: one request is enough to stand in a queue.
+    Kept,
+}
+
+/// A store of one server, and a node on it that nobody else uses.
+#[derive(Debug)]
+pub(crate) struct TestServer {
+    admin: Admin,
+    /// Between the server and the clients of this test, for those that cut them off.
+    proxy: Option<Proxy>,
+    member: Arc<Member>,
+    shared: bool,
+}
+
+impl TestServer {
+    /// A node on the server that all tests of this process share which do not disturb it. It is started for the first of them.
+    pub(crate) async fn shared() -> Self {
+        Self::shared_with(Containers::Removed).await
+    }
+
+    /// The same on one that does with containers as is said.
+    pub(crate) async fn shared_with(containers: Containers) -> Self {
+        let cell = if containers == Containers::Kept { &KEEPING } else { &SHARED };
+        let start = || async { Arc::new(Member::start(|member| member.treats(containers)).await) };
+        Self::at(Arc::clone(cell.get_or_init(start).await))
+    }
+
+    /// A server that this test may do anything to. Dropping it ends the server.
+    pub(crate) async fn own() -> Self {
+        Self::on(Arc::new(Member::start(|_| {}).await), false)
+    }
+
+    /// A node on a server that others use, too.
+    pub(crate) fn at(member: Arc<Member>) -> Self {
+        Self::on(member, true)
+    }
+
+    fn on(member: Arc<Member>, shared: bool) -> Self {
+        let admin = Admin::new(&member.address(), &format!("case-{}", super::unique()));
+        Self { admin, proxy: None, member, shared }
+    }
+
+    /// The same server, behind a proxy that can cut the clients of this test off.
+    pub(crate) fn behind_proxy(mut self) -> Self {
+        self.proxy = Some(super::proxy(&self.member.address()));
+        self
+    }
+
+    /// Where clients find it: `host:port`.
+    pub(crate) fn address(&self) -> String {
+        self.proxy.as_ref().map_or_else(|| self.member.address(), |proxy| proxy.address().to_string())
+    }
+
+    /// How clients reach it.
+    pub(crate) fn url(&self) -> String {
+        self.url_for("", &self.address())
+    }
+
+    /// How clients reach it past its proxy.
+    pub(crate) fn direct_url(&self) -> String {
+        self.url_for("", &self.member.address())
+    }
+
+    /// How clients who are `user` reach it: see [`Admin::user`].
+    pub(crate) fn url_of(&self, user: &str) -> String {
+        self.url_for(user, &self.address())
+    }
+
+    fn url_for(&self, user: &str, address: &str) -> String {
+        format!("zk://{user}{address}{}?tick={}ms", self.admin.chroot(), TICK.as_millis())
+    }
+
+    /// Whoever works on it by hand.
+    pub(crate) fn admin(&self) -> &Admin {
+        &self.admin
+    }
+
+    /// Makes the server believe that so many nodes were made in that of a lock. Only while it does not run.
+    ///
+    /// # Panics
+    /// If its data cannot be changed.
+    pub(crate) fn set_children_made(&self, name: &LockName, made: i32) {
+        let changed = Command::new(java::java())
+            .args(java::FLAGS)
+            .args([
+                "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+                "-cp",
+                &java::client_classes(),
+                "Children",
+            ])
+            .arg(self.own_member().data())
+            .args([self.admin.folder(name), made.to_string()])
+            .status();
+        assert!(changed.is_ok_and(|status| status.success()), "the data of the server cannot be changed");
+    }
+
+    /// The network between the server and its clients.
+    pub(crate) fn proxy(&self) -> &Proxy {
+        self.proxy.as_ref().expect("the server stands behind a proxy")
+    }
+
+    /// The process, which is this test's alone.
+    fn own_member(&self) -> &Member {
+        self.alone().unwrap_or_else(|refusal| panic!("{refusal}"))
+    }
+
+    fn alone(&self) -> Result<&Member, Unsupported> {
+        if self.shared { Err(Unsupported(IS_SHARED)) } else { Ok(&self.member) }
+    }
+}
+
+#[async_trait]
+impl ServerControl for TestServer {
+    async fn kill(&self) -> Control {
+        self.alone()?.kill();
+        Ok(())
+    }
+
+    async fn stop(&self) -> Control {
+        self.alone()?.stop().await;
+        Ok(())
+    }
+
+    async fn start(&self, data: Data) -> Control {
+        let member = self.alone()?;
+        if data == Data::Lost {
+            member.wipe();
+        }
+        member.launch();
+        while !member.answers().await {
+            // Whoever took the port meanwhile may give it back.
+            member.launch();
+        }
+        Ok(())
+    }
+
+    async fn pause(&self) -> Control {
+        self.alone()?.pause();
+        Ok(())
+    }
+
+    async fn resume(&self) -> Control {
+        self.alone()?.resume();
+        Ok(())
+    }
+
+    async fn delete(&self, name: &LockName) -> Control {
+        self.admin.delete(name).await;
+        Ok(())
+    }
+
+    async fn flush(&self) -> Control {
+        self.admin.flush().await;
+        Ok(())
+    }
+
+    /// It may remove a container at any time in which it is empty.
+    async fn forget(&self) -> Control {
+        self.admin.reap().await;
+        Ok(())
+    }
+
+    async fn fill(&self) -> Control {
+        self.admin.limit_to_what_there_is().await;
+        Ok(())
+    }
+
+    async fn make_room(&self) -> Control {
+        self.admin.lift_limit().await;
+        Ok(())
+    }
+
+    async fn evict(&self) -> Control {
+        Err(Unsupported(NOTHING_IS_EVICTED))
+    }
+
+    async fn lock_out(&self) -> Control {
+        self.admin.allow_user(false).await;
+        self.proxy().reset(Links::All);
+        Ok(())
+    }
+
+    async fn let_in(&self) -> Control {
+        self.admin.allow_user(true).await;
+        Ok(())
+    }
+
+    async fn put_foreign(&self, name: &LockName) -> Control {
+        self.admin.put_foreign(name).await;
+        Ok(())
+    }
+
+    async fn has_foreign(&self, name: &LockName) -> Result<bool, Unsupported> {
+        Ok(self.admin.has_foreign(name).await)
+    }
+
+    async fn raise_tokens(&self, _name: &LockName, _last: FencingToken) -> Control {
+        Err(Unsupported(TOKENS_ARE_TRANSACTIONS))
+    }
+
+    async fn footprint(&self) -> Result<Footprint, Unsupported> {
+        Ok(if self.shared { self.admin.footprint().await } else { self.admin.whole_footprint().await })
+    }
+
+    /// Watches share the connection with everything else: all of it breaks.
+    async fn cut_notifications(&self) -> Control {
+        self.proxy().reset(Links::All);
+        Ok(())
+    }
+}

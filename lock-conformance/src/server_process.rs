@@ -16,13 +16,13 @@ use crate::{ServerProgram, signals};
 ///
 /// The last line that it reads names the directory to remove then. What ends a whole group of processes, as Ctrl-C does, does not
 /// end it: it sees to it that the others leave nothing behind.
-const PROCESS: &str = r#""$0" "$@" >&2 & echo $!; exec >&-; trap '' HUP INT TERM
+const PROCESS: &str = r#""$0" "$@" >&2 & trap '' HUP INT TERM; echo $!; exec >&-
 while read -r line; do directory=$line; done; kill -9 $!; wait $!; ${directory:+rm -rf "$directory"}"#;
 
 /// The same for a container, which is there before anything runs in it: so nobody can be too early to remove it. The
 /// process id is that of the client of Docker, which ends when the container does.
 const CONTAINER: &str = r#"docker create --name "$0" "$@" >&2 </dev/null || exit
-docker start --attach "$0" >&2 </dev/null & echo $!; exec >&-; trap '' HUP INT TERM
+docker start --attach "$0" >&2 </dev/null & trap '' HUP INT TERM; echo $!; exec >&-
 while read -r line; do directory=$line; done; docker rm --force "$0" >&2; ${directory:+rm -rf "$directory"}"#;
 
 /// The label of all containers that this makes.

@@ -7,8 +7,6 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-#[cfg(feature = "zk")]
-use lock_conformance::{OwnProcess, Port, ServerProgram};
 use tempfile::TempDir;
 
 /// A store of this test alone.
@@ -83,20 +81,43 @@ impl Store {
         store
     }
 
-    /// A node of its own on the server that all tests share.
+    /// A server of its own, with a short tick: sessions are as short as the ttl that a test asks for.
     #[cfg(feature = "zk")]
     fn zk() -> Self {
-        use std::sync::{
-            OnceLock,
-            atomic::{AtomicU32, Ordering},
-        };
-        static NODES: AtomicU32 = AtomicU32::new(0);
-        // It ends with this process, and its files go with it.
-        static SERVER: OnceLock<(OwnProcess, Port)> = OnceLock::new();
-        let (_, port) = SERVER.get_or_init(start_zk);
-        let node = NODES.fetch_add(1, Ordering::Relaxed);
-        let url = format!("zk://127.0.0.1:{port}/test-{node}?tick=100ms");
-        Self { url, server: None, _folder: None }
+        let port = lock_conformance::Port::reserve();
+        let folder = tempfile::tempdir().expect("a folder for the server can be made");
+        let file = folder.path().join("zoo.cfg");
+        let settings = format!(
+            "dataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\ntickTime=100\nmaxSessionTimeout=86400000\n\
+             admin.enableServer=false\n",
+            folder.path().join("data").display()
+        );
+        std::fs::write(&file, settings).expect("a folder of our own can be written to");
+        // What `scripts/setup` got.
+        let setup = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/zk/setup");
+        let printed = Command::new(setup).arg("--print").output().expect("scripts/zk/setup can be run");
+        let printed = String::from_utf8(printed.stdout).unwrap();
+        let server = Command::new("java")
+            .args([
+                "-Xmx96m",
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-Dzookeeper.forceSync=no",
+                "-cp",
+            ])
+            .arg(printed.lines().next().unwrap_or_default())
+            .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+            .arg(&file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("there is no Java: run scripts/setup");
+        let url = format!("zk://127.0.0.1:{port}?tick=100ms");
+        let store = Self { url, server: Some(server), _folder: Some(folder) };
+        crate::process::until("the ZooKeeper server", || {
+            crate::process::outcome(&store.url, &["list"]).code == Some(0)
+        });
+        store
     }
 
     /// A Redis server of its own.
@@ -135,37 +156,4 @@ impl Drop for Store {
             let _ = server.wait();
         }
     }
-}
-
-/// A server with a short tick: sessions are as short as the ttl that a test asks for. It has answered.
-#[cfg(feature = "zk")]
-fn start_zk() -> (OwnProcess, Port) {
-    let (server, port) = (OwnProcess::new("zookeeper"), Port::reserve());
-    let file = server.directory().join("zoo.cfg");
-    let settings = format!(
-        "dataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\ntickTime=100\nmaxSessionTimeout=86400000\n\
-         maxClientCnxns=0\nadmin.enableServer=false\n",
-        server.directory().join("data").display()
-    );
-    std::fs::write(&file, settings).expect("a folder of our own can be written to");
-    // What `scripts/setup` got.
-    let setup = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/zk/setup");
-    let printed = Command::new(setup).arg("--print").output().expect("scripts/zk/setup can be run");
-    let printed = String::from_utf8(printed.stdout).expect("paths are text");
-    let classes = printed.lines().next().unwrap_or_default();
-    let arguments = [
-        "-Xmx96m",
-        "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
-        "-Dzookeeper.forceSync=no",
-        "-cp",
-        classes,
-        "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-        &file.display().to_string(),
-    ];
-    server.launch(&ServerProgram::local(["java"]), &arguments.map(str::to_owned));
-    crate::process::until("the ZooKeeper server (`scripts/setup` gets it, and Java)", || {
-        crate::process::outcome(&format!("zk://127.0.0.1:{port}?tick=100ms"), &["list"]).code == Some(0)
-    });
-    (server, port)
 }

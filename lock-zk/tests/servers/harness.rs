@@ -1,19 +1,21 @@
 //! What the tests of this crate rely on: a server that they share, and what it tells of each of them.
 
-mod common;
-mod server;
-
 use std::{
     env,
     io::{BufRead, BufReader},
     path::Path,
     process::{Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use common::{client, options, take, waiting};
 use lock_conformance::{Footprint, SLACK, ServerControl, audit::eventually};
-use server::TestServer;
+use lock_core::DistributedLock;
+use tokio::task::JoinSet;
+
+use crate::{
+    common::{client, options, take},
+    server::TestServer,
+};
 
 const NAME: &str = "job";
 
@@ -25,27 +27,40 @@ async fn footprint(server: &TestServer) -> Footprint {
 async fn what_one_case_has_at_a_server_is_told_apart_from_what_others_have() {
     let (one, two) = (TestServer::shared().await, TestServer::shared().await);
     assert_eq!(one.address(), two.address());
-    let (holder, other) = (client(&one.url()), client(&one.url()));
-    let _held = take(&holder, NAME, &options()).await;
-    let waiter = waiting(&other, NAME, &options(), 2).await;
-    // Each session watches for evictions, and the waiter for the holder and for its own node.
-    let wanted =
-        Footprint { queues: 2, sessions: 2, connections: 2, subscriptions: 4, ..Footprint::default() };
-    eventually("all that two clients have", SLACK, || async { footprint(&one).await == wanted }).await;
+    let shared = a_holder_and_a_waiter(&one).await;
     assert_eq!(footprint(&two).await, Footprint::default());
 
     let alone = TestServer::own().await;
-    let (holder, other) = (client(&alone.url()), client(&alone.url()));
-    let _held = take(&holder, NAME, &options()).await;
-    let second = waiting(&other, NAME, &options(), 2).await;
-    let same = || async {
-        let seen = footprint(&alone).await;
-        assert!(seen.memory.is_some());
-        Footprint { memory: None, ..seen } == wanted
-    };
-    eventually("the same at a server that serves no others", SLACK, same).await;
-    waiter.abort();
-    second.abort();
+    let at_its_own = a_holder_and_a_waiter(&alone).await;
+    assert!(footprint(&alone).await.memory.is_some(), "it is that of one case");
+    drop((shared, at_its_own));
+    let nothing = |at: Footprint| Footprint { memory: None, ..at } == Footprint::default();
+    for server in [&one, &alone] {
+        eventually("the end of all that was dropped", SLACK, || async { nothing(footprint(server).await) })
+            .await;
+    }
+}
+
+/// Two clients with a session each, of which one holds a lock and the other one waits for it, when that is seen at the server.
+async fn a_holder_and_a_waiter(server: &TestServer) -> impl Sized {
+    // Each session watches for evictions, and the waiter for the holder and for its own node.
+    let wanted =
+        Footprint { queues: 2, sessions: 2, connections: 2, subscriptions: 4, ..Footprint::default() };
+    let (holder, other) = (client(&server.url()), client(&server.url()));
+    take(&other, "first", &options()).await.release().await.unwrap();
+    let held = take(&holder, NAME, &options()).await;
+    let lock = other.mutex(NAME).with_options(options());
+    let mut waiter = JoinSet::new();
+    waiter.spawn(async move { lock.acquire().await.map(drop) });
+    let end = Instant::now() + SLACK;
+    loop {
+        let seen = Footprint { memory: None, ..footprint(server).await };
+        if seen == wanted {
+            return (waiter, held, holder, other);
+        }
+        assert!(Instant::now() < end, "{seen:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,7 +82,11 @@ async fn a_test_program_that_is_killed_leaves_no_server_and_no_file_behind() {
         return std::future::pending().await;
     }
     let mut program = Command::new(env::current_exe().unwrap())
-        .args(["a_test_program_that_is_killed_leaves_no_server_and_no_file_behind", "--exact", "--nocapture"])
+        .args([
+            "harness::a_test_program_that_is_killed_leaves_no_server_and_no_file_behind",
+            "--exact",
+            "--nocapture",
+        ])
         .env(VARIABLE, "")
         .stdout(Stdio::piped())
         .spawn()

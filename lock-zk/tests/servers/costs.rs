@@ -2,24 +2,24 @@
 //!
 //! All tests count on one server, one after the other: nobody else asks it anything meanwhile.
 
-mod common;
-mod server;
-
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use common::{client, name, options, queue, soon, take, waiting};
 use lock_conformance::{
     Client, SLACK,
     audit::{eventually, within},
 };
 use lock_core::{AcquireOptions, DistributedLock, Release};
-use server::{Containers, Member, TestServer};
 use tokio::{
     sync::{Mutex, MutexGuard, OnceCell},
     task::JoinSet,
+};
+
+use crate::{
+    common::{client, name, options, queue, soon, take, waiting},
+    server::{Containers, Member, TestServer},
 };
 
 /// So long that nothing is renewed, and nobody looks again, while something is counted.

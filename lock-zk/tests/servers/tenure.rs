@@ -1,11 +1,7 @@
 //! How long a lock is held whose client cannot see that it is alone. F3, H55; PR28.
 
-mod common;
-mod server;
-
 use std::time::{Duration, Instant};
 
-use common::{client, options, take};
 use futures_util::{
     FutureExt,
     future::{join_all, select_all},
@@ -15,8 +11,12 @@ use lock_conformance::{
     audit::{eventually, within},
 };
 use lock_core::{DistributedLock, Guard};
-use server::{Ensemble, TICK};
 use tokio::task::JoinHandle;
+
+use crate::{
+    common::{client, options, take},
+    server::{Ensemble, TICK},
+};
 
 /// The shortest session that there is.
 const TTL: Duration = Duration::from_millis(1200);

@@ -1,15 +1,15 @@
 //! Who is let in, and who is told in time that he is not.
 
-mod common;
-mod server;
-
 use std::time::{Duration, Instant};
 
-use common::{assert_free, client, kind, name, options, soon, take};
 use lock_conformance::{Client, Links, Port, SLACK, ServerControl};
 use lock_core::{BackendError, BackendErrorKind, DistributedLock, Keeper, Release};
 use lock_zk::{ConnectError, ZkConfig, ZooKeeper};
-use server::TestServer;
+
+use crate::{
+    common::{assert_free, client, kind, name, options, soon, take},
+    server::TestServer,
+};
 
 const NAME: &str = "job";
 
@@ -66,7 +66,7 @@ async fn a_wrong_password_and_none_at_all_are_denied() {
 async fn the_nodes_of_a_user_have_rights_for_him_alone_and_those_of_nobody_for_all() {
     let server = TestServer::shared().await;
     for (user, scheme) in [("clients:open@", "digest"), ("", "world")] {
-        let admin = server.admin().at(&format!("{scheme}-{}", server::unique()));
+        let admin = server.admin().at(&format!("{scheme}-{}", crate::server::unique()));
         let client = client(&format!("zk://{user}{}{}?{LIMITS}", server.address(), admin.chroot()));
         let guard = take(&client, NAME, &options()).await;
         for node in [admin.folder(&name(NAME)), admin.node(&name(NAME), 0).await] {

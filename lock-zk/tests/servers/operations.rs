@@ -1,8 +1,5 @@
 //! What operators and outages do while locks are held and waited for. H08, H11, H27, H59, H97, H98; Z2, Z4, Z6.
 
-mod common;
-mod server;
-
 use std::{
     sync::{
         Arc,
@@ -11,13 +8,16 @@ use std::{
     time::Duration,
 };
 
-use common::{assert_free, client, kind, name, options, queue, soon, take, waiting};
 use lock_conformance::{
     Data, Flow, Gate, Links, Newcomers, SLACK, ServerControl, Way,
     audit::{await_queue, eventually, within},
 };
 use lock_core::{AcquireOptions, BackendErrorKind, DistributedLock, HoldState, Outage, Release};
-use server::{Containers, TestServer};
+
+use crate::{
+    common::{assert_free, client, kind, name, options, queue, soon, take, waiting},
+    server::{Containers, TestServer},
+};
 
 const NAME: &str = "job";
 const LIMITS: &str = "command_timeout=1s&connect_timeout=1s";

@@ -1,8 +1,4 @@
 //! Locks over TLS: who is trusted, and who is told in time that he is not. H101.
-#![cfg(feature = "tls")]
-
-mod common;
-mod server;
 
 use std::{
     fs,
@@ -11,13 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{assert_free, client, kind, options, take, waiting};
 use lock_conformance::{Links, Newcomers, Port, SLACK, audit::within};
 use lock_core::{Backend, BackendError, BackendErrorKind, DistributedLock, Keeper, Outage, Release};
 use lock_zk::{ConfigError, ConnectError, ZkConfig, ZooKeeper};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use server::{Member, TestServer};
 use tokio::sync::OnceCell;
+
+use crate::{
+    common::{assert_free, client, kind, options, take, waiting},
+    server::{Member, TestServer},
+};
 
 const NAME: &str = "job";
 const LIMITS: &str = "tick=200ms&command_timeout=2s&connect_timeout=2s";
@@ -147,7 +146,7 @@ async fn locks_work_over_tls_with_certificates_on_both_sides() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_and_a_waiter_are_back_over_tls_as_soon_as_the_server_is() {
     let secured = Secured::start().await;
-    let proxy = server::proxy(&format!("127.0.0.1:{}", secured.port));
+    let proxy = crate::server::proxy(&format!("127.0.0.1:{}", secured.port));
     let address = format!("localhost:{}", proxy.address().port());
     let (here, other) =
         (client(&secured.url_at(&address, "ca.pem", Some("client"))), client(&secured.good()));

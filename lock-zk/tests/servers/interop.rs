@@ -1,15 +1,15 @@
 //! One queue for these locks and for Apache Curator's `InterProcessMutex`, the real one.
 
-mod common;
-mod server;
-
 use std::time::Duration;
 
-use common::{client, options, soon};
 use lock_conformance::audit::await_queue;
 use lock_core::{DistributedLock, Release};
-use server::{Curator, TestServer};
 use tokio::task::{JoinHandle, block_in_place};
+
+use crate::{
+    common::{client, options, soon},
+    server::{Curator, TestServer},
+};
 
 /// Long enough for what must not happen to have happened.
 const QUIET: Duration = Duration::from_millis(500);

@@ -1,19 +1,19 @@
 //! How soon a client is back when its servers are. The client of ZooKeeper waits before each round of tries, each time twice as
 //! long.
 
-mod common;
-mod server;
-
 use std::time::{Duration, Instant};
 
-use common::{assert_free, client, options, soon, take, waiting};
 use lock_conformance::{
     Data, Flow, Links, Newcomers, SLACK, ServerControl, Way,
     audit::{await_queue, eventually, within},
 };
 use lock_core::{AcquireOptions, DistributedLock, Outage, Release};
-use server::{Containers, Ensemble, TestServer};
 use tokio::join;
+
+use crate::{
+    common::{assert_free, client, options, soon, take, waiting},
+    server::{Containers, Ensemble, TestServer},
+};
 
 const NAME: &str = "job";
 

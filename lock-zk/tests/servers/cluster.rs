@@ -1,18 +1,18 @@
 //! Locks on three servers, of which some are lost for a while.
 
-mod common;
-mod server;
-
 use std::time::{Duration, Instant};
 
-use common::{alone_while, assert_free, client, kind, options, queue, soon, take, waiting};
 use lock_conformance::{
     Critical, Flow, Gate, Links, Newcomers, SLACK, Way,
     audit::{await_queue, within},
 };
 use lock_core::{AcquireOptions, BackendErrorKind, DistributedLock, Error, Guard, Outage, Release};
-use server::{Ensemble, TICK};
 use tokio::task::JoinSet;
+
+use crate::{
+    common::{alone_while, assert_free, client, kind, options, queue, soon, take, waiting},
+    server::{Ensemble, TICK},
+};
 
 const NAME: &str = "job";
 
@@ -93,7 +93,7 @@ async fn a_dead_holder_is_followed_although_the_leader_is_killed() {
 async fn a_release_is_carried_out_though_the_leader_is_killed_meanwhile() {
     let ensemble = Ensemble::start().await;
     let (holder, other) = (client(&url(&ensemble)), client(&url(&ensemble)));
-    for delay in [0, 1, 3].map(Duration::from_millis) {
+    for delay in [0, 2].map(Duration::from_millis) {
         let guard = take(&holder, NAME, &lasting()).await;
         let waiter = waiting(&other, NAME, &lasting(), 2).await;
         let leader = ensemble.leader().await;
@@ -321,7 +321,7 @@ async fn tokens_grow_across_failovers() {
     let client = client(&url(&ensemble));
     let patient = lasting().outage(Outage::Wait);
     let mut last = take(&client, NAME, &patient).await;
-    for _ in 0..3 {
+    for _ in 0..2 {
         let leader = ensemble.leader().await;
         ensemble.kill(leader);
         let token = last.token();
@@ -341,9 +341,10 @@ async fn a_dead_member_in_the_list_of_endpoints_fails_nothing() {
     let [dead, _] = ensemble.followers().await;
     ensemble.kill(dead);
     ensemble.front(dead).newcomers(Newcomers::Refuse);
-    for round in 0..5 {
+    // In whatever order each of them tries the members.
+    for round in 0..6 {
         let client = client(&url(&ensemble));
-        for i in 0..20 {
+        for i in 0..3 {
             let name = format!("job {round} {i}");
             let guard = soon("a lock that is free", client.mutex(&name).acquire()).await;
             let guard = guard.unwrap_or_else(|error| panic!("{name}: {error:?}"));

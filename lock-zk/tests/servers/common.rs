@@ -1,5 +1,4 @@
 //! What the tests of this crate share: clients that are processes of their own in all but name.
-#![allow(dead_code, reason = "each of the test programs uses a part")]
 
 use std::{
     sync::{

@@ -132,13 +132,18 @@ impl Member {
             }
             patience = (patience * 5 / 4).min(Duration::from_secs(2));
             let log = self.log();
-            let runs = self.process().as_ref().is_some_and(ServerProcess::is_alive);
+            let runs = self.is_alive();
             if !runs && log.contains("Address already in use") {
                 return false;
             }
             assert!(runs && Instant::now() < end, "the server did not start:\n{log}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// Whether it runs, if only by standing still.
+    pub(super) fn is_alive(&self) -> bool {
+        self.process().as_ref().is_some_and(ServerProcess::is_alive)
     }
 
     /// Ends it at once.
@@ -150,7 +155,7 @@ impl Member {
     pub(crate) async fn stop(&self) {
         self.running(ServerProcess::terminate);
         let end = Instant::now() + PATIENCE;
-        while self.process().as_ref().is_some_and(ServerProcess::is_alive) {
+        while self.is_alive() {
             assert!(Instant::now() < end, "the server did not end:\n{}", self.log());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

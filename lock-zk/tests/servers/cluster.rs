@@ -171,7 +171,7 @@ async fn lose_the_member_that_is_talked_to(ensemble: Ensemble, lose: impl AsyncF
         ensemble.front(i).newcomers(Newcomers::Serve);
     }
     let observer = client(&url_of(&ensemble, &ensemble.address(elsewhere)));
-    let lost = Instant::now();
+    let began = Instant::now();
     lose(&ensemble, talked_to).await;
     alone_while(&guard, &observer, async {
         assert_carried_out(first.release().await);
@@ -179,7 +179,7 @@ async fn lose_the_member_that_is_talked_to(ensemble: Ensemble, lose: impl AsyncF
         assert_carried_out(granted.release().await);
     })
     .await;
-    assert_kept(&guard, lost.elapsed()).await;
+    assert_kept(&guard, began.elapsed()).await;
     assert_eq!(guard.release().await.unwrap(), Release::Released);
     assert_free(&this, NAME).await;
 }

@@ -49,7 +49,9 @@ impl Server {
         );
         fs::write(&file, settings).unwrap();
         let main = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
-        let arguments = ["-Xmx96m", "-cp", &classes(), main, &file.display().to_string()].map(str::to_owned);
+        let quick = ["-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"];
+        let server = ["-cp", &classes(), main, &file.display().to_string()].map(str::to_owned);
+        let arguments: Vec<_> = quick.map(str::to_owned).into_iter().chain(server).collect();
         let log = directory.path().join("log");
         let process = ServerProcess::start(&ServerProgram::local(["java"]), &arguments, &log);
         Self { url: format!("zk://127.0.0.1:{port}?tick=200ms"), _process: Some((process, directory, port)) }

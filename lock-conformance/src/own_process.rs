@@ -18,7 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_secs(2);
 
 /// A server with a directory of its own for its data and its log, that is started, ended and started again: what a
-/// [`ServerControl`](crate::ServerControl) is made of. Dropping it ends it, and removes the directory.
+/// [`ServerControl`](crate::ServerControl) is made of. Dropping it ends it, and removes the directory; so does the end of the test
+/// process while it runs, however that may come about.
 #[derive(Debug)]
 pub struct OwnProcess {
     directory: PathBuf,
@@ -50,7 +51,8 @@ impl OwnProcess {
     /// As [`ServerProcess::start`] does.
     pub fn launch(&self, program: &ServerProgram, arguments: &[String]) {
         self.kill();
-        let process = ServerProcess::start(program, arguments, &self.log_file());
+        let mut process = ServerProcess::start(program, arguments, &self.log_file());
+        process.leaves_nothing_in(&self.directory);
         *self.lock() = Some((format!("{program} with {}", arguments.join(" ")), process));
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     path::Path,
     process::{Child, Command, Stdio},
 };
@@ -13,12 +13,17 @@ use crate::{ServerProgram, signals};
 
 /// Starts the program, tells its process id, and ends it when this test process ends, however that may come about: then
 /// the pipe that it reads from is closed. The output of the program goes where its own goes.
-const PROCESS: &str = r#""$0" "$@" >&2 & echo $!; exec >&-; read -r _; kill -9 $!; wait $!"#;
+///
+/// The last line that it reads names the directory to remove then. What ends a whole group of processes, as Ctrl-C does, does not
+/// end it: it sees to it that the others leave nothing behind.
+const PROCESS: &str = r#""$0" "$@" >&2 & trap '' HUP INT TERM; echo $!; exec >&-
+while read -r line; do directory=$line; done; kill -9 $!; wait $!; ${directory:+rm -rf "$directory"}"#;
 
 /// The same for a container, which is there before anything runs in it: so nobody can be too early to remove it. The
 /// process id is that of the client of Docker, which ends when the container does.
 const CONTAINER: &str = r#"docker create --name "$0" "$@" >&2 </dev/null || exit
-docker start --attach "$0" >&2 </dev/null & echo $!; exec >&-; read -r _; docker rm --force "$0" >&2"#;
+docker start --attach "$0" >&2 </dev/null & trap '' HUP INT TERM; echo $!; exec >&-
+while read -r line; do directory=$line; done; docker rm --force "$0" >&2; ${directory:+rm -rf "$directory"}"#;
 
 /// The label of all containers that this makes.
 const LABEL: &str = "distlock-test";
@@ -68,6 +73,11 @@ impl ServerProcess {
         Self { watchdog, pid, container }
     }
 
+    /// Has a directory removed with the server if the test process ends before this is dropped. Whoever drops it sees to its files.
+    pub fn leaves_nothing_in(&mut self, directory: &Path) {
+        self.tell_watchdog(&directory.display().to_string());
+    }
+
     /// Asks it to end (`SIGTERM`). One that has ended already is left alone.
     pub fn terminate(&self) {
         self.signal("TERM");
@@ -111,10 +121,16 @@ impl ServerProcess {
         // Until its watchdog has taken note, a server that ended is a zombie.
         state.is_ok_and(|state| !state.contains(") Z "))
     }
+
+    fn tell_watchdog(&mut self, line: &str) {
+        // One that has ended has nothing more to do.
+        let _ = self.watchdog.stdin.as_mut().map(|stdin| writeln!(stdin, "{line}"));
+    }
 }
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
+        self.tell_watchdog("");
         // Killed by its watchdog, which is what waits for it and returns when it is no more.
         drop(self.watchdog.stdin.take());
         let _ = self.watchdog.wait();
@@ -141,6 +157,8 @@ fn docker(arguments: &[&str]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]
@@ -159,5 +177,47 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(&log).unwrap(), "no port\n");
         fs::remove_file(&log).unwrap();
+    }
+
+    fn sleeping(directory: &Path) -> ServerProcess {
+        fs::create_dir(directory).unwrap();
+        let mut server =
+            ServerProcess::start(&ServerProgram::local(["sleep", "60"]), &[], &directory.join("log"));
+        server.leaves_nothing_in(directory);
+        server
+    }
+
+    fn directory() -> PathBuf {
+        std::env::temp_dir().join(format!("distlock test {:032x}", SystemEntropy.bits()))
+    }
+
+    #[test]
+    fn when_the_test_process_ends_the_server_does_and_its_directory_goes_with_it() {
+        let directory = directory();
+        let mut server = sleeping(&directory);
+        // As the system does with all pipes of a process that has ended.
+        drop(server.watchdog.stdin.take());
+        server.watchdog.wait().unwrap();
+        assert!(!server.is_alive() && !directory.exists());
+    }
+
+    #[test]
+    fn who_drops_a_server_keeps_its_directory() {
+        let directory = directory();
+        drop(sleeping(&directory));
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    /// Ctrl-C is told to all processes that a terminal has started, and so are other signals.
+    #[test]
+    fn what_ends_a_group_of_processes_leaves_no_server_behind() {
+        for signal in ["INT", "TERM", "HUP"] {
+            let directory = directory();
+            let mut server = sleeping(&directory);
+            assert!(signals::send(signal, server.watchdog.id()));
+            drop(server.watchdog.stdin.take());
+            server.watchdog.wait().unwrap();
+            assert!(!server.is_alive() && !directory.exists(), "left behind by {signal}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! [`Admin`]: what an operator does to a server, over connections of his own.
 
-use std::{fmt::Write, sync::OnceLock, time::Duration};
+use std::{fmt::Write, net::SocketAddr, sync::OnceLock, time::Duration};
 
 use lock_conformance::Footprint;
 use lock_core::LockName;
@@ -10,6 +10,8 @@ use tokio::{
     runtime::{Builder, Runtime},
 };
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Error, Permission};
+
+use super::footprint::{self, Seen};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -33,45 +35,80 @@ impl Admin {
         Self { address: address.to_owned(), chroot: format!("/{chroot}") }
     }
 
+    /// The node below which the locks are.
+    pub(crate) fn chroot(&self) -> &str {
+        &self.chroot
+    }
+
+    /// The same server for whoever looks elsewhere.
+    pub(crate) fn at(&self, chroot: &str) -> Self {
+        Self::new(&self.address, chroot)
+    }
+
     /// A session, which ends when this is dropped.
     ///
     /// # Panics
     /// If the server does not answer.
     pub(crate) async fn client(&self) -> Client {
+        self.try_client().await.unwrap_or_else(|why| panic!("the server does not let us in: {why}"))
+    }
+
+    async fn try_client(&self) -> Result<Client, String> {
         let connector = Client::connector().with_auth("digest", SUPER).with_session_timeout(PATIENCE);
         let address = self.address.clone();
         // A session is closed by a task of its own, and those of a test end with it.
         let connected =
             office().spawn(async move { tokio::time::timeout(PATIENCE, connector.connect(&address)).await });
         let connected = connected.await.expect("nothing panics in the client");
-        let connected = connected.expect("the server lets us in in time");
-        connected.unwrap_or_else(|error| panic!("the server does not let us in: {error}"))
-    }
-
-    /// What the server says to a word of four letters, if it answers within a second: it may not run, or not serve yet.
-    pub(crate) async fn says(&self, word: &str) -> Option<String> {
-        self.says_within(Duration::from_secs(1), word).await
+        let connected = connected.map_err(|_| "it does not answer".to_owned())?;
+        connected.map_err(|error| error.to_string())
     }
 
     /// What a server says that is there to answer, however busy it is.
     async fn tells(&self, word: &str) -> String {
-        self.says_within(PATIENCE, word).await.expect("the server answers")
+        self.tells_whom(word).await.1
     }
 
-    async fn says_within(&self, limit: Duration, word: &str) -> Option<String> {
+    /// The same, and who asked.
+    async fn tells_whom(&self, word: &str) -> (SocketAddr, String) {
+        let told = self.ask_within(PATIENCE, word).await;
+        told.unwrap_or_else(|| panic!("the server at {} does not answer `{word}`", self.address))
+    }
+
+    /// What the server says to a word of four letters, if it answers in time: it may not run, or not serve yet.
+    pub(super) async fn says_within(&self, limit: Duration, word: &str) -> Option<String> {
+        self.ask_within(limit, word).await.map(|(_, answer)| answer)
+    }
+
+    async fn ask_within(&self, limit: Duration, word: &str) -> Option<(SocketAddr, String)> {
         let asked = async {
             let mut stream = TcpStream::connect(&self.address).await.ok()?;
             stream.write_all(word.as_bytes()).await.ok()?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await.ok()?;
-            Some(answer)
+            Some((stream.local_addr().ok()?, answer))
         };
         tokio::time::timeout(limit, asked).await.ok().flatten()
     }
 
+    /// Where the server keeps its data.
+    ///
+    /// # Panics
+    /// If it does not say.
+    pub(crate) async fn data(&self) -> String {
+        let conf = self.tells("conf").await;
+        let data = conf.lines().find_map(|line| line.strip_prefix("dataDir="));
+        data.unwrap_or_else(|| panic!("the server does not say where its data is:\n{conf}")).to_owned()
+    }
+
     /// `standalone`, `leader` or `follower`, if the server serves anybody.
     pub(crate) async fn mode(&self) -> Option<String> {
-        let answer = self.says("srvr").await?;
+        self.mode_within(Duration::from_secs(1)).await
+    }
+
+    /// The same, for who waits no longer than this.
+    pub(super) async fn mode_within(&self, limit: Duration) -> Option<String> {
+        let answer = self.says_within(limit, "srvr").await?;
         answer.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned)
     }
 
@@ -109,6 +146,13 @@ impl Admin {
         self.client().await.set_data(node, b"something", None).await.expect("the server writes nodes");
     }
 
+    /// Whether the server carries out a write.
+    pub(crate) async fn writes(&self) -> bool {
+        let Ok(client) = self.try_client().await else { return false };
+        let node = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+        client.create("/written-", b"", &node).await.is_ok()
+    }
+
     /// How many nodes the sessions of clients have for themselves.
     ///
     /// # Panics
@@ -125,17 +169,12 @@ impl Admin {
         delete_all(&self.client().await, &self.folder(name)).await;
     }
 
-    /// Deletes every node that is not the server's own.
+    /// Deletes all that the clients of this case have.
     ///
     /// # Panics
     /// If the server does not.
     pub(crate) async fn flush(&self) {
-        let client = self.client().await;
-        for child in children(&client, "/").await {
-            if child != "zookeeper" {
-                delete_all(&client, &format!("/{child}")).await;
-            }
-        }
+        delete_all(&self.client().await, &self.chroot).await;
     }
 
     /// Deletes the nodes of all locks that nobody holds or waits for, as the server does with containers now and then.
@@ -196,21 +235,44 @@ impl Admin {
         stat.expect("the node is there").ephemeral_owner
     }
 
-    /// What clients have at the server, but for their connections. The sessions and watches are all that it has, whoever
-    /// has them.
+    /// What the clients of this case have at a server that others use, too.
     ///
     /// # Panics
     /// If the server does not say.
     pub(crate) async fn footprint(&self) -> Footprint {
-        let dump = self.tells("dump").await;
-        let queues = format!("\t{}/q1/", self.chroot);
+        self.see().await.below(&self.chroot)
+    }
+
+    /// What all clients have at a server that serves no others.
+    ///
+    /// # Panics
+    /// If the server does not say.
+    pub(crate) async fn whole_footprint(&self) -> Footprint {
+        let seen = self.see().await;
         Footprint {
-            queues: dump.lines().filter(|line| line.starts_with(&queues)).count() as u64,
+            queues: footprint::queues(&seen.dump, &self.chroot),
             sessions: self.counts("zk_global_sessions").await,
+            connections: seen.connections.len() as u64,
             subscriptions: self.counts("zk_watch_count").await,
             memory: Some(self.counts("zk_approximate_data_size").await),
             ..Footprint::default()
         }
+    }
+
+    /// Who holds or waits.
+    ///
+    /// # Panics
+    /// If the server does not say.
+    pub(crate) async fn queues(&self) -> u64 {
+        footprint::queues(&self.tells("dump").await, &self.chroot)
+    }
+
+    async fn see(&self) -> Seen {
+        let (dump, watches) = (self.tells("dump").await, self.tells("wchc").await);
+        let (this, connections) = self.tells_whom("cons").await;
+        let others =
+            connections.lines().filter(|line| line.starts_with(" /") && !line.contains(&format!("/{this}[")));
+        Seen { dump, watches, connections: others.map(str::to_owned).collect() }
     }
 
     /// Lets the clients have fewer nodes than they have: they keep those, and get no more.

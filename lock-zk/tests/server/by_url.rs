@@ -62,7 +62,7 @@ impl ServerControl for ServerByUrl {
 
     async fn footprint(&self) -> Result<Footprint, Unsupported> {
         // The rest may be that of others.
-        let queues = self.admin.footprint().await.queues;
+        let queues = self.admin.queues().await;
         Ok(Footprint { queues, connections: self.proxy.open() as u64, ..Footprint::default() })
     }
 

@@ -2,19 +2,48 @@
 
 use std::{
     fs,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
 use lock_conformance::{Flow, Links, Newcomers, Port, Proxy, Way};
 
-use super::{Admin, Member, member::PATIENCE};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// A store of three servers. Clients reach each through a proxy, and each server reaches the others through proxies of its
-/// own, but for elections.
+use super::{Admin, Containers, Member, TICK, member::PATIENCE};
+
+/// So many are used at once: three programs that start at the same time are much for a small machine.
+const AT_ONCE: usize = 4;
+
+/// For whoever uses one.
+static TURNS: Semaphore = Semaphore::const_new(AT_ONCE);
+
+/// Those that nobody uses, as they were left. They end with this process, and their files go with them.
+static IDLE: Mutex<Vec<(Kind, bool, Vec<Node>)>> = Mutex::new(Vec::new());
+
+/// A store of three servers, of which a test may lose any. Clients reach each through a proxy, and each server reaches the others
+/// through proxies of its own, but for elections.
+///
+/// One that a test has left, with members down or cut off, is mended for the next test, which has another node on it.
 #[derive(Debug)]
 pub(crate) struct Ensemble {
+    kind: Kind,
     chroot: String,
     members: Vec<Node>,
+    /// Whether something was kept from passing between members.
+    cut: AtomicBool,
+    _turn: SemaphorePermit<'static>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kind {
+    containers: Containers,
+    /// After how many ticks members miss each other.
+    ticks: u32,
 }
 
 #[derive(Debug)]
@@ -29,32 +58,76 @@ struct Node {
 }
 
 impl Ensemble {
-    /// Starts three members, and returns when each of them answers. They miss each other after a second.
-    pub(crate) async fn start(chroot: &str) -> Self {
-        Self::start_with(chroot, |_| {}, 5).await
+    /// Three members, each of which answers. They miss each other after a second.
+    pub(crate) async fn start() -> Self {
+        Self::of(Kind { containers: Containers::Removed, ticks: 5 }).await
     }
 
-    /// Starts three members that miss each other only after eight seconds: a follower that is cut off serves its clients for
+    /// Three members that miss each other only after eight seconds: a follower that is cut off serves its clients for
     /// longer than many a session lives (F3). They keep empty containers: a create whose answer is lost needs no second one.
-    pub(crate) async fn start_patient(chroot: &str) -> Self {
-        Self::start_with(chroot, Member::keeps_containers, 40).await
+    pub(crate) async fn start_patient() -> Self {
+        Self::of(Kind { containers: Containers::Kept, ticks: 40 }).await
     }
 
-    async fn start_with(chroot: &str, settings: fn(&mut Member), ticks: u32) -> Self {
-        loop {
-            let mut ensemble = Self { chroot: chroot.to_owned(), members: nodes(ticks) };
-            ensemble.members.iter_mut().for_each(|node| settings(&mut node.member));
-            for node in &ensemble.members {
-                node.member.launch();
-            }
-            let mut up = true;
-            for i in 0..3 {
-                up &= ensemble.members[i].member.answers(&ensemble.admin(i)).await;
-            }
-            if up {
+    async fn of(kind: Kind) -> Self {
+        let turn = TURNS.acquire().await.expect("nobody closes it");
+        let chroot = format!("case-{}", super::unique());
+        let mut ensemble =
+            Self { kind, chroot, members: Vec::new(), cut: AtomicBool::new(false), _turn: turn };
+        while let Some((cut, members)) = idle(kind) {
+            ensemble.members = members;
+            ensemble.cut = AtomicBool::new(cut);
+            if ensemble.recovers().await {
                 return ensemble;
             }
         }
+        loop {
+            ensemble.members = nodes(kind);
+            if ensemble.recovers().await {
+                return ensemble;
+            }
+        }
+    }
+
+    /// Starts what does not run, and lets everything pass. Returns when all of them carry out writes, or, with `false`, when somebody else
+    /// has taken a port.
+    async fn recovers(&self) -> bool {
+        for Node { member, .. } in &self.members {
+            if member.is_alive() {
+                member.resume();
+            } else {
+                member.launch();
+            }
+        }
+        self.heal();
+        let mut up = true;
+        for node in &self.members {
+            up &= node.member.answers().await;
+        }
+        if up {
+            self.serves().await;
+        }
+        up
+    }
+
+    /// Returns when each member carries out a write. What was reset before is made anew then.
+    async fn serves(&self) {
+        for i in 0..3 {
+            self.writes(i).await;
+        }
+    }
+
+    async fn writes(&self, i: usize) {
+        let (admin, end) = (self.admin(i), Instant::now() + PATIENCE);
+        while !admin.writes().await {
+            assert!(Instant::now() < end, "a member carries out no writes");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// How clients reach the members that are found there.
+    pub(crate) fn url_of(&self, addresses: &str) -> String {
+        format!("zk://{addresses}/{}?tick={}ms", self.chroot, TICK.as_millis())
     }
 
     /// Where clients find the members, each behind its proxy, in the order of the indices: `host:port,…`.
@@ -70,7 +143,7 @@ impl Ensemble {
 
     /// Whoever works on one member by hand, past the proxy.
     pub(crate) fn admin(&self, i: usize) -> Admin {
-        Admin::new(&format!("127.0.0.1:{}", self.members[i].member.port()), &self.chroot)
+        Admin::new(&self.members[i].member.address(), &self.chroot)
     }
 
     /// Which member leads.
@@ -108,9 +181,17 @@ impl Ensemble {
         [(leader + 1) % 3, (leader + 2) % 3]
     }
 
-    /// The members that clients talk to.
-    pub(crate) fn talked_to(&self) -> Vec<usize> {
-        (0..3).filter(|i| self.members[*i].front.open() > 0).collect()
+    /// Ends the one that leads at once, and returns when another one has carried out a write. Gives who it was, and how long that took.
+    ///
+    /// # Panics
+    /// If there is none for long.
+    pub(crate) async fn overthrow(&self) -> (usize, Duration) {
+        let leader = self.leader().await;
+        let began = Instant::now();
+        self.kill(leader);
+        let next = self.next_leader(leader).await;
+        self.writes(next).await;
+        (leader, began.elapsed())
     }
 
     /// Ends a member at once.
@@ -121,7 +202,7 @@ impl Ensemble {
     /// Starts a member that is down, and returns when it serves.
     pub(crate) async fn restart(&self, i: usize) {
         self.members[i].member.launch();
-        assert!(self.members[i].member.answers(&self.admin(i)).await, "the port of a member was taken");
+        assert!(self.members[i].member.answers().await, "the port of a member was taken");
     }
 
     /// Stops a member without ending it.
@@ -141,6 +222,7 @@ impl Ensemble {
 
     /// Lets nothing pass between a follower and whoever leads, both ways, and tells neither. Clients still reach it.
     pub(crate) fn isolate(&self, i: usize) {
+        self.cut.store(true, Ordering::Relaxed);
         for proxy in self.members[i].to.iter().flatten() {
             proxy.silence(Links::All);
         }
@@ -148,17 +230,29 @@ impl Ensemble {
 
     /// Keeps what a leader tells a follower until the gate opens. The follower is heard.
     pub(crate) fn hold_back(&self, i: usize, flow: &Flow) {
+        self.cut.store(true, Ordering::Relaxed);
         for proxy in self.members[i].to.iter().flatten() {
             proxy.order(Links::All, Way::Replies, flow);
         }
     }
 
-    /// Lets everything pass again, everywhere.
+    /// Lets everything pass again, everywhere, and returns when all serve.
+    ///
+    /// # Panics
+    /// If one does not for long.
+    pub(crate) async fn mend(&self) {
+        self.heal();
+        self.serves().await;
+    }
+
+    /// Lets everything pass again, everywhere. Members that nothing was kept from keep their connections to each other.
     pub(crate) fn heal(&self) {
         for node in &self.members {
             node.front.heal();
             node.front.reset(Links::All);
-            for proxy in node.to.iter().flatten() {
+        }
+        if self.cut.swap(false, Ordering::Relaxed) {
+            for proxy in self.members.iter().flat_map(|node| node.to.iter().flatten()) {
                 proxy.heal();
                 proxy.newcomers(Newcomers::Await);
                 proxy.reset(Links::All);
@@ -173,24 +267,46 @@ impl Ensemble {
     }
 }
 
-fn nodes(ticks: u32) -> Vec<Node> {
+/// For the next test, unless this one has failed: nobody knows then what it has left.
+impl Drop for Ensemble {
+    fn drop(&mut self) {
+        let members = std::mem::take(&mut self.members);
+        if !members.is_empty() && !thread::panicking() {
+            lock_idle().push((self.kind, self.cut.load(Ordering::Relaxed), members));
+        }
+    }
+}
+
+/// One of this kind, and whether something was kept from passing between its members.
+fn idle(kind: Kind) -> Option<(bool, Vec<Node>)> {
+    let mut idle = lock_idle();
+    let found = idle.iter().position(|(other, ..)| *other == kind)?;
+    let (_, cut, members) = idle.swap_remove(found);
+    Some((cut, members))
+}
+
+fn lock_idle() -> MutexGuard<'static, Vec<(Kind, bool, Vec<Node>)>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn nodes(kind: Kind) -> Vec<Node> {
     let ports = [(); 3].map(|()| (Port::reserve(), Port::reserve()));
     let numbers = ports.each_ref().map(|(own, election)| (own.number(), election.number()));
     let nodes = ports.into_iter().enumerate();
-    nodes.map(|(i, ports)| node(i, &numbers, ports, ticks)).collect()
+    nodes.map(|(i, ports)| node(i, &numbers, ports, kind)).collect()
 }
 
-/// A member, by the ports on which each listens for followers and for elections, its own, and after how many ticks they miss
-/// each other.
-fn node(i: usize, numbers: &[(u16, u16); 3], ports: (Port, Port), ticks: u32) -> Node {
+/// A member, by the ports on which each listens for followers and for elections, and its own.
+fn node(i: usize, numbers: &[(u16, u16); 3], ports: (Port, Port), kind: Kind) -> Node {
     let mut member = Member::new();
+    member.treats(kind.containers);
     let quorum = |j: usize| ([127, 0, 0, 1], numbers[j].0).into();
     let to: Vec<_> = (0..3).map(|j| (j != i).then(|| Proxy::start(quorum(j), |_| false))).collect();
     // A leader is connected to as soon as it is elected; if it does not listen yet, there is another election.
     to.iter().flatten().for_each(|proxy| proxy.newcomers(Newcomers::Await));
     member.with([
         "initLimit=50".to_owned(),
-        format!("syncLimit={ticks}"),
+        format!("syncLimit={}", kind.ticks),
         "standaloneEnabled=false".to_owned(),
     ]);
     member.with(to.iter().zip(numbers).enumerate().map(|(j, (proxy, (own, election)))| {
@@ -199,6 +315,6 @@ fn node(i: usize, numbers: &[(u16, u16); 3], ports: (Port, Port), ticks: u32) ->
     }));
     fs::write(member.data().join("myid"), format!("{}\n", i + 1))
         .expect("a directory of our own can be written to");
-    let front = super::proxy(&format!("127.0.0.1:{}", member.port()));
+    let front = super::proxy(&member.address());
     Node { member, _ports: ports, front, to }
 }

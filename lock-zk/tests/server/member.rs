@@ -9,7 +9,7 @@ use std::{
 
 use lock_conformance::{Port, ServerProcess};
 
-use super::{Admin, java};
+use super::{Admin, Containers, java};
 
 /// How long a server may take to start on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -39,14 +39,40 @@ impl Member {
         Self { port, directory, settings, arguments, process }
     }
 
-    /// Lets it leave empty containers alone for as long as a test takes: a request finds the one that was there just now.
-    pub(super) fn keeps_containers(&mut self) {
-        self.with_arguments(&["-Dznode.container.checkIntervalMs=3600000"]);
+    /// A server that runs, with these settings.
+    pub(crate) async fn start(settings: impl Fn(&mut Self)) -> Self {
+        loop {
+            let mut member = Self::new();
+            settings(&mut member);
+            member.launch();
+            if member.answers().await {
+                // The client crate has a thread for all sessions of a process, which is there from the first one on.
+                drop(member.admin().client().await);
+                return member;
+            }
+        }
     }
 
-    /// Where it listens for clients.
-    pub(crate) fn port(&self) -> u16 {
-        self.port.number()
+    /// Says what it does with empty containers.
+    pub(crate) fn treats(&mut self, containers: Containers) {
+        if containers == Containers::Kept {
+            self.arguments.push("-Dznode.container.checkIntervalMs=3600000".to_owned());
+        }
+    }
+
+    /// Where it listens for clients: `host:port`.
+    pub(super) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Whoever works on it by hand, wherever.
+    pub(super) fn admin(&self) -> Admin {
+        Admin::new(&self.address(), "")
+    }
+
+    /// Where it has its files, for as long as it is there.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Where it keeps its data.
@@ -55,13 +81,8 @@ impl Member {
     }
 
     /// Gives the server these settings, too, whenever it is started.
-    pub(super) fn with(&mut self, settings: impl IntoIterator<Item = impl Into<String>>) {
+    pub(crate) fn with(&mut self, settings: impl IntoIterator<Item = impl Into<String>>) {
         self.settings.extend(settings.into_iter().map(Into::into));
-    }
-
-    /// Gives the program these arguments, too, whenever it is started.
-    pub(super) fn with_arguments(&mut self, arguments: &[&str]) {
-        self.arguments.extend(arguments.iter().map(ToString::to_string));
     }
 
     /// Starts the server, which may not answer yet.
@@ -72,7 +93,11 @@ impl Member {
         arguments.extend(PROPERTIES.map(|property| format!("-D{property}")));
         arguments.extend_from_slice(&self.arguments);
         arguments.extend([MAIN.to_owned(), file.display().to_string()]);
-        *self.process() = Some(ServerProcess::start(&java::server(), &arguments, &self.log_file()));
+        // What ran before, if anything, has ended when the next one starts.
+        self.kill();
+        let mut process = ServerProcess::start(&java::server(), &arguments, &self.log_file());
+        process.leaves_nothing_in(&self.directory);
+        *self.process() = Some(process);
     }
 
     fn configuration(&self) -> String {
@@ -92,23 +117,33 @@ impl Member {
     }
 
     /// Returns when the server answers, or, with `false`, when somebody else has taken its port.
-    pub(super) async fn answers(&self, admin: &Admin) -> bool {
-        let end = Instant::now() + PATIENCE;
+    ///
+    /// A word of four letters that comes while the server starts is never answered, and its connection stays: nobody waits long for the
+    /// first answers.
+    pub(super) async fn answers(&self) -> bool {
+        let (admin, end) = (self.admin(), Instant::now() + PATIENCE);
         let data = format!("dataDir={}/", self.data().display());
+        let mut patience = Duration::from_millis(50);
         loop {
             // Our own server, and not somebody else's on the same port; and one that serves.
-            let ours = admin.says("conf").await.is_some_and(|conf| conf.contains(&data));
-            if ours && admin.mode().await.is_some() {
+            let conf = admin.says_within(patience, "conf").await;
+            if conf.is_some_and(|conf| conf.contains(&data)) && admin.mode_within(patience).await.is_some() {
                 return true;
             }
+            patience = (patience * 5 / 4).min(Duration::from_secs(2));
             let log = self.log();
-            let runs = self.process().as_ref().is_some_and(ServerProcess::is_alive);
+            let runs = self.is_alive();
             if !runs && log.contains("Address already in use") {
                 return false;
             }
             assert!(runs && Instant::now() < end, "the server did not start:\n{log}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// Whether it runs, if only by standing still.
+    pub(super) fn is_alive(&self) -> bool {
+        self.process().as_ref().is_some_and(ServerProcess::is_alive)
     }
 
     /// Ends it at once.
@@ -120,7 +155,7 @@ impl Member {
     pub(crate) async fn stop(&self) {
         self.running(ServerProcess::terminate);
         let end = Instant::now() + PATIENCE;
-        while self.process().as_ref().is_some_and(ServerProcess::is_alive) {
+        while self.is_alive() {
             assert!(Instant::now() < end, "the server did not end:\n{}", self.log());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -149,11 +184,6 @@ impl Member {
 
     fn log_file(&self) -> PathBuf {
         self.directory.join("server.log")
-    }
-
-    /// Where it may keep something that is no data.
-    pub(super) fn directory(&self) -> &Path {
-        &self.directory
     }
 
     fn running(&self, order: impl FnOnce(&ServerProcess)) {

@@ -1,14 +1,15 @@
-//! Real servers for tests: processes of one's own, alone or as an ensemble, or one that is only known by its URL.
+//! Real servers for tests: processes of our own, shared or not, alone or as an ensemble; or one that is only known by its URL.
 #![allow(dead_code, unused_imports, reason = "each of the test programs uses a part")]
 
 mod admin;
 mod by_url;
 mod curator;
 mod ensemble;
+mod footprint;
 mod java;
 mod member;
-mod own;
 mod session;
+mod test_server;
 
 use std::{env, net::ToSocketAddrs};
 
@@ -20,7 +21,7 @@ pub(crate) use self::{
     curator::Curator,
     ensemble::Ensemble,
     member::{Member, TICK},
-    own::{NOTHING_COMES_TWICE, NOTHING_IS_EVICTED, OwnServer, TOKENS_ARE_TRANSACTIONS},
+    test_server::{Containers, NOTHING_COMES_TWICE, NOTHING_IS_EVICTED, TOKENS_ARE_TRANSACTIONS, TestServer},
 };
 
 /// Names a server to use instead of one of our own, as a service container is: `zk://host:port`. It may hold other data:
@@ -39,36 +40,30 @@ pub(crate) fn url() -> Option<String> {
 pub(crate) async fn for_one_case(case: &Case) -> (String, Box<dyn ServerControl>) {
     let shows = |labels: &[&str]| case.ids.iter().any(|id| labels.contains(id));
     let Some(base) = url() else {
-        let server = if shows(ONE_REQUEST) {
-            OwnServer::start_keeping_containers("case").await
+        let server = if shows(DISTURBING) {
+            TestServer::own().await
+        } else if shows(ONE_REQUEST) {
+            TestServer::shared_with(Containers::Kept).await
         } else {
-            OwnServer::start("case").await
+            TestServer::shared().await
         };
-        warm_up(server.admin()).await;
         let user = if shows(CREDENTIALS) { Admin::user() } else { String::new() };
         let server = if shows(CUTS) { server.behind_proxy() } else { server };
-        return (own_url(&user, &server.address()), Box::new(server));
+        return (server.url_of(&user), Box::new(server));
     };
     let address = base.strip_prefix("zk://").map(|address| address.trim_end_matches('/'));
     let address = address.filter(|address| !address.contains(['/', '@', '?', ',']));
     let address = address.unwrap_or_else(|| panic!("{URL_VARIABLE} has to be zk://host:port"));
     let server = ServerByUrl::new(address, &unique());
-    warm_up(&Admin::new(address, "")).await;
+    // The client crate has a thread for all sessions of a process, which is there from the first one on.
+    drop(Admin::new(address, "").client().await);
     (server.url(), Box::new(server))
 }
 
-/// The client crate has a thread for all sessions of a process, which is there from the first one on.
-async fn warm_up(admin: &Admin) {
-    drop(admin.client().await);
-}
-
-/// How clients reach a server of ours, where they stand below `/case`.
-pub(crate) fn own_url(user: &str, addresses: &str) -> String {
-    format!("zk://{user}{addresses}/case?tick={}ms", TICK.as_millis())
-}
-
-/// The labels of the cases that cut clients off from their hints, or count their connections.
-const CUTS: &[&str] = &["L12", "PR14", "G05", "T24"];
+/// The labels of the cases that end or stop a server, or count all that it has, down to its memory.
+const DISTURBING: &[&str] = &["L06", "T09", "T10", "T21", "PR35", "G01", "G02", "G03", "G04", "G05", "G06"];
+/// The labels of the cases that cut clients off from their hints.
+const CUTS: &[&str] = &["L12", "PR14", "T24"];
 /// The labels of the cases in which a single request has to be enough to stand in a queue, as its answer does not arrive.
 const ONE_REQUEST: &[&str] = &["T02", "T05"];
 /// The labels of the cases in which clients need a user of their own, who can be locked out.

@@ -1,52 +1,58 @@
 //! How long a lock is held whose client cannot see that it is alone. F3, H55; PR28.
 
-mod common;
-mod server;
-
 use std::time::{Duration, Instant};
 
-use common::{client, options, take};
 use futures_util::{
     FutureExt,
     future::{join_all, select_all},
 };
 use lock_conformance::{
     Client, Links, Newcomers, SLACK,
-    audit::{await_queue, within},
+    audit::{eventually, within},
 };
 use lock_core::{DistributedLock, Guard};
-use server::{Ensemble, TICK};
 use tokio::task::JoinHandle;
+
+use crate::{
+    common::{client, options, take},
+    server::{Ensemble, TICK},
+};
 
 /// The shortest session that there is.
 const TTL: Duration = Duration::from_millis(1200);
 
-fn url_of(addresses: &str) -> String {
-    server::own_url("", addresses)
-}
-
 /// The follower goes on answering its clients, pings and reads, for six times as long as their sessions live. Each client has
-/// sent its last heartbeat at another time before the cut: 50 offsets, for two cuts.
+/// sent its last heartbeat at another time before the cut: 12 offsets.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_when_its_follower_is_cut_off() {
-    for _ in 0..2 {
-        let ensemble = Ensemble::start_patient("case").await;
-        let [follower, _] = ensemble.followers().await;
-        let leader = ensemble.leader().await;
-        let [here, there] = [follower, leader].map(|member| url_of(&ensemble.address(member)));
-        let pairs = holders_and_heirs(25, TTL, &here, &client(&there)).await;
-        // Those who came first have sent several heartbeats, and the last one its first.
-        assert!(pairs.iter().all(|(_, guard, _)| guard.is_held()), "lost without a reason");
+    cut_a_follower_off(1, 12).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "nightly: the same with a hundred offsets"]
+async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_however_often_its_follower_is_cut_off() {
+    cut_a_follower_off(4, 25).await;
+}
+
+async fn cut_a_follower_off(cuts: usize, clients: usize) {
+    let ensemble = Ensemble::start_patient().await;
+    for _ in 0..cuts {
+        let (follower, [here, there]) = follower_and_leader(&ensemble).await;
+        let pairs = holders_and_heirs(clients, TTL, &here, &client(&there)).await;
+        // Those who came first have sent several heartbeats, and the last one its first. On a busy machine some of these leases are over
+        // by now, as they have to be: those show nothing.
+        let held = pairs.iter().filter(|(_, guard, _)| guard.is_held()).count();
+        assert!(held > 0, "no lock is held any more");
         let cut = Instant::now();
         ensemble.isolate(follower);
         assert_lost_before_the_next_grant(pairs, TTL).await;
-        // It still serves, and does not know: nothing else than the heartbeats has told the clients.
-        assert_eq!(
-            ensemble.admin(follower).mode().await.as_deref(),
-            Some("follower"),
-            "after {:?}",
-            cut.elapsed()
-        );
+        let took = cut.elapsed();
+        // It still serves, and does not know: nothing else than the heartbeats has told the clients. It is patient for eight seconds.
+        if took < Duration::from_secs(7) {
+            let mode = ensemble.admin(follower).mode().await;
+            assert_eq!(mode.as_deref(), Some("follower"), "after {took:?}");
+        }
+        ensemble.mend().await;
     }
 }
 
@@ -54,17 +60,27 @@ async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_when_its_follower_i
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_when_its_follower_is_cut_off_as_its_client_comes_back()
  {
-    const TTL: Duration = Duration::from_millis(2400);
-    for offset in [0, 100, 200, 300].map(Duration::from_millis) {
-        let ensemble = Ensemble::start_patient("case").await;
-        let [follower, _] = ensemble.followers().await;
-        let leader = ensemble.leader().await;
-        let [here, there] = [follower, leader].map(|member| url_of(&ensemble.address(member)));
-        let pairs = holders_and_heirs(12, TTL, &here, &client(&there)).await;
+    cut_off_who_comes_back(&[0, 200], 12).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "nightly: the same at other offsets from the comeback"]
+async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_whenever_its_follower_is_cut_off_after_the_comeback()
+ {
+    cut_off_who_comes_back(&[50, 100, 150, 250, 300, 400], 12).await;
+}
+
+async fn cut_off_who_comes_back(offsets: &[u64], clients: usize) {
+    // Less than the time for which the follower is patient.
+    const TTL: Duration = Duration::from_millis(4800);
+    let ensemble = Ensemble::start_patient().await;
+    for offset in offsets.iter().copied().map(Duration::from_millis) {
+        let (follower, [here, there]) = follower_and_leader(&ensemble).await;
+        let pairs = holders_and_heirs(clients, TTL, &here, &client(&there)).await;
         ensemble.front(follower).newcomers(Newcomers::Refuse);
         ensemble.front(follower).reset(Links::All);
         // Its own client would be back by itself, later than another one is attached.
-        tokio::time::sleep(TTL / 4).await;
+        tokio::time::sleep(Duration::from_millis(600)).await;
         ensemble.front(follower).newcomers(Newcomers::Serve);
         let back = pairs
             .iter()
@@ -78,7 +94,14 @@ async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_when_its_follower_i
         assert!(fresh > 0, "nobody came back");
         ensemble.isolate(follower);
         assert_lost_before_the_next_grant(pairs, TTL).await;
+        ensemble.mend().await;
     }
+}
+
+/// The member that is to be cut off, its URL, and that of the one that leads.
+async fn follower_and_leader(ensemble: &Ensemble) -> (usize, [String; 2]) {
+    let (leader, [follower, _]) = (ensemble.leader().await, ensemble.followers().await);
+    (follower, [follower, leader].map(|member| ensemble.url_of(&ensemble.address(member))))
 }
 
 /// A client with a lock that it holds, and what becomes of whoever waits for that.
@@ -116,6 +139,11 @@ async fn next_grant(others: &Client, guard: &Guard) -> JoinHandle<(Duration, boo
         drop(next);
         known
     });
-    await_queue(others, guard.name().as_str(), 2).await;
+    let name = guard.name();
+    eventually("a waiter behind a lock that is held", SLACK, || async {
+        // On a busy machine its time may be over before anybody is seen.
+        !guard.is_held() || others.backend.operator().queue(name).await.is_ok_and(|rows| rows.len() == 2)
+    })
+    .await;
     task
 }

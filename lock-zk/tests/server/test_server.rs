@@ -1,12 +1,13 @@
-//! [`OwnServer`]: a server that can be treated badly, because it is ours alone.
+//! [`TestServer`]: the server of a test, for itself or with others.
 
-use std::process::Command;
+use std::{process::Command, sync::Arc};
 
 use async_trait::async_trait;
 use lock_conformance::{Control, Data, Footprint, Links, Proxy, ServerControl, Unsupported};
 use lock_core::{FencingToken, LockName};
+use tokio::sync::OnceCell;
 
-use super::{Admin, Member, java};
+use super::{Admin, Member, TICK, java};
 
 /// Why no token can be chosen.
 pub(crate) const TOKENS_ARE_TRANSACTIONS: &str =
@@ -20,65 +21,95 @@ pub(crate) const NOTHING_IS_EVICTED: &str =
 pub(crate) const NOTHING_COMES_TWICE: &str = "a session has one connection, where TCP lets nothing come twice; a copy of a request \
                                               on another one ends the first";
 
-/// A store of one server. Dropping it ends the server.
-#[derive(Debug)]
-pub(crate) struct OwnServer {
-    admin: Admin,
-    /// Between the server and all its clients, for cases that cut them off.
-    proxy: Option<Proxy>,
-    member: Member,
+/// Why a server is not ended or paused.
+const IS_SHARED: &str = "other cases use the server, too: this one needs one of its own";
+
+/// The server for all who leave servers alone, for as long as this process lives: then it ends, and its files go with it.
+static SHARED: OnceCell<Arc<Member>> = OnceCell::const_new();
+
+/// The same, which leaves empty containers alone.
+static KEEPING: OnceCell<Arc<Member>> = OnceCell::const_new();
+
+/// What a server does with the containers of locks that nobody has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Containers {
+    /// It removes them at once. Whoever comes then is told so, makes them anew and asks again, which takes that he hears the answer.
+    Removed,
+    /// It leaves them alone for as long as a test takes: one request is enough to stand in a queue.
+    Kept,
 }
 
-impl OwnServer {
-    /// Starts a server, and returns when it answers. Its locks stand below `/<chroot>`.
-    pub(crate) async fn start(chroot: &str) -> Self {
-        Self::start_with(chroot, &[]).await
+/// A store of one server, and a node on it that nobody else uses.
+#[derive(Debug)]
+pub(crate) struct TestServer {
+    admin: Admin,
+    /// Between the server and the clients of this test, for those that cut them off.
+    proxy: Option<Proxy>,
+    member: Arc<Member>,
+    shared: bool,
+}
+
+impl TestServer {
+    /// A node on the server that all tests of this process share which do not disturb it. It is started for the first of them.
+    pub(crate) async fn shared() -> Self {
+        Self::shared_with(Containers::Removed).await
     }
 
-    /// The same with more settings for the server.
-    pub(crate) async fn start_with(chroot: &str, settings: &[String]) -> Self {
-        Self::start_as(chroot, |member| member.with(settings)).await
+    /// The same on one that does with containers as is said.
+    pub(crate) async fn shared_with(containers: Containers) -> Self {
+        let cell = if containers == Containers::Kept { &KEEPING } else { &SHARED };
+        let start = || async { Arc::new(Member::start(|member| member.treats(containers)).await) };
+        Self::at(Arc::clone(cell.get_or_init(start).await))
     }
 
-    /// The same, and the containers of locks that nobody has are left alone. Others are removed at once; whoever comes then is told
-    /// so, makes them anew and asks again, which takes that he hears the answer.
-    pub(crate) async fn start_keeping_containers(chroot: &str) -> Self {
-        Self::start_as(chroot, Member::keeps_containers).await
+    /// A server that this test may do anything to. Dropping it ends the server.
+    pub(crate) async fn own() -> Self {
+        Self::on(Arc::new(Member::start(|_| {}).await), false)
     }
 
-    async fn start_as(chroot: &str, settings: impl Fn(&mut Member)) -> Self {
-        loop {
-            let mut member = Member::new();
-            settings(&mut member);
-            let admin = Admin::new(&format!("127.0.0.1:{}", member.port()), chroot);
-            let server = Self { admin, proxy: None, member };
-            server.member.launch();
-            if server.member.answers(&server.admin).await {
-                return server;
-            }
-        }
+    /// A node on a server that others use, too.
+    pub(crate) fn at(member: Arc<Member>) -> Self {
+        Self::on(member, true)
     }
 
-    /// The same server, behind a proxy that can cut its clients off.
+    fn on(member: Arc<Member>, shared: bool) -> Self {
+        let admin = Admin::new(&member.address(), &format!("case-{}", super::unique()));
+        Self { admin, proxy: None, member, shared }
+    }
+
+    /// The same server, behind a proxy that can cut the clients of this test off.
     pub(crate) fn behind_proxy(mut self) -> Self {
-        self.proxy = Some(super::proxy(&self.address()));
+        self.proxy = Some(super::proxy(&self.member.address()));
         self
     }
 
     /// Where clients find it: `host:port`.
     pub(crate) fn address(&self) -> String {
-        let direct = || format!("127.0.0.1:{}", self.member.port());
-        self.proxy.as_ref().map_or_else(direct, |proxy| proxy.address().to_string())
+        self.proxy.as_ref().map_or_else(|| self.member.address(), |proxy| proxy.address().to_string())
+    }
+
+    /// How clients reach it.
+    pub(crate) fn url(&self) -> String {
+        self.url_for("", &self.address())
+    }
+
+    /// How clients reach it past its proxy.
+    pub(crate) fn direct_url(&self) -> String {
+        self.url_for("", &self.member.address())
+    }
+
+    /// How clients who are `user` reach it: see [`Admin::user`].
+    pub(crate) fn url_of(&self, user: &str) -> String {
+        self.url_for(user, &self.address())
+    }
+
+    fn url_for(&self, user: &str, address: &str) -> String {
+        format!("zk://{user}{address}{}?tick={}ms", self.admin.chroot(), TICK.as_millis())
     }
 
     /// Whoever works on it by hand.
     pub(crate) fn admin(&self) -> &Admin {
         &self.admin
-    }
-
-    /// The process, and where its files are.
-    pub(crate) fn member(&self) -> &Member {
-        &self.member
     }
 
     /// Makes the server believe that so many nodes were made in that of a lock. Only while it does not run.
@@ -94,7 +125,7 @@ impl OwnServer {
                 &java::client_classes(),
                 "Children",
             ])
-            .arg(self.member.data())
+            .arg(self.own_member().data())
             .args([self.admin.folder(name), made.to_string()])
             .status();
         assert!(changed.is_ok_and(|status| status.success()), "the data of the server cannot be changed");
@@ -104,39 +135,49 @@ impl OwnServer {
     pub(crate) fn proxy(&self) -> &Proxy {
         self.proxy.as_ref().expect("the server stands behind a proxy")
     }
+
+    /// The process, which is this test's alone.
+    fn own_member(&self) -> &Member {
+        self.alone().unwrap_or_else(|refusal| panic!("{refusal}"))
+    }
+
+    fn alone(&self) -> Result<&Member, Unsupported> {
+        if self.shared { Err(Unsupported(IS_SHARED)) } else { Ok(&self.member) }
+    }
 }
 
 #[async_trait]
-impl ServerControl for OwnServer {
+impl ServerControl for TestServer {
     async fn kill(&self) -> Control {
-        self.member.kill();
+        self.alone()?.kill();
         Ok(())
     }
 
     async fn stop(&self) -> Control {
-        self.member.stop().await;
+        self.alone()?.stop().await;
         Ok(())
     }
 
     async fn start(&self, data: Data) -> Control {
+        let member = self.alone()?;
         if data == Data::Lost {
-            self.member.wipe();
+            member.wipe();
         }
-        self.member.launch();
-        while !self.member.answers(&self.admin).await {
+        member.launch();
+        while !member.answers().await {
             // Whoever took the port meanwhile may give it back.
-            self.member.launch();
+            member.launch();
         }
         Ok(())
     }
 
     async fn pause(&self) -> Control {
-        self.member.pause();
+        self.alone()?.pause();
         Ok(())
     }
 
     async fn resume(&self) -> Control {
-        self.member.resume();
+        self.alone()?.resume();
         Ok(())
     }
 
@@ -195,8 +236,7 @@ impl ServerControl for OwnServer {
     }
 
     async fn footprint(&self) -> Result<Footprint, Unsupported> {
-        let connections = self.proxy.as_ref().map_or(0, |proxy| proxy.open() as u64);
-        Ok(Footprint { connections, ..self.admin.footprint().await })
+        Ok(if self.shared { self.admin.footprint().await } else { self.admin.whole_footprint().await })
     }
 
     /// Watches share the connection with everything else: all of it breaks.

@@ -1,18 +1,15 @@
 //! Who is let in, and who is told in time that he is not.
 
-mod common;
-mod server;
+use std::time::{Duration, Instant};
 
-use std::{
-    net::TcpListener,
-    time::{Duration, Instant},
-};
-
-use common::{assert_free, client, kind, name, options, soon, take};
-use lock_conformance::{Client, Links, SLACK, ServerControl};
+use lock_conformance::{Client, Links, Port, SLACK, ServerControl};
 use lock_core::{BackendError, BackendErrorKind, DistributedLock, Keeper, Release};
 use lock_zk::{ConnectError, ZkConfig, ZooKeeper};
-use server::OwnServer;
+
+use crate::{
+    common::{assert_free, client, kind, name, options, soon, take},
+    server::TestServer,
+};
 
 const NAME: &str = "job";
 
@@ -43,14 +40,14 @@ async fn assert_refused(client: &Client, expected: &BackendErrorKind) {
     assert!(error.to_string().contains(NAME), "{error}");
 }
 
-fn url(server: &OwnServer, user: &str) -> String {
-    format!("zk://{user}{}/case?{LIMITS}", server.address())
+fn url(server: &TestServer, user: &str) -> String {
+    format!("zk://{user}{}{}?{LIMITS}", server.address(), server.admin().chroot())
 }
 
 /// The nodes that a user makes are his alone, and somebody else has no lock on the same name, nor touches his.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_password_and_none_at_all_are_denied() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::shared().await;
     let owner = client(&url(&server, "clients:open@"));
     let guard = take(&owner, NAME, &options()).await;
     for user in ["clients:wrong@", "nobody:open@", ""] {
@@ -67,11 +64,11 @@ async fn a_wrong_password_and_none_at_all_are_denied() {
 /// As the server shows it to an operator.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_nodes_of_a_user_have_rights_for_him_alone_and_those_of_nobody_for_all() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::shared().await;
     for (user, scheme) in [("clients:open@", "digest"), ("", "world")] {
-        let client = client(&format!("zk://{user}{}/{scheme}?{LIMITS}", server.address()));
+        let admin = server.admin().at(&format!("{scheme}-{}", crate::server::unique()));
+        let client = client(&format!("zk://{user}{}{}?{LIMITS}", server.address(), admin.chroot()));
         let guard = take(&client, NAME, &options()).await;
-        let admin = server::Admin::new(&server.address(), scheme);
         for node in [admin.folder(&name(NAME)), admin.node(&name(NAME), 0).await] {
             let (acls, _) = admin.client().await.get_acl(&node).await.unwrap();
             assert!(!acls.is_empty() && acls.iter().all(|acl| acl.scheme() == scheme), "{node}: {acls:?}");
@@ -82,7 +79,7 @@ async fn the_nodes_of_a_user_have_rights_for_him_alone_and_those_of_nobody_for_a
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_whose_rights_are_taken_away_is_denied_until_he_has_them_again() {
-    let server = OwnServer::start("case").await.behind_proxy();
+    let server = TestServer::shared().await.behind_proxy();
     let client = client(&url(&server, "clients:open@"));
     assert_free(&client, NAME).await;
     server.lock_out().await.unwrap();
@@ -94,9 +91,7 @@ async fn a_user_whose_rights_are_taken_away_is_denied_until_he_has_them_again() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_not_there_gives_a_typed_error_in_time() {
-    let bound = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = bound.local_addr().unwrap().port();
-    drop(bound);
+    let port = Port::reserve();
     let url = format!("zk://127.0.0.1:{port}/case?{LIMITS}");
     assert_eq!(*refused(&url).await.kind(), BackendErrorKind::Unreachable);
     assert_refused(&client(&url), &BackendErrorKind::Unreachable).await;
@@ -105,7 +100,7 @@ async fn a_server_that_is_not_there_gives_a_typed_error_in_time() {
 /// It takes connections, and nothing more is heard of it: Z4.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_does_not_answer_gives_a_typed_error_in_time() {
-    let server = OwnServer::start("case").await.behind_proxy();
+    let server = TestServer::shared().await.behind_proxy();
     let url = url(&server, "");
     let client = client(&url);
     assert_free(&client, NAME).await;

@@ -1,39 +1,58 @@
 //! Locks over TLS: who is trusted, and who is told in time that he is not. H101.
-#![cfg(feature = "tls")]
-
-mod common;
-mod server;
 
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use common::{assert_free, client, kind, options, take, waiting};
 use lock_conformance::{Links, Newcomers, Port, SLACK, audit::within};
 use lock_core::{Backend, BackendError, BackendErrorKind, DistributedLock, Keeper, Outage, Release};
 use lock_zk::{ConfigError, ConnectError, ZkConfig, ZooKeeper};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use server::OwnServer;
-use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+use crate::{
+    common::{assert_free, client, kind, options, take, waiting},
+    server::{Member, TestServer},
+};
 
 const NAME: &str = "job";
 const LIMITS: &str = "tick=200ms&command_timeout=2s&connect_timeout=2s";
 
-/// A server that speaks TLS on a second port, to clients that show a certificate, and the files for these. The certificate of
-/// the server is for `localhost`.
+/// A node on a server that speaks TLS on a second port, to clients that show a certificate, and the files for these. The certificate
+/// of the server is for `localhost`.
 struct Secured {
-    #[expect(dead_code, reason = "it ends when it is dropped")]
-    server: OwnServer,
-    port: Port,
-    files: TempDir,
+    server: TestServer,
+    port: u16,
+    files: PathBuf,
 }
+
+/// The server, and its port for TLS. All tests share it, and its files are in its directory.
+static SHARED: OnceCell<(Arc<Member>, Port)> = OnceCell::const_new();
 
 impl Secured {
     async fn start() -> Self {
-        let files = tempfile::tempdir().unwrap();
-        let folder = files.path();
+        let (member, port) = SHARED.get_or_init(Self::launch).await;
+        let server = TestServer::at(Arc::clone(member));
+        let secured = Self { server, port: port.number(), files: member.directory().to_owned() };
+        // Java's first handshake takes long: longer, on a busy machine, than a client waits for a word.
+        let warm = async { while secured.connect().await.is_err() {} };
+        within("the first connection", SLACK * 4, warm).await;
+        secured
+    }
+
+    async fn launch() -> (Arc<Member>, Port) {
+        let port = Port::reserve();
+        let member = Member::start(|member| {
+            member.with(Self::settings(member.directory(), &port));
+        });
+        (Arc::new(member.await), port)
+    }
+
+    /// Makes the files, and says what the server needs to know of them.
+    fn settings(folder: &Path, port: &Port) -> [String; 8] {
         let (ours, other) = (authority("ours"), authority("somebody else's"));
         for (file, ca) in [("ca.pem", &ours), ("other-ca.pem", &other)] {
             fs::write(folder.join(file), ca.pem()).unwrap();
@@ -49,8 +68,7 @@ impl Secured {
         let both =
             ["server-key.pem", "server.pem"].map(|file| fs::read_to_string(folder.join(file)).unwrap());
         fs::write(folder.join("keystore.pem"), both.concat()).unwrap();
-        let port = Port::reserve();
-        let settings = [
+        [
             format!("secureClientPort={port}"),
             "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory".to_owned(),
             "ssl.keyStore.type=PEM".to_owned(),
@@ -60,12 +78,7 @@ impl Secured {
             "ssl.clientAuth=need".to_owned(),
             // That of clients, who come from wherever they are.
             "ssl.hostnameVerification=false".to_owned(),
-        ];
-        let secured = Self { server: OwnServer::start_with("case", &settings).await, port, files };
-        // Java's first handshake takes long: longer, on a busy machine, than a client waits for a word.
-        let warm = async { while secured.connect().await.is_err() {} };
-        within("the first connection", SLACK * 4, warm).await;
-        secured
+        ]
     }
 
     async fn connect(&self) -> Result<ZooKeeper, ConnectError> {
@@ -83,7 +96,7 @@ impl Secured {
         let own = certificate.map_or_else(String::new, |who| {
             format!("&cert={}&key={}", file(&format!("{who}.pem")), file(&format!("{who}-key.pem")))
         });
-        format!("zks://{address}/case?{LIMITS}&ca={}{own}", file(ca))
+        format!("zks://{address}{}?{LIMITS}&ca={}{own}", self.server.admin().chroot(), file(ca))
     }
 
     fn good(&self) -> String {
@@ -91,7 +104,7 @@ impl Secured {
     }
 
     fn file(&self, name: &str) -> PathBuf {
-        self.files.path().join(name)
+        self.files.join(name)
     }
 }
 
@@ -128,21 +141,22 @@ async fn locks_work_over_tls_with_certificates_on_both_sides() {
     assert_free(&holder, NAME).await;
 }
 
-/// Who looks for a server asks it over TLS, and comes back over TLS. By then the client of ZooKeeper alone would try again in two seconds.
+/// Who looks for a server asks it over TLS, and comes back over TLS. By then the client of ZooKeeper alone would try again in five
+/// seconds: see `returns.rs`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_and_a_waiter_are_back_over_tls_as_soon_as_the_server_is() {
     let secured = Secured::start().await;
-    let proxy = server::proxy(&format!("127.0.0.1:{}", secured.port));
+    let proxy = crate::server::proxy(&format!("127.0.0.1:{}", secured.port));
     let address = format!("localhost:{}", proxy.address().port());
     let (here, other) =
         (client(&secured.url_at(&address, "ca.pem", Some("client"))), client(&secured.good()));
-    let lasting = options().ttl(Duration::from_secs(12)).outage(Outage::Wait);
+    let lasting = options().ttl(Duration::from_secs(24)).outage(Outage::Wait);
     let guard = take(&here, NAME, &lasting).await;
     let first = take(&other, "other", &lasting).await;
     let waiter = waiting(&here, "other", &lasting, 2).await;
     proxy.newcomers(Newcomers::Refuse);
     proxy.reset(Links::All);
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    tokio::time::sleep(Duration::from_millis(7500)).await;
     assert_eq!(first.release().await.unwrap(), Release::Released);
     assert!(guard.is_held() && !waiter.is_finished());
     proxy.newcomers(Newcomers::Serve);
@@ -150,7 +164,7 @@ async fn a_holder_and_a_waiter_are_back_over_tls_as_soon_as_the_server_is() {
         while guard.extend().await.is_err() {}
         waiter.await.unwrap()
     };
-    let granted = within("a renewal, and a grant", Duration::from_millis(1500), back).await;
+    let granted = within("a renewal, and a grant", Duration::from_secs(4), back).await;
     for guard in [guard, granted] {
         assert_eq!(guard.release().await.unwrap(), Release::Released);
     }
@@ -195,11 +209,10 @@ async fn a_certificate_for_another_host_is_denied() {
 #[tokio::test(flavor = "multi_thread")]
 async fn plain_text_and_tls_do_not_meet() {
     let secured = Secured::start().await;
-    let plain = format!("zk://localhost:{}/case?{LIMITS}", secured.port);
+    let plain = format!("zk://localhost:{}/job?{LIMITS}", secured.port);
     assert!(refused(&plain).await.is_transient());
     let (_, rest) = secured.good().split_once('?').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
-    let other = OwnServer::start("case").await;
-    let error = refused(&format!("zks://{}/case?{rest}", other.address())).await;
+    let error = refused(&format!("zks://{}/job?{rest}", secured.server.address())).await;
     assert!(error.is_transient(), "{error:?}");
 }
 

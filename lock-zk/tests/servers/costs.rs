@@ -1,0 +1,248 @@
+//! What locks cost, as the server counts it.
+//!
+//! All tests count on one server, one after the other: nobody else asks it anything meanwhile.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use lock_conformance::{
+    Client, SLACK,
+    audit::{eventually, within},
+};
+use lock_core::{AcquireOptions, DistributedLock, Release};
+use tokio::{
+    sync::{Mutex, MutexGuard, OnceCell},
+    task::JoinSet,
+};
+
+use crate::{
+    common::{client, name, options, queue, soon, take, waiting},
+    server::{Containers, Member, TestServer},
+};
+
+/// So long that nothing is renewed, and nobody looks again, while something is counted.
+fn long() -> AcquireOptions {
+    let hour = Duration::from_secs(3600);
+    options().ttl(hour).wait(Duration::from_secs(60)).look_again(hour, hour)
+}
+
+/// A node on the server that counts, for one test at a time.
+struct Counted {
+    server: TestServer,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// What the server was asked, by all clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    writes: u64,
+    reads: u64,
+}
+
+impl Counted {
+    async fn start() -> Self {
+        static ALONE: Mutex<()> = Mutex::const_new(());
+        static SERVER: OnceCell<Arc<Member>> = OnceCell::const_new();
+        let alone = ALONE.lock().await;
+        // A container that is removed would have to be made again.
+        let start = || async { Arc::new(Member::start(|member| member.treats(Containers::Kept)).await) };
+        let counted =
+            Self { server: TestServer::at(Arc::clone(SERVER.get_or_init(start).await)), _alone: alone };
+        counted.rests_with(0).await;
+        counted
+    }
+
+    /// A client with its one session. It sends no ping, which would count as a read: not for as long as it bears silence, which is half
+    /// an hour.
+    async fn client(&self) -> Client {
+        let client = client(&format!("{}&command_timeout=1h&connect_timeout=1h", self.server.url()));
+        assert_eq!(take(&client, "first", &long()).await.release().await.unwrap(), Release::Released);
+        client
+    }
+
+    /// What the server was asked so far.
+    async fn asked(&self) -> Asked {
+        let admin = self.server.admin();
+        Asked {
+            writes: admin.counts("zk_cnt_updatelatency").await,
+            reads: admin.counts("zk_cnt_readlatency").await,
+        }
+    }
+
+    async fn asked_since(&self, before: Asked) -> Asked {
+        let now = self.asked().await;
+        Asked { writes: now.writes - before.writes, reads: now.reads - before.reads }
+    }
+
+    /// Waits until there are no more than so many sessions, and nothing is asked any more. Gives what was asked so far.
+    async fn rests_with(&self, sessions: u64) -> Asked {
+        const QUIET: Duration = Duration::from_millis(250);
+        let sessions_are_gone =
+            || async { self.server.admin().counts("zk_global_sessions").await <= sessions };
+        eventually("the others have closed their sessions", SLACK * 2, sessions_are_gone).await;
+        let quiet = async {
+            let (mut before, mut since) = (self.asked().await, Instant::now());
+            while since.elapsed() < QUIET {
+                tokio::time::sleep(QUIET / 10).await;
+                let now = self.asked().await;
+                if now != before {
+                    (before, since) = (now, Instant::now());
+                }
+            }
+            before
+        };
+        within("all at rest", SLACK * 4, quiet).await
+    }
+}
+
+/// A create and the look behind it go out together; the look is for the number of nodes, and not for their names.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_nobody_else_wants_costs_one_write_and_one_look_to_take_and_one_write_to_release() {
+    const LOCKS: u64 = 100;
+    let counted = Counted::start().await;
+    let client = counted.client().await;
+    // The container of each lock is there from now on.
+    let mut locks = Vec::new();
+    for i in 0..LOCKS {
+        let lock = client.mutex(&format!("job {i}")).with_options(long());
+        assert_eq!(lock.acquire().await.unwrap().release().await.unwrap(), Release::Released);
+        locks.push(lock);
+    }
+    let before = counted.rests_with(1).await;
+    let mut guards = Vec::new();
+    for lock in &locks {
+        guards.push(lock.acquire().await.unwrap());
+    }
+    assert_eq!(counted.asked_since(before).await, Asked { writes: LOCKS, reads: LOCKS }, "to take them");
+    let before = counted.asked().await;
+    for guard in guards {
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+    assert_eq!(counted.asked_since(before).await, Asked { writes: LOCKS, reads: 0 }, "to release them");
+}
+
+/// The watch on it fires, as if it were gone; what has fired once is made anew, and not asked again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_node_is_written_to_by_somebody_looks_once_more_and_waits_on() {
+    let counted = Counted::start().await;
+    let (holder, other) = (counted.client().await, counted.client().await);
+    let guard = take(&holder, "job", &long()).await;
+    let waiter = waiting(&other, "job", &long(), 2).await;
+    let admin = counted.server.admin();
+    let node = admin.node(&name("job"), 1).await;
+    for _ in 0..3 {
+        let before = counted.rests_with(2).await;
+        admin.write(&node).await;
+        counted.rests_with(2).await;
+        let asked = counted.asked_since(before).await;
+        // Whoever wrote it opened a session for that, and closed it.
+        assert_eq!(asked.writes, 3, "{asked:?} for one change");
+        // The nodes in the queue, and the watch on one's own. The one on the holder is there, or made anew.
+        assert!((1..=MOST_TO_JOIN).contains(&asked.reads), "{asked:?} for one change");
+    }
+    assert!(!waiter.is_finished());
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let next = soon("the waiter whose node was written to", waiter).await.unwrap();
+    assert_eq!(next.release().await.unwrap(), Release::Released);
+}
+
+/// Nor does one that is not waited for to its end.
+#[tokio::test(flavor = "multi_thread")]
+async fn to_look_at_a_queue_costs_one_write_and_leaves_nothing_behind() {
+    const LOOKS: u64 = 100;
+    let counted = Counted::start().await;
+    let (client, admin) = (counted.client().await, counted.server.admin());
+    let guard = take(&client, "job", &long()).await;
+    assert_eq!(queue(&client, "job").await.len(), 1);
+    let nodes = admin.nodes_of_sessions().await;
+    let before = counted.rests_with(1).await;
+    for _ in 0..LOOKS {
+        assert_eq!(queue(&client, "job").await.len(), 1);
+    }
+    assert_eq!(counted.asked_since(before).await.writes, LOOKS);
+    for i in 0..LOOKS {
+        let lock = client.mutex("job");
+        let _ = tokio::time::timeout(Duration::from_micros(50 * i), lock.queue()).await;
+    }
+    assert_eq!(queue(&client, "job").await.len(), 1);
+    assert_eq!(admin.nodes_of_sessions().await, nodes, "left by looks");
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+/// In one process a turn costs the delete, and nothing else; among several each waiter asks once more, when the one ahead of it is
+/// admitted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hand_over_costs_the_same_with_one_waiter_and_with_a_thousand() {
+    let counted = Counted::start().await;
+    for (waiters, clients) in [(1, 1), (10, 1), (1000, 1), (10, 2), (200, 2)] {
+        let [joined, handed] = queue_of(&counted, waiters, clients).await;
+        let joined = joined.writes + joined.reads;
+        assert!(joined <= MOST_TO_JOIN * waiters, "{joined} requests for {waiters} to stand in a queue");
+        // The first release is of whoever they all waited for.
+        assert_eq!(handed.writes, waiters + 1, "{handed:?} for the turns of {waiters}");
+        let looks = if clients == 1 { 0 } else { waiters };
+        assert!(handed.reads <= looks, "{handed:?} for the turns of {waiters} in {clients}");
+    }
+}
+
+/// Whatever there is to ask is asked while somebody else has the lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_asked_between_a_release_and_the_grant_to_a_waiter_of_another_process() {
+    let counted = Counted::start().await;
+    let clients = [counted.client().await, counted.client().await, counted.client().await];
+    let mut guard = Some(take(&clients[0], "job", &long()).await);
+    let mut next = waiting(&clients[1], "job", &long(), 2).await;
+    for round in 2..8 {
+        let last = waiting(&clients[round % 3], "job", &long(), 3).await;
+        guard.take().unwrap().release().await.unwrap();
+        guard = Some(within("the next", SLACK, next).await.unwrap());
+        next = last;
+        // The one behind has asked by now.
+        let before = counted.rests_with(3).await;
+        guard.take().unwrap().release().await.unwrap();
+        guard = Some(within("the next", SLACK, next).await.unwrap());
+        assert_eq!(counted.asked_since(before).await, Asked { writes: 1, reads: 0 }, "in round {round}");
+        next = waiting(&clients[(round + 1) % 3], "job", &long(), 2).await;
+    }
+}
+
+/// Into the queue: the create, the number of nodes, their names, who holds the lock, and three watches: for the one ahead, the one ahead
+/// of that, and for one's own.
+const MOST_TO_JOIN: u64 = 7;
+
+/// Lets so many stand in a queue, and each have the lock in turn. Gives what the one and the other cost.
+async fn queue_of(counted: &Counted, waiters: u64, clients: usize) -> [Asked; 2] {
+    let name = format!("job of {waiters} in {clients}");
+    let holder = counted.client().await;
+    let mut others = Vec::new();
+    for _ in 0..clients {
+        others.push(counted.client().await);
+    }
+    let guard = take(&holder, &name, &long()).await;
+    let before = counted.rests_with(clients as u64 + 1).await;
+    let mut granted = JoinSet::new();
+    let locks: Vec<_> = others.iter().map(|other| other.mutex(&name)).collect();
+    for lock in locks.iter().cycle().take(usize::try_from(waiters).unwrap()) {
+        let lock = lock.clone();
+        granted.spawn(async move { lock.acquire_with(&long()).await.unwrap().release().await.unwrap() });
+    }
+    // Each node is there from the answer to its create on, which costs us nothing to see.
+    let stand = || async { counted.server.admin().queues().await == waiters + 1 };
+    eventually("all of them in the queue", SLACK * 4, stand).await;
+    // The lists and the watches, too, which are asked for right after.
+    counted.rests_with(clients as u64 + 1).await;
+    let joined = counted.asked_since(before).await;
+
+    let before = counted.asked().await;
+    guard.release().await.unwrap();
+    for _ in 0..waiters {
+        let released = within("the turn of each", SLACK * 4, granted.join_next()).await;
+        assert_eq!(released.unwrap().unwrap(), Release::Released);
+    }
+    counted.rests_with(clients as u64 + 1).await;
+    let handed = counted.asked_since(before).await;
+    println!("{waiters} waiters in {clients}: {joined:?} to join, {handed:?} for the hand-overs");
+    [joined, handed]
+}

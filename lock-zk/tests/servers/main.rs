@@ -1,0 +1,17 @@
+//! What is promised of ZooKeeper beyond the suite, on real servers.
+//!
+//! One program: so its tests share their servers, and those that mostly wait do it at the same time.
+
+mod access;
+mod cluster;
+mod common;
+mod costs;
+mod harness;
+mod interop;
+mod operations;
+mod returns;
+#[path = "../server/mod.rs"]
+mod server;
+mod tenure;
+#[cfg(feature = "tls")]
+mod tls;

@@ -5,6 +5,7 @@ mod etcd;
 mod memory;
 // A binary for tests has it as well; what is measured does not stand on the crate that tests it.
 #[path = "../../../lock-conformance/src/port.rs"]
+#[allow(dead_code, unreachable_pub, reason = "there it is public, and has a use for all of it")]
 mod port;
 mod redis;
 #[cfg(feature = "sqlite")]

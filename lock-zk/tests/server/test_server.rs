@@ -17,7 +17,7 @@ pub(crate) const TOKENS_ARE_TRANSACTIONS: &str =
 pub(crate) const NOTHING_IS_EVICTED: &str =
     "a store without room refuses writes, and never throws anything out";
 
-/// Why nothing is sent twice: `tests/duplicates.rs` shows it.
+/// Why nothing is sent twice: `tests/servers/duplicates.rs` shows it.
 pub(crate) const NOTHING_COMES_TWICE: &str = "a session has one connection, where TCP lets nothing come twice; a copy of a request \
                                               on another one ends the first";
 

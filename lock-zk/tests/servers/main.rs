@@ -6,6 +6,7 @@ mod access;
 mod cluster;
 mod common;
 mod costs;
+mod duplicates;
 mod harness;
 mod interop;
 mod operations;

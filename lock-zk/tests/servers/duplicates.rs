@@ -3,15 +3,13 @@
 //! What a request is to ZooKeeper is decided by the connection that it comes on: a session has one at a time. So a second copy of a
 //! request comes on that connection, where TCP lets nothing come twice, or on another one, which ends the first.
 
-mod server;
-
 use std::{
     io::{ErrorKind, Read, Write},
     net::TcpStream,
 };
 
+use crate::server::TestServer;
 use lock_conformance::SLACK;
-use server::OwnServer;
 
 /// A connection as the server sees it: packets, each behind its length.
 struct Packets(TcpStream);
@@ -107,7 +105,7 @@ fn create(number: i32, path: &str) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_packet_that_comes_twice_on_its_connection_is_carried_out_twice() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::own().await;
     let (mut packets, _) = Packets::open(&server.address(), &Ticket::default());
     for _ in 0..2 {
         packets.send(&create(7, "/entry-"));
@@ -123,7 +121,7 @@ async fn a_packet_that_comes_twice_on_its_connection_is_carried_out_twice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_comes_on_another_connection_is_gone_from_the_one_before() {
-    let server = OwnServer::start("case").await;
+    let server = TestServer::own().await;
     let (mut first, ticket) = Packets::open(&server.address(), &Ticket::default());
     first.send(&create(1, "/entry-"));
     assert_eq!(first.answer().error, 0);

@@ -272,6 +272,10 @@ impl Drop for Ensemble {
     fn drop(&mut self) {
         let members = std::mem::take(&mut self.members);
         if !members.is_empty() && !thread::panicking() {
+            // The files of one that is down would stay when this process ends.
+            for Node { member, .. } in members.iter().filter(|node| !node.member.is_alive()) {
+                member.launch();
+            }
             lock_idle().push((self.kind, self.cut.load(Ordering::Relaxed), members));
         }
     }

@@ -1,7 +1,7 @@
 //! [`Witness`]: whether the machine stood still, told by somebody who has nothing to do with locks.
 
 use std::{
-    fmt, fs,
+    fs,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -128,12 +128,6 @@ impl Pressure {
             Some(Duration::from_micros(micros.trim().parse().ok()?))
         };
         Some(Self { some: total("some")?, full: total("full").unwrap_or_default() })
-    }
-}
-
-impl fmt::Display for Pressure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "for {:?} somebody waited for a core, and for {:?} all did", self.some, self.full)
     }
 }
 

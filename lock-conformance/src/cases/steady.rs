@@ -108,6 +108,7 @@ mod tests {
         (outcome.err().map(|failure| said(&*failure)), excuses.into_inner().unwrap())
     }
 
+    #[allow(clippy::unused_async, reason = "a scenario is a future")]
     async fn fails_at_first(attempt: usize) {
         assert!(attempt > 0, "the lock was lost");
     }
@@ -140,6 +141,7 @@ mod tests {
 
     #[test]
     fn a_second_failure_is_never_excused() {
+        #[allow(clippy::unused_async, reason = "a scenario is a future")]
         async fn fails(attempt: usize) {
             panic!("lost in attempt {attempt}");
         }

@@ -3,9 +3,9 @@
 #[cfg(feature = "etcd")]
 mod etcd;
 mod memory;
-// A binary for tests has it as well; what is measured does not stand on the crate that tests it.
+// The source that tests have; what is measured does not stand on the crate that tests it.
 #[path = "../../../lock-conformance/src/port.rs"]
-#[allow(dead_code, unreachable_pub, reason = "there it is public, and has a use for all of it")]
+#[allow(dead_code, unreachable_pub, reason = "it is public there, and all of it is of use")]
 mod port;
 mod redis;
 #[cfg(feature = "sqlite")]

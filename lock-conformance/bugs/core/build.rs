@@ -19,6 +19,13 @@ fn main() {
     }
     // A feature of the tools that fuzz lock-core.
     println!("cargo::rustc-check-cfg=cfg(fuzzing)");
+    for switch in BUGS.iter().flat_map(|bug| bug.switches) {
+        let file = switch.file;
+        assert!(
+            source.join(file).exists(),
+            "there is no lock-core/src/{file}, where a switch is to be put in"
+        );
+    }
     let copy = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names a folder")).join("src");
     if copy.exists() {
         fs::remove_dir_all(&copy).expect("what was built before can be removed");

@@ -98,11 +98,11 @@ struct Seen {
 impl Seen {
     /// Waits until nobody waits for anything, and, for a moment, until no figure is larger than the last time, but for memory and
     /// what is kept on purpose.
-    async fn after(world: &World, last: Option<&Self>) -> Self {
+    async fn after(world: &World, previous: Option<&Self>) -> Self {
         let (queues, figures) = (Instant::now() + SLACK, Instant::now() + PUT_AWAY);
         let mut least = loop {
             let now = Self::now(world).await;
-            let more = last.is_some_and(|last| !now.more_than(last).is_empty());
+            let more = previous.is_some_and(|before| !now.more_than(before).is_empty());
             if now.server.queues == 0 && (!more || Instant::now() >= figures) {
                 break now;
             }
@@ -113,7 +113,7 @@ impl Seen {
             tokio::time::sleep(ms(10)).await;
             // To look at the server takes memory of this process, too. So that is done only where there is something to see: at
             // first, how few connections there are, and later its memory, where it tells.
-            let server = if last.is_none() || least.server.memory.is_some() {
+            let server = if previous.is_none() || least.server.memory.is_some() {
                 footprint(world).await
             } else {
                 least.server

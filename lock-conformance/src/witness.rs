@@ -157,7 +157,8 @@ mod tests {
     #[test]
     fn a_stall_overlaps_what_it_begins_before_and_ends_within() {
         let end = Instant::now() + ms(10_000);
-        let stall = |from: u64, until: u64| Stall { from: end - ms(from), until: end - ms(until) };
+        let before = |millis| end.checked_sub(ms(millis)).expect("it is ten seconds from now");
+        let stall = |from: u64, until: u64| Stall { from: before(from), until: before(until) };
         for within in [stall(1500, 900), stall(600, 300), stall(300, 0), stall(5000, 1000)] {
             assert!(within.overlaps(ms(1000), end), "{within:?}");
         }

@@ -26,11 +26,12 @@ pub(super) async fn steady<F>(world: World, ttl: Duration, scenario: impl Fn(Wor
 where
     F: Future<Output = ()>,
 {
-    let excused = |excuse: &Excuse| {
-        excuse.record(&world.case(), world.store());
-        world.give_up();
+    let seen = world.clone();
+    let excused = move |excuse: &Excuse| {
+        excuse.record(&seen.case(), seen.store());
+        seen.give_up();
     };
-    twice_at_most(&Witness::start(), ttl, excused, |ttl| scenario(world.clone(), ttl)).await;
+    twice_at_most(&Witness::start(), ttl, excused, move |ttl| scenario(world.clone(), ttl)).await;
 }
 
 async fn twice_at_most<F>(
@@ -99,11 +100,11 @@ mod tests {
         scenario: impl Fn(usize) -> F,
     ) -> (Option<String>, Vec<String>) {
         let (attempts, excuses) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-        let excused = |excuse: &Excuse| excuses.lock().unwrap().push(excuse.line("case", "store"));
+        let write_down = |excuse: &Excuse| excuses.lock().unwrap().push(excuse.line("case", "store"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let attempt = |_| scenario(attempts.fetch_add(1, Ordering::SeqCst));
-            runtime.block_on(twice_at_most(witness, ttl, excused, attempt));
+            runtime.block_on(twice_at_most(witness, ttl, write_down, attempt));
         }));
         (outcome.err().map(|failure| said(&*failure)), excuses.into_inner().unwrap())
     }

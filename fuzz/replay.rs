@@ -14,6 +14,7 @@ use proptest::{
     sample::{Index, select},
     test_runner::{Config, TestRunner},
 };
+use tracing::subscriber::{NoSubscriber, with_default};
 
 /// A fuzz target, and how much memory it may need at a time.
 pub(crate) struct Target {
@@ -56,8 +57,10 @@ impl Target {
 
     fn within_bounds(&self, data: &[u8]) {
         let mut outcome = Ok(());
-        // A panic that passed the counter would spoil it.
-        let memory = allocation_counter::measure(|| outcome = catch_unwind(|| (self.run)(data))).bytes_max;
+        // A panic that passed the counter would spoil it. So would a subscriber that another test of this program has for the whole
+        // process, and that keeps what it is told.
+        let run = || with_default(NoSubscriber::default(), || (self.run)(data));
+        let memory = allocation_counter::measure(|| outcome = catch_unwind(run)).bytes_max;
         outcome.unwrap_or_else(|panic| resume_unwind(panic));
         let bound = self.fixed + self.per_byte * data.len() as u64;
         assert!(memory <= bound, "{}: {} bytes in {memory} of memory, not {bound}", self.name, data.len());

@@ -1,6 +1,7 @@
 //! Files that are busy, full, read-only, damaged, replaced, of somebody else, of another version or of another boot: each gives
 //! an error that says so, and nothing is lost.
 
+mod disk;
 #[allow(dead_code, reason = "shared with the suite")]
 mod file;
 
@@ -8,7 +9,6 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::Path,
-    process::Command,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -24,10 +24,10 @@ use lock_core::{
 };
 use lock_sqlite::{ConnectError, Sqlite, SqliteConfig};
 
-use self::file::OwnFile;
-
-/// Why a test does nothing in an ordinary run.
-const A_PART: &str = "it is a part of another test, which runs it in a process of its own";
+use self::{
+    disk::{A_PART, again, flag, here, on_a_bad_disk, waits},
+    file::OwnFile,
+};
 
 fn config(path: &Path) -> SqliteConfig {
     let mut config = SqliteConfig::default();
@@ -335,11 +335,6 @@ async fn on_a_disk_that_counts() {
     assert_eq!(waits(), 4);
 }
 
-/// How often the disk was waited for.
-fn waits() -> u64 {
-    fs::metadata(flag(".waits")).map_or(0, |waits| waits.len())
-}
-
 /// Waits until the clients of a file are gone, with all that they have beside it.
 async fn gone(file: &OwnFile) {
     let started = Instant::now();
@@ -356,51 +351,4 @@ fn copy(from: &OwnFile, to: &OwnFile) {
     for name in ["locks.db", "locks.db-wal"] {
         fs::copy(from.path().with_file_name(name), to.path().with_file_name(name)).unwrap();
     }
-}
-
-/// Runs one test of this binary in a process whose disk is full or read-only when a file says so.
-fn on_a_bad_disk(test: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let (source, library) = (folder.path().join("disk.c"), folder.path().join("disk.so"));
-    fs::write(&source, include_str!("disk.c")).unwrap();
-    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let built =
-        Command::new(compiler).args(["-shared", "-fPIC", "-O1", "-o"]).args([&library, &source]).output();
-    let built = built.expect("a C compiler is needed for this test");
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    let output = again(
-        test,
-        folder.path(),
-        &[("LD_PRELOAD", &library), ("DISTLOCK_DISK", &folder.path().join("disk"))],
-    );
-    assert!(output.contains("1 passed"), "{output}");
-}
-
-/// Runs one test of this binary in a process of its own, and gives what it said.
-fn again(test: &str, folder: &Path, variables: &[(&str, &Path)]) -> String {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
-        .env("DISTLOCK_AGAIN", test)
-        .env("TMPDIR", folder)
-        .envs(variables.iter().copied())
-        .output()
-        .unwrap();
-    let said =
-        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "in its own process, {test} failed:\n{said}");
-    said
-}
-
-/// The file of a test that runs in such a process; none in an ordinary run.
-fn here(test: &str) -> Option<OwnFile> {
-    if std::env::var("DISTLOCK_AGAIN").as_deref() != Ok(test) {
-        ran_nothing(test, A_PART);
-        return None;
-    }
-    Some(OwnFile::new())
-}
-
-/// The file that says so.
-fn flag(suffix: &str) -> String {
-    std::env::var("DISTLOCK_DISK").unwrap() + suffix
 }

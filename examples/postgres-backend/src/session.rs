@@ -181,9 +181,11 @@ async fn greet(client: &Client, Sessions { schema, channel, .. }: &Sessions) -> 
     match found.as_deref() {
         Some(FORMAT) => Ok(()),
         None => {
+            // Whoever makes another schema is not waited for.
             let make = format!(
-                "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('{FORMAT}', 1)); CREATE SCHEMA IF NOT EXISTS {schema};
-                 {SCHEMA} COMMENT ON SCHEMA {schema} IS '{FORMAT}'; COMMIT"
+                "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('{}', 1)); CREATE SCHEMA IF NOT EXISTS {schema};
+                 {SCHEMA} COMMENT ON SCHEMA {schema} IS '{FORMAT}'; COMMIT",
+                schema.replace('\'', "''")
             );
             client.batch_execute(&make).await.map_err(error::of)
         }

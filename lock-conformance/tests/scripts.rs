@@ -125,15 +125,15 @@ fn run_tests(name: &str, programs: &[&str], variables: &[(&str, &str)]) -> Outpu
 }
 
 fn run_in(folder: &Path, programs: &[&str], variables: &[(&str, &str)]) -> Output {
-    let mut list = String::new();
+    let mut list = Vec::new();
     for (number, script) in programs.iter().enumerate() {
         let name = folder.file_name().unwrap().to_string_lossy();
         let package = folder.join(format!("{name}-package"));
         fs::create_dir_all(&package).unwrap();
         let program = write_program(&folder.join(format!("program-{number}")), script);
-        list += &format!("{}\t{}\n", package.display(), program.display());
+        list.push(format!("{}\t{}\n", package.display(), program.display()));
     }
-    fs::write(folder.join("programs"), list).unwrap();
+    fs::write(folder.join("programs"), list.concat()).unwrap();
     let mut command = script_of("run-tests");
     command.arg(folder.join("programs")).arg(folder.join("logs"));
     command.env_remove("DISTLOCK_EXCUSES_ALLOWED").env_remove("PROGRAM_LIMIT");

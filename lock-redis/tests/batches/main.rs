@@ -325,7 +325,10 @@ async fn each_has_its_own_time_limit_from_when_it_was_asked_for() {
     // Nobody's time began when that of another was over: how long the machine takes for all of them together does not count.
     let took = || left.iter().map(|(_, took)| *took);
     let (first, last) = (took().min().unwrap(), took().max().unwrap());
-    assert!(last - first < limit, "the first was given up after {first:?}, and the last after {last:?}");
+    assert!(
+        last.saturating_sub(first) < limit,
+        "the first was given up after {first:?}, and the last after {last:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

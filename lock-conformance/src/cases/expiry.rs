@@ -110,7 +110,7 @@ pub(super) async fn what_remains_only_shrinks_and_is_never_more_than_the_store_k
 
 /// Both the grant and a renewal are on their way back for a third of the ttl.
 pub(super) async fn an_answer_that_comes_late_moves_no_deadline(world: World) {
-    steady(world, ms(1200), answered_late).await;
+    steady(world, ms(4500), answered_late).await;
 }
 
 async fn answered_late(world: World, ttl: Duration) {
@@ -131,7 +131,7 @@ async fn answered_late(world: World, ttl: Duration) {
 /// The answers are there soon, and the task that asked gets no processor to read them with. Several times, because one
 /// that is there at the first look shows nothing.
 pub(super) async fn an_answer_that_is_read_late_moves_no_deadline(world: World) {
-    steady(world, ms(1500), read_late).await;
+    steady(world, ms(3000), read_late).await;
 }
 
 async fn read_late(world: World, ttl: Duration) {
@@ -310,7 +310,7 @@ pub(super) async fn a_jump_of_the_wall_clock_moves_no_deadline(world: World) {
         return wall_clock::run_where_it_jumps("expiry::a_jump_of_the_wall_clock_moves_no_deadline").await;
     }
     wall_clock::assert_jumping().await;
-    steady(world, ms(1000), while_the_wall_clock_jumps).await;
+    steady(world, ms(3000), while_the_wall_clock_jumps).await;
 }
 
 async fn while_the_wall_clock_jumps(world: World, ttl: Duration) {

@@ -182,7 +182,7 @@ pub(super) async fn the_signal_has_come_when_the_next_is_granted(world: World) {
 
 /// It is held past the deadline that it had when the trouble began.
 pub(super) async fn a_suspect_lock_that_recovers_gives_no_signal(world: World) {
-    steady(world, ms(1500), suspect_and_well_again).await;
+    steady(world, ms(3000), suspect_and_well_again).await;
 }
 
 async fn suspect_and_well_again(world: World, ttl: Duration) {

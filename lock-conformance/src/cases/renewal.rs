@@ -54,7 +54,7 @@ pub(super) const CASES: &[Case] = renewal_cases!(list);
 
 /// Somebody else tries for it all the time.
 pub(super) async fn a_renewed_lock_is_held_ten_times_its_ttl(world: World) {
-    steady(world, ms(1000), held_ten_times_its_ttl).await;
+    steady(world, ms(2000), held_ten_times_its_ttl).await;
 }
 
 async fn held_ten_times_its_ttl(world: World, ttl: Duration) {
@@ -79,7 +79,7 @@ async fn assert_refused_for(other: &Client, guard: &Guard, time: Duration) {
 
 /// Every way to fail comes by, with a success after each.
 pub(super) async fn a_renewal_that_fails_now_and_then_costs_nothing(world: World) {
-    steady(world, ms(1200), failing_now_and_then).await;
+    steady(world, ms(3000), failing_now_and_then).await;
 }
 
 async fn failing_now_and_then(world: World, ttl: Duration) {
@@ -166,7 +166,7 @@ pub(super) async fn a_renewal_answered_after_the_deadline_revives_nothing(world:
 
 /// The only thread of the runtime that took the lock does something else for three times the ttl.
 pub(super) async fn renewals_go_on_while_the_runtime_is_blocked(world: World) {
-    steady(world, ms(1000), renewed_while_blocked).await;
+    steady(world, ms(3000), renewed_while_blocked).await;
 }
 
 async fn renewed_while_blocked(world: World, ttl: Duration) {

@@ -22,6 +22,9 @@ const LONGER: u32 = 3;
 /// A failure is a failure, unless an independent [`Witness`] has seen the machine stand still when it happened, and it is
 /// none of [safety](crate::audit::safety): a lease that ended then was right to end, and nothing is shown. Then the scenario
 /// is run once more, with a longer ttl, and nothing excuses it any more. Each [`Excuse`] is written down.
+///
+/// The ttl leaves a scenario a second or so to spare, which is far more than the shortest stall that excuses anything: what a busy
+/// machine takes without ever standing still is not for the witness.
 pub(super) async fn steady<F>(world: World, ttl: Duration, scenario: impl Fn(World, Duration) -> F)
 where
     F: Future<Output = ()>,

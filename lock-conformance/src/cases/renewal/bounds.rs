@@ -16,7 +16,7 @@ use crate::{
 
 /// And not before, although it is longer than the ttl.
 pub(crate) async fn max_hold_ends_a_lock_that_is_renewed(world: World) {
-    steady(world, ms(1000), renewed_until_max_hold).await;
+    steady(world, ms(3000), renewed_until_max_hold).await;
 }
 
 async fn renewed_until_max_hold(world: World, ttl: Duration) {
@@ -51,7 +51,7 @@ async fn renewed_until_max_hold(world: World, ttl: Duration) {
 /// Without the keeper's renewals, each extension counts from when it was asked for, or from a step before; so what many
 /// extensions bring is short of that by a step, too.
 pub(crate) async fn a_lock_can_be_extended_by_hand_and_ends_when_it_is_not(world: World) {
-    steady(world, ms(1000), extended_by_hand).await;
+    steady(world, ms(3000), extended_by_hand).await;
 }
 
 async fn extended_by_hand(world: World, ttl: Duration) {

@@ -64,7 +64,7 @@ impl Alter for RefusesOne {
 
 /// Of a handful of locks one cannot be renewed and one is taken away; the others live on.
 pub(crate) async fn a_lease_that_cannot_be_renewed_costs_no_other(world: World) {
-    steady(world, ms(1200), one_lease_fails).await;
+    steady(world, ms(3000), one_lease_fails).await;
 }
 
 async fn one_lease_fails(world: World, ttl: Duration) {

@@ -1,6 +1,6 @@
 //! [`connections_to`]: what the kernel knows of the connections to a server.
 
-use std::fs;
+use std::{collections::BTreeSet, fs};
 
 /// The state of a connection that both ends have open.
 const ESTABLISHED: &str = "01";
@@ -24,19 +24,20 @@ pub fn connections_to(port: u16) -> Option<u64> {
     Some((open_in(&table, port) + open_in(&table6, port)) as u64)
 }
 
-/// A connection within the machine has a row for each of its ends. It is counted at the one from which the port is the other.
+/// A connection within the machine has a row for each of its ends. It is counted at the one from which the port is the other. The
+/// kernel may write a row twice while connections come and go, so rows are told apart by their ends.
 fn open_in(table: &str, port: u16) -> usize {
     let rows = table.lines().skip(1).filter(|row| !row.trim().is_empty());
-    rows.filter(|row| {
-        let mut cells = row.split_whitespace().skip(2);
-        let (Some(remote), Some(state)) = (cells.next(), cells.next()) else {
+    let ends = rows.filter_map(|row| {
+        let mut cells = row.split_whitespace().skip(1);
+        let (Some(local), Some(remote), Some(state)) = (cells.next(), cells.next(), cells.next()) else {
             panic!("not a row of the table of connections: {row}")
         };
-        let remote = remote.rsplit(':').next().and_then(|port| u16::from_str_radix(port, 16).ok());
-        remote.unwrap_or_else(|| panic!("not a row of the table of connections: {row}")) == port
-            && state == ESTABLISHED
-    })
-    .count()
+        let number = remote.rsplit(':').next().and_then(|port| u16::from_str_radix(port, 16).ok());
+        let number = number.unwrap_or_else(|| panic!("not a row of the table of connections: {row}"));
+        (number == port && state == ESTABLISHED).then_some((local, remote))
+    });
+    ends.collect::<BTreeSet<_>>().len()
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -62,6 +63,14 @@ mod tests {
     #[test]
     fn each_open_connection_to_a_port_is_counted_once() {
         assert_counted("127.0.0.1");
+    }
+
+    #[test]
+    fn a_row_that_is_there_twice_is_one_connection() {
+        let row = "   1: 0100007F:D431 0100007F:1F90 01 00000000:00000000 00:00000000 00000000 0 0 1";
+        let table = format!("  sl  local_address rem_address st\n{row}\n{row}\n");
+        assert_eq!(open_in(&table, 8080), 1);
+        assert_eq!(open_in(&table, 8081), 0);
     }
 
     #[test]

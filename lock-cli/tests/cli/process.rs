@@ -128,15 +128,23 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// The queue of a lock, as `show --json` gives it.
 pub(crate) fn queue(url: &str, name: &str) -> Vec<serde_json::Value> {
-    let shown = outcome(url, &["show", name, "--json"]);
+    queue_in(&outcome(url, &["show", name, "--json"]))
+}
+
+fn queue_in(shown: &Outcome) -> Vec<serde_json::Value> {
     assert_eq!(shown.code, Some(0), "{shown:?}");
     let shown: serde_json::Value = serde_json::from_str(&shown.said).expect("it is JSON");
     shown["queue"].as_array().expect("it is a list").clone()
 }
 
-/// Waits until so many stand in the queue of a lock.
+/// Waits until so many stand in the queue of a lock. A store that a busy machine keeps from answering in time is asked again: each
+/// look is a process with a connection of its own.
 pub(crate) fn until_queued(url: &str, name: &str, count: usize) {
-    until("a queue of the right length", || queue(url, name).len() == count);
+    const UNAVAILABLE: i32 = 69;
+    until("a queue of the right length", || {
+        let shown = outcome(url, &["show", name, "--json"]);
+        shown.code != Some(UNAVAILABLE) && queue_in(&shown).len() == count
+    });
 }
 
 /// Waits until a file is there that has something in it, and gives that.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use lock_core::{DistributedLock, Error, LostReason, Release};
+use lock_core::{DistributedLock, Error, LostReason, Outage, Release};
 
 use super::{Far, assert_holds_alone, error_of, renewed, warm};
 use crate::{
@@ -86,7 +86,9 @@ pub(crate) async fn a_leave_that_arrives_late_frees_nobody_else(world: World) {
     let (other, far) = (world.client().await, Far::new(&world).await);
     for ours in [true, false] {
         let name = world.name(&format!("ours: {ours}"));
-        let next = mutex(if ours { &far.client } else { &other }, &name);
+        // Patiently: the connection that the last refusal met may be the one that it gets.
+        let patient = long().outage(Outage::Wait);
+        let next = mutex(if ours { &far.client } else { &other }, &name).with_options(patient);
         warm(&far.client, &name).await;
         let guard = take_free(&mutex(&far.client, &name)).await;
         let gate = hold_requests(&far);

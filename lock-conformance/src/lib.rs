@@ -65,6 +65,7 @@ mod ran_nothing;
 mod register;
 mod relay;
 mod residue;
+mod rival;
 mod run;
 mod server;
 mod server_process;
@@ -99,6 +100,7 @@ pub use self::{
     proxy::{Flow, Links, Newcomers, Proxy, Way},
     ran_nothing::ran_nothing,
     relay::{Answer, Frame, Framed, Frames, Framing, Relay, Request, Traffic},
+    rival::Rival,
     run::{contend, finds, run},
     server::{Control, Data, ServerControl, Unsupported},
     server_process::ServerProcess,

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use lock_conformance::audit::within;
-use lock_core::{DistributedLock, Guard};
-use tokio::time::timeout;
+use lock_conformance::{Rival, audit::within};
+use lock_core::Guard;
 
 use super::{Client, LATE};
 use crate::server::{Cluster, Witness};
@@ -12,47 +11,9 @@ use crate::server::{Cluster, Witness};
 /// For leases that have to outlast an election, which takes a second: a witness tells how long it took.
 pub(crate) const KEPT: Duration = Duration::from_secs(12);
 
-/// So many tries of somebody else have to be answered, or nobody looked whether a lock can be had that is held.
-const ANSWERED: u32 = 20;
-
-/// Somebody else, who tries all the time to have the lock.
-struct Rival<'a> {
-    client: &'a Client,
-    tries: u32,
-    answered: u32,
-}
-
-impl<'a> Rival<'a> {
-    fn new(client: &'a Client) -> Self {
-        Self { client, tries: 0, answered: 0 }
-    }
-
-    /// Tries once. It is granted nothing while the guard holds.
-    async fn tries(&mut self, guard: &Guard) {
-        self.tries += 1;
-        // That nobody answers for a moment is no news.
-        if let Ok(granted) = self.client.mutex(guard.name().as_str()).try_acquire().await {
-            self.answered += 1;
-            assert!(granted.is_none() || !guard.is_held(), "granted while it was held");
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-
-    /// Tries until enough was answered.
-    async fn tries_enough(mut self, guard: &Guard) {
-        let trying = async {
-            while self.answered < ANSWERED {
-                self.tries(guard).await;
-            }
-        };
-        let enough = timeout(LATE * 2, trying).await;
-        assert!(enough.is_ok(), "of {} tries only {} were answered", self.tries, self.answered);
-    }
-}
-
-/// Looks all the time whether anybody else can be granted a lock while it is held.
+/// Looks whether anybody else can be granted a lock while it is held.
 pub(crate) async fn assert_alone(guard: &Guard, other: &Client) {
-    Rival::new(other).tries_enough(guard).await;
+    rival(guard, other).tries_enough().await;
 }
 
 /// What became of a lock in trouble: it was kept, or the cluster took no writes for so long that it could not be.
@@ -62,15 +23,15 @@ pub(crate) type Kept = Result<(), Duration>;
 /// writes again.
 pub(crate) async fn is_kept(guard: &Guard, other: &Client, witness: &Witness) -> Kept {
     let deadline = || Instant::now() + guard.remaining();
-    let (before, mut rival) = (deadline(), Rival::new(other));
+    let (before, mut rival) = (deadline(), rival(guard, other));
     let extended = async {
         while deadline() < before + KEPT / 4 && guard.is_held() {
-            rival.tries(guard).await;
+            rival.tries().await;
         }
     };
     within("an extended lease", KEPT + LATE, extended).await;
     if guard.is_held() {
-        rival.tries_enough(guard).await;
+        rival.tries_enough().await;
     }
     if guard.is_held() {
         return Ok(());
@@ -92,4 +53,8 @@ pub(crate) async fn on_a_cluster(case: impl AsyncFn(&Cluster) -> Kept) {
         }
     }
     panic!("each time the cluster took no writes for longer than a lease lasts: {outages:?}");
+}
+
+fn rival<'a>(guard: &'a Guard, other: &Client) -> Rival<'a> {
+    Rival::new(guard, other.mutex(guard.name().as_str()))
 }

@@ -1,22 +1,13 @@
 //! What the tests of this crate share: clients that are processes of their own in all but name.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use lock_conformance::{Client, SLACK, audit};
+use lock_conformance::{Client, Rival, audit};
 use lock_core::{
     AcquireOptions, BackendErrorKind, DistributedLock, Error, Guard, Keeper, LockName, QueueRow, Release,
 };
 use lock_zk::{ZkConfig, ZooKeeper};
 use tokio::task::JoinHandle;
-
-/// How many tries of somebody else have to be answered for a lock to be seen to be held.
-const TRIES: u32 = 10;
 
 /// A client of the store that a URL names, with a keeper and connections of its own.
 pub(crate) fn client(url: &str) -> Client {
@@ -49,31 +40,9 @@ pub(crate) async fn waiting(
     task
 }
 
-/// Has somebody else try all the time to take a lock that is held, while something happens, and then until so many tries were answered:
-/// that nobody answers for a moment is no news, and that nobody ever does shows nothing.
+/// Has somebody else try all the time to take a lock that is held, while something happens.
 pub(crate) async fn alone_while<T>(guard: &Guard, other: &Client, happening: impl Future<Output = T>) -> T {
-    let lock = other.mutex(guard.name().as_str());
-    let answered = AtomicU32::new(0);
-    let tries = async {
-        loop {
-            if let Ok(other) = lock.try_acquire().await {
-                assert!(other.is_none() || !guard.is_held(), "granted while it was held");
-                answered.fetch_add(1, Ordering::Relaxed);
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let meanwhile = async {
-        let happened = happening.await;
-        let before = answered.load(Ordering::Relaxed);
-        let enough = || async { answered.load(Ordering::Relaxed) >= before + TRIES };
-        audit::eventually("tries that are answered", SLACK * 2, enough).await;
-        happened
-    };
-    tokio::select! {
-        () = tries => unreachable!("it goes on and on"),
-        happened = meanwhile => happened,
-    }
+    Rival::new(guard, other.mutex(guard.name().as_str())).tries_while(happening).await
 }
 
 /// Checks that nobody stands in a queue, soon, and that the lock can be taken.

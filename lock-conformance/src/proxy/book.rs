@@ -93,6 +93,7 @@ impl Book {
     }
 
     pub(super) fn order(&self, links: Links, way: Way, flow: &Flow) {
+        self.assert_matches(links);
         let mut rows = self.lock();
         for row in rows.links.values_mut().filter(|row| links.has(row.hints)) {
             row.flows[way as usize] = flow.clone();
@@ -105,9 +106,19 @@ impl Book {
     }
 
     pub(super) fn reset(&self, links: Links) {
+        self.assert_matches(links);
         for row in self.lock().links.values().filter(|row| links.has(row.hints)) {
             row.reset.notify_one();
         }
+    }
+
+    /// An order for connections that there can never be is a mistake of the case that gives it.
+    fn assert_matches(&self, links: Links) {
+        let nothing = links == Links::OpenCommands && self.is_shared();
+        assert!(
+            !nothing,
+            "hints and commands share connections here: an order for commands alone does nothing"
+        );
     }
 
     /// What becomes of bytes that were just read, none being the end of all. Takes note of what it decides.

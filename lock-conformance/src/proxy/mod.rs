@@ -37,7 +37,8 @@ pub enum Links {
     All,
     /// Those there are. New ones are not touched.
     Open,
-    /// Those there are, but for those that hints come on: none where [hints and commands share](Proxy::is_shared) them.
+    /// Those there are, but for those that hints come on. There are none where [hints and commands share](Proxy::is_shared) them:
+    /// such an order would change nothing, so it panics.
     OpenCommands,
     /// Those that hints come on, also those to come.
     Hints,
@@ -123,17 +124,26 @@ impl Proxy {
 
     /// Says what becomes of all bytes that have not been read yet. What has been read before keeps to what was ordered
     /// then. Where bytes were lost, nothing but [`reset`](Self::reset) has an effect any more.
+    ///
+    /// # Panics
+    /// If it is for [`Links::OpenCommands`], and [hints and commands share](Self::is_shared) connections.
     pub fn order(&self, links: Links, way: Way, flow: &Flow) {
         self.book.order(links, way, flow);
     }
 
     /// Half-open: nothing comes through in either direction, and nobody is told.
+    ///
+    /// # Panics
+    /// As [`order`](Self::order).
     pub fn silence(&self, links: Links) {
         self.order(links, Way::Requests, &Flow::Lose);
         self.order(links, Way::Replies, &Flow::Lose);
     }
 
     /// Resets connections on both sides.
+    ///
+    /// # Panics
+    /// As [`order`](Self::order).
     pub fn reset(&self, links: Links) {
         self.book.reset(links);
     }

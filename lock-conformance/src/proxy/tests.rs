@@ -185,6 +185,13 @@ fn orders_keep_to_the_connections_that_they_are_for() {
 }
 
 #[test]
+#[should_panic(expected = "hints and commands share connections here")]
+fn an_order_for_commands_alone_is_refused_where_they_share_their_connections() {
+    let (server, _) = echo();
+    Proxy::start(server, |_| true).silence(Links::OpenCommands);
+}
+
+#[test]
 fn a_refused_connection_is_reset_at_once() {
     let (proxy, told) = start();
     proxy.newcomers(Newcomers::Refuse);

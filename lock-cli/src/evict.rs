@@ -11,7 +11,7 @@ use crate::{
     exit::Exit,
     failure::{Failure, quoted},
     print,
-    rows::{rows, table},
+    rows::{State, rows, table},
     settings::Settings,
 };
 
@@ -54,8 +54,9 @@ pub(crate) async fn evict(args: &BreakArgs, settings: &Settings) -> Result<Exit,
         let departure = operator.evict(name, entry).await.map_err(failed)?;
         broken.push(Broken { entry: entry.to_string(), taken_away: departure == Departure::Left });
     }
-    tell(args, operator, &broken).await?;
-    Ok(if broken.iter().any(|entry| entry.taken_away) { Exit::DONE } else { Exit::NO })
+    let exit = if broken.iter().any(|entry| entry.taken_away) { Exit::DONE } else { Exit::NO };
+    tell(args, operator, &broken, exit).await?;
+    Ok(exit)
 }
 
 fn is_meant(args: &BreakArgs, row: &QueueRow) -> bool {
@@ -79,7 +80,14 @@ fn agreed(args: &BreakArgs, chosen: &[QueueRow]) -> Result<bool, Failure> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-async fn tell(args: &BreakArgs, operator: &dyn Operator, broken: &[Broken]) -> Result<(), Failure> {
+/// Says what became of the entries, and who holds the lock now. If that cannot be read, what was done stays done: the command ends as it
+/// would have, with a word about it.
+async fn tell(
+    args: &BreakArgs,
+    operator: &dyn Operator,
+    broken: &[Broken],
+    exit: Exit,
+) -> Result<(), Failure> {
     if args.json {
         return print::json(&broken);
     }
@@ -88,10 +96,44 @@ async fn tell(args: &BreakArgs, operator: &dyn Operator, broken: &[Broken]) -> R
         print::text(&format!("{entry} {became}\n"))?;
     }
     // The next one is admitted in the same step; if nobody waits, there is none.
-    let now = operator.queue(&args.name).await.unwrap_or_default();
-    let now = rows(&now);
-    match now.iter().find(|row| row.state == crate::rows::State::Holding) {
-        Some(next) => print::text(&format!("`{}` is held by {} now\n", args.name, next.who())),
-        None => print::text(&format!("`{}` is free\n", args.name)),
+    let name = &args.name;
+    let now = operator.queue(name).await.map_err(|error| {
+        Failure::new(exit, format!("who holds `{name}` now cannot be read"))
+            .because(&error)
+            .hint(format!("distlock show {}", quoted(name.as_str())))
+    })?;
+    match rows(&now).iter().find(|row| row.state == State::Holding) {
+        Some(next) => print::text(&format!("`{name}` is held by {} now\n", next.who())),
+        None => print::text(&format!("`{name}` is free\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use distlock::{Backend, BackendError, BackendErrorKind, LockName, Memory};
+    use lock_conformance::{Layer, Layered};
+
+    use super::*;
+
+    /// A store whose queues cannot be read.
+    #[derive(Debug)]
+    struct Unreadable;
+
+    #[async_trait::async_trait]
+    impl Layer for Unreadable {
+        async fn queue(&self, _: &Arc<dyn Backend>, _: &LockName) -> Result<Vec<QueueRow>, BackendError> {
+            Err(BackendError::new("memory", BackendErrorKind::TimedOut, "no answer"))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lock_whose_queue_cannot_be_read_is_not_said_to_be_free() {
+        let store = Layered::new(Arc::new(Memory::new()), Arc::new(Unreadable));
+        let args = BreakArgs { name: LockName::new("jobs/a").unwrap(), entry: None, yes: true, json: false };
+        let failure = tell(&args, store.operator(), &[], Exit::DONE).await.unwrap_err();
+        assert_eq!(failure.exit(), Exit::DONE);
+        assert!(failure.to_string().contains("who holds `jobs/a` now cannot be read"), "{failure}");
     }
 }

@@ -112,8 +112,12 @@ fn break_takes_the_lock_from_its_holder_and_the_next_one_has_it() {
         let scene = Scene::new(&store.url);
         let broken = outcome(&store.url, &["break", "jobs/a", "--yes"]);
         assert_eq!(broken.code, Some(0), "{backend}: {broken:?}");
-        assert!(broken.said.contains("was taken away\n`jobs/a` is held by bert ("), "{backend}: {broken:?}");
+        assert!(broken.said.contains("was taken away\n"), "{backend}: {broken:?}");
+        // A busy machine may keep the store from answering twice in a row. What it did not say is not made up.
+        let unread = broken.complained.contains("who holds `jobs/a` now cannot be read");
+        assert!(unread || broken.said.contains("`jobs/a` is held by bert ("), "{backend}: {broken:?}");
         assert_eq!(scene.holder.end().code, Some(79), "{backend}");
+        until_queued(&store.url, "jobs/a", 1);
         let rows = queue(&store.url, "jobs/a");
         assert_eq!((rows.len(), &rows[0]["label"]), (1, &Value::from("bert")), "{backend}");
     }

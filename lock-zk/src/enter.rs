@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::try_join, stream};
 use lock_core::{
-    BackendError, BackendErrorKind as Kind, BootTime, Entry, FencingToken, LockName, Standing, WaitMode,
+    BackendError, BackendErrorKind as Kind, BootTime, Entry, FencingToken, Hint, LockName, Standing, WaitMode,
 };
 use zookeeper_client::{Acls, CreateMode, Stat};
 
@@ -242,7 +242,9 @@ impl ZooKeeper {
         }
     }
 
-    /// What a place that was just taken comes to. It is taken, though one cannot look from it: who comes to wait, waits.
+    /// What a place that was just taken comes to. It is taken, though one cannot look from it, as when the connection breaks in between:
+    /// who comes to wait, waits. Nobody is watched for it, so it is told at once to look again (C6, PR14): that waits for the
+    /// connection to be back, and watches.
     async fn look_or_wait(
         &self,
         member: &Arc<Member>,
@@ -260,7 +262,7 @@ impl ZooKeeper {
                     ahead: 0,
                     holder: None,
                     look_again: self.keeper.now(),
-                    hints: Box::pin(stream::empty()),
+                    hints: Box::pin(stream::iter([Hint::Changed])),
                 })
             }
             answer => answer,

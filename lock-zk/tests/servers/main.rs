@@ -9,6 +9,7 @@ mod costs;
 mod duplicates;
 mod harness;
 mod interop;
+mod looks;
 mod operations;
 mod returns;
 #[path = "../server/mod.rs"]

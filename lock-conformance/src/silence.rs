@@ -12,18 +12,6 @@ const CASES: &[(&str, &str)] = &[
     ("wire", "all_waiters_look_again_when_their_notifications_come_back"),
 ];
 
-/// Open faults: on these stores a waiter is now and then not told in this case, and goes on when it looks again by itself. Until that
-/// is mended, the case allows for the look.
-///
-/// A waiter of ZooKeeper whose connection came back has missed its turn in some runs of the gate: it went on within 5 s.
-const MENDED_BY_LOOKING: &[(&str, &str)] =
-    &[("zookeeper", "waiters_look_again_when_their_notifications_come_back")];
-
-/// Whether a case of a store has an open fault that a look mends.
-pub(crate) fn is_mended_by_looking(store: &str, case: &str) -> bool {
-    MENDED_BY_LOOKING.iter().any(|(known, name)| store.starts_with(known) && *name == case)
-}
-
 /// Takes all hints from the clients of a store, and checks that each case about hints fails then: what is missed is not
 /// mended by a look before the case has noticed. All at once, because each of them waits for as long as it is patient.
 ///
@@ -32,8 +20,7 @@ pub(crate) fn is_mended_by_looking(store: &str, case: &str) -> bool {
 pub fn find_silence<H: Harness>() {
     let declared = |group, name| declaration(cases::find(group, name), H::declared()).is_some();
     let found = thread::scope(|scope| {
-        let shows = |group, name| !declared(group, name) && !is_mended_by_looking(H::store(), name);
-        let looks = CASES.iter().filter(|(group, name)| shows(group, name)).map(|(group, name)| {
+        let looks = CASES.iter().filter(|(group, name)| !declared(group, name)).map(|(group, name)| {
             let look = scope.spawn(|| finds::<H>(group, name, |_| Arc::new(Silent::default())));
             (group, name, look)
         });

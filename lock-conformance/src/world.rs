@@ -6,7 +6,7 @@ use lock_core::{AcquireOptions, Backend, Keeper};
 
 use crate::{
     Case, Client, Harness, HintsOnly, Layer, Layered, MakeBug, Mode, Process, Proxy, Relay, ServerControl,
-    Silent, Wire, audit::LONG, register::Register, silence::is_mended_by_looking,
+    Silent, Wire, audit::LONG, register::Register,
 };
 
 /// How often a waiter looks while no hint comes. Only in a mode that depends on it: short, for the sake of time.
@@ -87,8 +87,7 @@ impl World {
         let mut between = vec![Arc::clone(&page) as Arc<dyn Layer>];
         between.extend(self.bug.map(|bug| bug(&*self.harness)));
         match self.mode {
-            Mode::Both
-                if !self.case.is_about_hints() || is_mended_by_looking(self.store(), self.case.name) => {}
+            Mode::Both if !self.case.is_about_hints() => {}
             Mode::WithoutHints => between.push(Arc::new(Silent::looking_every(LOOKS, keeper.clone()))),
             Mode::Both | Mode::WithoutPolling => between.push(Arc::new(HintsOnly)),
         }

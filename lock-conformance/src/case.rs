@@ -22,16 +22,12 @@ pub struct Case {
 /// The labels of the cases in which a hint has to come.
 const BY_HINTS: &[&str] = &["L04", "L05", "T15", "T16", "PR14"];
 
-/// The one of them that says how soon a silent connection is noticed, in whatever way. On ZooKeeper that is by looking: where
-/// sessions are long, their heartbeats are far apart.
-const NOTICED: &str = "a_silent_notification_connection_is_noticed_in_the_promised_time";
-
 impl Case {
     /// Whether it shows that hints come. Then its clients look again at a third of their ttl, as every waiter does, and not
     /// when the store says so: a store that has them look every few seconds would mend what the case is to find.
     #[must_use]
     pub fn is_about_hints(&self) -> bool {
-        self.name != NOTICED && self.ids.iter().any(|id| BY_HINTS.contains(id))
+        self.ids.iter().any(|id| BY_HINTS.contains(id))
     }
 }
 

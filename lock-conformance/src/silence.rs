@@ -4,11 +4,12 @@ use std::{sync::Arc, thread};
 
 use crate::{Harness, Silent, cases, declarations::declaration, finds};
 
-/// The cases that no store without hints passes, one for each label about hints.
+/// The cases that no store without hints passes, one or two for each label about hints.
 const CASES: &[(&str, &str)] = &[
     ("liveness", "a_waiter_that_goes_away_in_the_middle_of_the_queue_is_passed_over"),
     ("liveness", "a_release_between_the_look_and_the_wait_is_not_missed"),
     ("rules_b", "waiters_look_again_when_their_notifications_come_back"),
+    ("wire", "a_silent_notification_connection_is_noticed_in_the_promised_time"),
     ("wire", "all_waiters_look_again_when_their_notifications_come_back"),
 ];
 

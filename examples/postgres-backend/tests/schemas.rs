@@ -1,0 +1,66 @@
+//! Who makes the schema that a client finds missing, and who waits for that.
+
+#![expect(clippy::future_not_send, reason = "a test runs on one thread")]
+
+#[allow(dead_code, reason = "shared with the suite")]
+mod server;
+
+use std::{sync::Arc, time::Duration};
+
+use lock_conformance::audit::{eventually, soon};
+use lock_core::{Backend, DistributedLock, Keeper, Locks, SystemEntropy};
+use postgres_backend::Postgres;
+
+use self::server::own::OwnServer;
+
+/// How often it is tried: a machine that is busy for a second may let the one who waits give up before the other one is done.
+const ROUNDS: u32 = 20;
+
+/// The one waits for somebody who makes the same schema and does not end; then it gives up, and asks again. The other one has made its
+/// schema, and has its lock, while the one still waits.
+#[tokio::test]
+async fn a_client_that_makes_its_schema_does_not_wait_for_one_that_makes_another() {
+    let server = OwnServer::start().await;
+    let held_up = locks(&server, "held_up");
+    let never_done = server.admin("BEGIN; CREATE SCHEMA held_up; SELECT pg_sleep(3600)");
+    let asking = async {
+        loop {
+            let granted = held_up.mutex("job").unwrap().acquire().await;
+            assert!(granted.is_err(), "its schema cannot be there: {granted:?}");
+        }
+    };
+    let others = async {
+        for round in 0..ROUNDS {
+            eventually("the one waits", Duration::from_secs(20), async || waiting(&server).await.is_some())
+                .await;
+            let before = waiting(&server).await;
+            let free = locks(&server, &format!("free_{round}")).mutex("job").unwrap();
+            let granted = soon("a lock in another schema", free.acquire()).await;
+            granted.unwrap().release().await.unwrap();
+            if before.is_some() && before == waiting(&server).await {
+                return;
+            }
+        }
+        panic!("in {ROUNDS} rounds nobody has made a schema while another one was being made");
+    };
+    tokio::select! {
+        said = never_done => panic!("it has ended: {said:?}"),
+        () = asking => {}
+        () = others => {}
+    }
+}
+
+/// Which connection of the one waits.
+async fn waiting(server: &OwnServer) -> Option<String> {
+    let connections =
+        "SELECT pid FROM pg_stat_activity WHERE application_name = 'held_up' AND wait_event_type = 'Lock'";
+    server.admin(connections).await.pop()
+}
+
+fn locks(server: &OwnServer, schema: &str) -> Locks {
+    let keeper = Keeper::start().expect("a keeper's thread can be started");
+    let url = format!("postgres://clients@127.0.0.1:{}/postgres?application_name={schema}", server.port());
+    let client: Postgres = server::client(url.parse().unwrap(), &keeper);
+    let client: Arc<dyn Backend> = Arc::new(client);
+    Locks::with(client, keeper, Arc::new(SystemEntropy))
+}

@@ -95,7 +95,7 @@ impl Etcd {
                         return Ok(Standing::Gone);
                     }
                     if look.admits(entry.claim) && self.is_proved(&member) {
-                        return Ok(admitted(&member, token));
+                        return Ok(self.admitted(&member, token));
                     }
                     return Box::pin(self.stand(&member, token, look)).await;
                 }
@@ -267,7 +267,7 @@ impl Etcd {
             }
         }
         if look.admits(claim) {
-            return Ok(admitted(member, place));
+            return Ok(self.admitted(member, place));
         }
         let id = member.entry.id;
         let until = self.keeper.now() + self.config.command_timeout;
@@ -293,13 +293,26 @@ impl Etcd {
                 },
             }
             if look.admits(claim) {
-                return Ok(admitted(member, place));
+                return Ok(self.admitted(member, place));
             }
             board.see(id, look.sight(place, claim, &member.key));
         }
         let ahead = member.stands(place, look.ahead).unwrap_or(look.near.len() as u64);
         member.sees(ahead, look.holder);
         Ok(self.waits(member, place, hints))
+    }
+
+    /// What a place that is admitted comes to. The session may have ended while the answer was on its way, and the entry
+    /// with it; and whoever ended it told only those who had been admitted before.
+    fn admitted(&self, member: &Member, place: i64) -> Standing {
+        if !member.is_alive(self.keeper.now()) {
+            return Standing::Gone;
+        }
+        Standing::Admitted {
+            token: FencingToken::new(place.unsigned_abs()),
+            ttl: member.session.granted(),
+            valid_until: member.session.valid_until(member.entry.ttl),
+        }
     }
 
     fn waits(&self, member: &Member, place: i64, hints: Attending) -> Standing {
@@ -338,12 +351,4 @@ impl Etcd {
 fn overtaken() -> BackendError {
     let message = format!("{TRIES} others came first, one after the other");
     BackendError::new(STORE, Kind::Unavailable, message)
-}
-
-fn admitted(member: &Member, place: i64) -> Standing {
-    Standing::Admitted {
-        token: FencingToken::new(place.unsigned_abs()),
-        ttl: member.session.granted(),
-        valid_until: member.session.valid_until(member.entry.ttl),
-    }
 }

@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
-use common::{Client, name, options, soon, told};
-use lock_conformance::{Flow, Gate, Links, Way};
+use common::{Client, LATE, name, options, soon, told};
+use lock_conformance::{Flow, Gate, Links, Proxy, Way, audit};
 use lock_core::{DistributedLock, Error, Release};
 use server::{OwnServer, answered, watch_streams};
 
@@ -93,6 +93,35 @@ async fn a_release_that_arrives_late_frees_nobody_elses_lock() {
     assert_eq!(observer.queue(NAME).await.len(), 1, "nobody has the lock that is held");
     assert_eq!(guard.release().await.unwrap(), Release::Released);
     client.assert_free(NAME).await;
+}
+
+/// The answer to a create is on its way while its session ends, and with it the entry: whoever ends a session tells those
+/// who have been admitted, and nobody else would tell this one before its first renewal.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_lock_is_granted_under_a_session_that_has_ended_meanwhile() {
+    let server = OwnServer::start("case").await;
+    // The keeper's connection names the key of evictions, which it watches.
+    let is_keepers = |sent: &[u8]| sent.windows(7).any(|part| part == b"case/e1");
+    let proxy = Proxy::start(server.address().parse().unwrap(), is_keepers);
+    let client = Client::new(&format!("etcd://{}/case?command_timeout=60s&heartbeat=1h", proxy.address()));
+    let first = client.take("first", &told()).await;
+    audit::eventually("the keeper's stream", LATE, || async { proxy.hinting() == 1 }).await;
+    let admin = server.admin();
+    let lease = async |lock| admin.keys(&name(lock)).await.first().map(etcd_client::KeyValue::lease);
+    let session = lease("first").await.unwrap();
+    let gate = Gate::new();
+    proxy.order(Links::OpenCommands, Way::Replies, &Flow::Hold(gate.clone()));
+    let taking = client.mutex(NAME).with_options(told());
+    let taking = tokio::spawn(async move { taking.acquire().await.unwrap() });
+    audit::eventually("the entry", LATE, || async { lease(NAME).await == Some(session) }).await;
+    admin.client().await.lease_revoke(session).await.unwrap();
+    soon("the end of the session", first.lost()).await;
+    gate.open();
+    let guard = soon("a lock that is free", taking).await.unwrap();
+    let lives_under = lease(NAME).await;
+    assert!(lives_under.is_some_and(|lease| lease != session), "{guard:?} has no entry: {lives_under:?}");
+    assert!(guard.is_held());
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
 }
 
 /// E6, E13: all writes of a cluster wait while a lease is revoked, the longer the more keys it has.

@@ -33,13 +33,7 @@ const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Dura
 /// Keeps a session alive, on the keeper, until it has ended or nobody needs it.
 pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, seconds: u64) {
     let weak = Arc::downgrade(pool);
-    let mut care = Care {
-        due: session.proved() + session.granted() / 3,
-        used: pool.keeper.now(),
-        proofs: 0,
-        session,
-        seconds,
-    };
+    let mut care = Care { due: session.proved() + session.granted() / 3, proofs: 0, session, seconds };
     pool.keeper.spawn(async move {
         while let Some(next) = care.round(&weak).await {
             tokio::select! {
@@ -55,8 +49,6 @@ struct Care {
     seconds: u64,
     /// When the next proof is to be asked for.
     due: BootTime,
-    /// When it last had a member.
-    used: BootTime,
     proofs: u32,
 }
 
@@ -68,12 +60,7 @@ impl Care {
         let session = Arc::clone(&self.session);
         let now = pool.keeper.now();
         sweep(&pool, &session, now).await;
-        if !session.is_alive(now) {
-            return self.over(&pool);
-        }
-        if !session.members().is_empty() {
-            self.used = now;
-        } else if now.since(self.used) >= IDLE.max(session.granted()) && session.close_if_empty() {
+        if !session.is_alive(now) || session.close_if_idle(IDLE.max(session.granted()), now) {
             return self.over(&pool);
         }
         if session.is_doubted() {

@@ -46,6 +46,8 @@ struct State {
     /// The mod revision of the key. 0 if the key has to be put again before anything is created.
     epoch: i64,
     seats: usize,
+    /// When a seat was last taken or left.
+    used: BootTime,
     /// Keys that are nobody's any more, because a delete of them may still arrive. Each takes a seat: so a session that
     /// has seen many ends when those who sit in it have left.
     lost: usize,
@@ -58,7 +60,7 @@ impl Session {
     pub(crate) fn new(lease: i64, granted: Duration, proved: BootTime, key: Option<(Vec<u8>, i64)>) -> Self {
         let (key, epoch) = key.map_or((None, 0), |(key, epoch)| (Some(key), epoch));
         let (members, slots) = (HashMap::new(), HashMap::new());
-        let state = State { proved, dead: false, epoch, seats: 0, lost: 0, members, slots };
+        let state = State { proved, dead: false, epoch, seats: 0, used: proved, lost: 0, members, slots };
         let (doubted, doubts) = (AtomicBool::new(false), Notify::new());
         Self { lease, granted, key, doubted, doubts, exit: Exit::default(), state: Mutex::new(state) }
     }
@@ -91,8 +93,7 @@ impl Session {
     }
 
     pub(crate) fn is_alive(&self, now: BootTime) -> bool {
-        let state = self.lock();
-        !state.dead && now < self.deadline(&state)
+        self.lives(&self.lock(), now)
     }
 
     /// Sees to it that its last proof is no older than `age`: asks for a new one if need be.
@@ -195,15 +196,18 @@ impl Session {
         }
     }
 
-    /// Takes a seat, if there is one.
-    pub(super) fn take_seat(&self, seats: usize) -> bool {
+    /// Takes a seat, if there is one: then it is not [closed](Self::close_if_idle) until that is given back.
+    pub(super) fn take_seat(&self, seats: usize, now: BootTime) -> bool {
         let mut state = self.lock();
-        let free = state.seats + state.lost < seats;
-        state.seats += usize::from(free);
+        let free = self.lives(&state, now) && state.seats + state.lost < seats;
+        if free {
+            state.seats += 1;
+            state.used = now;
+        }
         free
     }
 
-    /// A new member, under a key of its own.
+    /// A new member, which has a seat, under a key of its own.
     pub(super) fn admit(self: &Arc<Self>, entry: &Entry, keys: Keys, now: BootTime) -> Arc<Member> {
         let place = keys.slots(entry.claim, self.lease).into_bytes();
         let mut state = self.lock();
@@ -216,11 +220,14 @@ impl Session {
         member
     }
 
-    pub(super) fn dismiss(&self, member: &Arc<Member>) {
+    /// A member gives back its seat, and its key if nothing can delete that any more.
+    pub(super) fn dismiss(&self, member: &Arc<Member>, now: BootTime) {
         let mut state = self.lock();
         if state.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
             state.members.remove(&member.entry.id);
+            // That of one entry has none that could be taken.
             state.seats = state.seats.saturating_sub(1);
+            state.used = now;
             if !member.yields_its_key() {
                 state.lost += 1;
                 return;
@@ -241,13 +248,16 @@ impl Session {
         self.lock().members.values().any(|member| member.key == key)
     }
 
-    /// Whether nobody has a seat. If so, nobody gets one any more.
-    pub(super) fn close_if_empty(&self) -> bool {
+    /// Ends it if nobody has had a seat for so long. Then nobody gets one any more.
+    pub(super) fn close_if_idle(&self, idle: Duration, now: BootTime) -> bool {
         let mut state = self.lock();
-        if state.seats == 0 {
-            state.dead = true;
-        }
-        state.seats == 0
+        let close = state.seats == 0 && now.since(state.used) >= idle;
+        state.dead |= close;
+        close
+    }
+
+    fn lives(&self, state: &State, now: BootTime) -> bool {
+        !state.dead && now < self.deadline(state)
     }
 
     fn deadline(&self, state: &State) -> BootTime {

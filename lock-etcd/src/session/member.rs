@@ -76,8 +76,10 @@ impl Member {
 
     /// Whether it may still be in the store, as far as the clock tells.
     pub(crate) fn is_alive(&self, now: BootTime) -> bool {
+        // Asked first: a session that lets a member go is locked before the member.
+        let kept = self.session.is_alive(now);
         let state = self.lock();
-        !state.ended && now < state.expires && self.session.is_alive(now)
+        kept && !state.ended && now < state.expires
     }
 
     /// Takes note of an answer to a request that was sent at `sent`, and refreshed it: false if somebody has left for it

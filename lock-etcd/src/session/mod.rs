@@ -36,6 +36,10 @@ const DOOR_CLOSED: Duration = Duration::from_secs(60);
 pub(crate) struct Sessions(Arc<Pool>);
 
 /// What the keeper's tasks and their owner share.
+///
+/// ### To ensure correctness
+/// An entry becomes a member, and a session that is over leaves the book, under the book's lock: so whoever ends a session
+/// finds all its members. Locks are taken in one order: the book, a session, a member. None is held over an `await`.
 pub(crate) struct Pool {
     /// For tasks that end with it.
     this: Weak<Self>,
@@ -64,10 +68,20 @@ struct Class {
     opening: Option<Opening>,
 }
 
-impl Class {
-    fn free_seat(&self, now: BootTime) -> Option<Arc<Session>> {
-        let free = |session: &&Arc<Session>| session.is_alive(now) && session.take_seat(SEATS);
-        self.sessions.iter().find(free).map(Arc::clone)
+impl Book {
+    /// Makes an entry a member where there is a seat under a shared lease.
+    fn seat(&mut self, entry: &Entry, prefix: &str, now: BootTime) -> Option<Arc<Member>> {
+        let class = self.classes.get(&seconds(entry.ttl))?;
+        let session = class.sessions.iter().find(|session| session.take_seat(SEATS, now))?;
+        let session = Arc::clone(session);
+        Some(self.admit(entry, prefix, &session, now))
+    }
+
+    /// Makes an entry a member of a session that has a seat for it.
+    fn admit(&mut self, entry: &Entry, prefix: &str, session: &Arc<Session>, now: BootTime) -> Arc<Member> {
+        let member = session.admit(entry, Keys::new(prefix, &entry.name), now);
+        self.members.insert(entry.id, Arc::clone(&member));
+        member
     }
 }
 
@@ -91,21 +105,11 @@ impl Sessions {
 
     /// The member that an entry becomes, where nothing has to be asked for that: there is a seat under a shared lease.
     pub(crate) fn sit_down(&self, entry: &Entry) -> Option<Arc<Member>> {
-        let session = {
-            let book = self.0.lock();
-            if !entry.renew || book.members.contains_key(&entry.id) {
-                return None;
-            }
-            let class = book.classes.get(&seconds(entry.ttl))?;
-            class.free_seat(self.0.keeper.now())?
-        };
-        Some(self.admit(entry, &session))
-    }
-
-    fn admit(&self, entry: &Entry, session: &Arc<Session>) -> Arc<Member> {
-        let member = session.admit(entry, Keys::new(&self.0.prefix, &entry.name), self.0.keeper.now());
-        self.0.lock().members.insert(entry.id, Arc::clone(&member));
-        member
+        let mut book = self.0.lock();
+        if !entry.renew || book.members.contains_key(&entry.id) {
+            return None;
+        }
+        book.seat(entry, &self.0.prefix, self.0.keeper.now())
     }
 
     /// The member that an entry is, or becomes: from here on it has a dead-man's timer. `None` if its session has died:
@@ -114,12 +118,12 @@ impl Sessions {
         if let Some(member) = self.find(entry.id) {
             return Ok(member.is_alive(self.0.keeper.now()).then_some(member));
         }
-        let session = if entry.renew {
-            self.0.seat(seconds(entry.ttl)).await?
-        } else {
-            open::open_private(&self.0, entry.ttl).await?
-        };
-        Ok(Some(self.admit(entry, &session)))
+        if entry.renew {
+            return self.0.seat(entry).await.map(Some);
+        }
+        let session = open::open_private(&self.0, entry.ttl).await?;
+        let now = self.0.keeper.now();
+        Ok(Some(self.0.lock().admit(entry, &self.0.prefix, &session, now)))
     }
 
     /// The member that an entry is.
@@ -164,16 +168,16 @@ impl Sessions {
 }
 
 impl Pool {
-    /// A seat under a shared lease of so many seconds.
-    async fn seat(self: &Arc<Self>, seconds: u64) -> Result<Arc<Session>, Failure> {
+    /// Makes an entry a member under a shared lease, which is opened if need be.
+    async fn seat(self: &Arc<Self>, entry: &Entry) -> Result<Arc<Member>, Failure> {
+        let seconds = seconds(entry.ttl);
         loop {
             let mut opening = {
-                let now = self.keeper.now();
                 let mut book = self.lock();
-                let class = book.classes.entry(seconds).or_default();
-                if let Some(session) = class.free_seat(now) {
-                    return Ok(session);
+                if let Some(member) = book.seat(entry, &self.prefix, self.keeper.now()) {
+                    return Ok(member);
                 }
+                let class = book.classes.entry(seconds).or_default();
                 match &class.opening {
                     Some(opening) => opening.clone(),
                     None => open::open_shared(self, class, seconds),
@@ -198,7 +202,7 @@ impl Pool {
             book.members.remove(&member.entry.id);
         }
         drop(book);
-        member.session.dismiss(member);
+        member.session.dismiss(member, self.keeper.now());
         if member.session.is_private() && !member.session.has_ended() {
             member.session.end();
             keep::revoke_lease(self, member.session.lease());

@@ -1,3 +1,8 @@
+use std::{
+    sync::{atomic::AtomicUsize, mpsc},
+    thread,
+};
+
 use lock_core::{Claim, LockName};
 
 use super::*;
@@ -35,7 +40,7 @@ fn a_key_names_its_lease_and_goes_to_the_next_when_its_owner_is_gone() {
     let session = shared();
     let (one, other) = (admit(&session, 1), admit(&session, 2));
     assert_eq!((key(&one), key(&other)), ("p/q1/job/m/1/1f/0".into(), "p/q1/job/m/1/1f/1".into()));
-    session.dismiss(&one);
+    session.dismiss(&one, START);
     assert_eq!(key(&admit(&session, 3)), "p/q1/job/m/1/1f/0");
 }
 
@@ -45,12 +50,12 @@ fn a_key_with_a_delete_that_was_not_answered_is_nobodys_any_more() {
     let session = shared();
     let one = admit(&session, 1);
     one.deletes();
-    session.dismiss(&one);
+    session.dismiss(&one, START);
     let next = admit(&session, 2);
     assert_eq!(key(&next), "p/q1/job/m/1/1f/1");
     next.deletes();
     next.deleted();
-    session.dismiss(&next);
+    session.dismiss(&next, START);
     assert_eq!(key(&admit(&session, 3)), "p/q1/job/m/1/1f/1", "an answered one is over");
 }
 
@@ -59,7 +64,7 @@ fn a_key_with_a_delete_that_was_not_answered_is_nobodys_any_more() {
 fn who_has_yielded_its_key_deletes_nothing_any_more() {
     let session = shared();
     let one = admit(&session, 1);
-    session.dismiss(&one);
+    session.dismiss(&one, START);
     let next = admit(&session, 2);
     assert_eq!(key(&next), key(&one));
     assert!(!one.deletes() && next.deletes());
@@ -69,13 +74,14 @@ fn who_has_yielded_its_key_deletes_nothing_any_more() {
 #[test]
 fn a_key_that_is_nobodys_any_more_takes_a_seat() {
     let session = shared();
-    assert!(session.take_seat(2));
+    let take_seat = || session.take_seat(2, START);
+    assert!(take_seat());
     let one = admit(&session, 1);
     one.deletes();
-    session.dismiss(&one);
-    assert!(session.take_seat(2) && !session.take_seat(2));
-    session.dismiss(&admit(&session, 2));
-    assert!(session.close_if_empty(), "nobody sits there");
+    session.dismiss(&one, START);
+    assert!(take_seat() && !take_seat());
+    session.dismiss(&admit(&session, 2), START);
+    assert!(session.close_if_idle(Duration::ZERO, START), "nobody sits there");
 }
 
 /// Two may leave for one: whoever dropped a release, and the keeper.
@@ -86,8 +92,8 @@ fn a_key_waits_for_the_answers_to_all_deletes_of_it() {
     one.deletes();
     one.deletes();
     assert!(one.deleted(), "the other one");
-    session.dismiss(&one);
-    session.dismiss(&one);
+    session.dismiss(&one, START);
+    session.dismiss(&one, START);
     assert_eq!(key(&admit(&session, 2)), "p/q1/job/m/1/1f/1");
 }
 
@@ -127,25 +133,86 @@ fn what_has_ended_is_never_alive_again_and_tells_whom_it_kept() {
 #[test]
 fn there_are_so_many_seats_and_a_session_that_nobody_sits_in_can_be_closed_for_good() {
     let session = shared();
-    assert!(session.take_seat(2) && session.take_seat(2) && !session.take_seat(2));
+    let (take_seat, close) =
+        (|| session.take_seat(2, START), || session.close_if_idle(Duration::ZERO, START));
+    assert!(take_seat() && take_seat() && !take_seat());
     let (one, other) = (admit(&session, 1), admit(&session, 2));
-    assert!(!session.close_if_empty());
-    session.dismiss(&one);
-    session.dismiss(&one);
-    assert!(!session.close_if_empty(), "the seat of one is free, not that of the other");
-    assert!(session.take_seat(2) && !session.take_seat(2));
-    session.dismiss(&admit(&session, 3));
-    session.dismiss(&other);
-    assert!(session.close_if_empty() && session.has_ended());
+    assert!(!close());
+    session.dismiss(&one, START);
+    session.dismiss(&one, START);
+    assert!(!close(), "the seat of one is free, not that of the other");
+    assert!(take_seat() && !take_seat());
+    session.dismiss(&admit(&session, 3), START);
+    session.dismiss(&other, START);
+    assert!(close() && session.has_ended());
+}
+
+/// The entry would be created just before the lease is revoked, and its lock would be held on a key that is not there.
+#[test]
+fn who_comes_while_a_session_is_being_closed_gets_no_seat_in_it() {
+    let session = shared();
+    assert!(session.is_alive(START), "somebody looks for a seat");
+    assert!(session.close_if_idle(Duration::ZERO, START));
+    assert!(!session.take_seat(2, START));
+}
+
+#[test]
+fn there_is_no_seat_in_a_session_whose_time_is_over() {
+    let session = shared();
+    assert!(session.take_seat(2, START + s(11)) && !session.take_seat(2, START + s(12)));
+}
+
+/// Else one that is used now and then would be closed about as often as it is looked at.
+#[test]
+fn a_session_is_idle_from_when_a_seat_was_taken_or_left_last() {
+    let session = shared();
+    assert!(!session.close_if_idle(s(6), START + s(5)), "nobody has come yet");
+    assert!(session.take_seat(2, START + s(5)));
+    let one = admit(&session, 1);
+    assert!(!session.close_if_idle(s(6), START + s(11)), "somebody is there");
+    session.dismiss(&one, START + s(8));
+    assert!(!session.close_if_idle(s(6), START + s(11)), "somebody has just been there");
+    assert!(session.close_if_idle(s(6), START + s(14)));
+}
+
+/// One looks whether an entry is alive while another one lets it go.
+#[test]
+fn who_asks_for_a_member_and_who_dismisses_it_do_not_wait_for_each_other() {
+    let session = shared();
+    let members: Arc<Vec<_>> = Arc::new((0..500).map(|id| admit(&session, id)).collect());
+    let (asked, dismissed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (done, over) = mpsc::channel();
+    thread::spawn({
+        let (members, asked, dismissed) = (Arc::clone(&members), Arc::clone(&asked), Arc::clone(&dismissed));
+        move || {
+            for (i, one) in members.iter().enumerate() {
+                asked.store(i + 1, Ordering::Release);
+                while dismissed.load(Ordering::Acquire) <= i {
+                    one.is_alive(START);
+                }
+            }
+        }
+    });
+    thread::spawn(move || {
+        for (i, one) in members.iter().enumerate() {
+            while asked.load(Ordering::Acquire) <= i {
+                thread::yield_now();
+            }
+            session.dismiss(one, START);
+            dismissed.store(i + 1, Ordering::Release);
+        }
+        done.send(()).unwrap();
+    });
+    over.recv_timeout(s(60)).expect("each has what the other waits for");
 }
 
 #[test]
 fn who_was_dismissed_takes_nothing_from_another_life_of_its_id() {
     let session = shared();
     let former = admit(&session, 1);
-    session.dismiss(&former);
+    session.dismiss(&former, START);
     let now = admit(&session, 1);
-    session.dismiss(&former);
+    session.dismiss(&former, START);
     assert!(session.has_key(&now.key));
 }
 

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use etcd_client::CompareOp;
 use futures_util::future::join;
-use lock_core::{BackendError, BackendErrorKind as Kind, Entry, FencingToken, Holder, Standing, WaitMode};
+use lock_core::{
+    BackendError, BackendErrorKind as Kind, BootTime, Entry, FencingToken, Holder, Standing, WaitMode,
+};
 
 use crate::{
     Etcd,
@@ -88,16 +90,11 @@ impl Etcd {
                 if alone { recipe::created_alone(&answer) } else { recipe::created(&member, &answer) };
             match created? {
                 Created::Put(look) => {
-                    let token = look.revision;
                     crowd.note(look.ahead != Some(0));
-                    member.stands(token, look.ahead);
-                    if !member.refresh(sent) {
-                        return Ok(Standing::Gone);
-                    }
-                    if look.admits(entry.claim) && self.is_proved(&member) {
-                        return Ok(self.admitted(&member, token));
-                    }
-                    return Box::pin(self.stand(&member, token, look)).await;
+                    return match self.stands_at_once(&member, &look, sent) {
+                        Some(standing) => Ok(standing),
+                        None => Box::pin(self.stand_first(&member, look)).await,
+                    };
                 }
                 // Whatever it is, the other transaction tells.
                 Created::NotAlone => crowd.note(true),
@@ -108,6 +105,24 @@ impl Etcd {
             }
         }
         Err(overtaken())
+    }
+
+    /// What an entry that was put comes to, where nothing more has to be asked.
+    fn stands_at_once(&self, member: &Member, look: &Look, sent: BootTime) -> Option<Standing> {
+        let token = look.revision;
+        member.stands(token, look.ahead);
+        if !member.refresh(sent) {
+            return Some(Standing::Gone);
+        }
+        let granted = look.admits(member.entry.claim) && self.is_proved(member);
+        granted.then(|| self.admitted(member, token))
+    }
+
+    /// The same where something has.
+    async fn stand_first(&self, member: &Arc<Member>, look: Look) -> Result<Standing, BackendError> {
+        let place = look.revision;
+        let look = self.look_on(member, look).await?;
+        self.stand(member, place, look).await
     }
 
     /// False if its session is over.
@@ -159,7 +174,11 @@ impl Etcd {
             tracing::trace!(entry = %member.entry.id, epoch, now = refusal.epoch, "etcd session moved on");
             return Ok(Next::Again(None));
         }
-        match refusal.look {
+        let look = match refusal.look {
+            Some(look) => Some(self.look_on(member, look).await?),
+            None => None,
+        };
+        match look {
             Some(look) if look.admits(member.entry.claim) => Ok(Next::Again(Some(look.revision))),
             _ if wait == WaitMode::Try && refusal.busy => {
                 self.sessions.is_gone(member);
@@ -225,7 +244,7 @@ impl Etcd {
                     let first = self.wire.txn(|| recipe::first_ahead(member, place)).await.answer?;
                     look.holder = recipe::label_of_first(&first);
                 }
-                Ok(Some(look))
+                self.look_on(member, look).await.map(Some)
             }
             (found, _) => {
                 if found.is_none() && member.token().is_none_or(|token| token == place) {
@@ -234,6 +253,15 @@ impl Etcd {
                 Ok(None)
             }
         }
+    }
+
+    /// Sees the others of those ahead, where they count and one answer did not show all.
+    async fn look_on(&self, member: &Member, mut look: Look) -> Result<Look, BackendError> {
+        while look.leaves_open(member.entry.claim) {
+            let answer = self.wire.txn(|| recipe::look_on(member, &look)).await.answer?;
+            look = recipe::looked_on(member, &answer, look)?;
+        }
+        Ok(look)
     }
 
     /// Whether the waiter and all whom it watches are where a look showed them: then that holds for this later revision, too.

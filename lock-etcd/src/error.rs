@@ -11,12 +11,17 @@ use crate::config::tls::chain;
 /// What [`BackendError`]s of this store call it.
 pub(crate) const STORE: &str = "etcd";
 
+/// What every refusal of the server begins with.
+const SERVER: &str = "etcdserver";
+
 /// A request that was not carried out, or perhaps was. Everybody who waited for it gets a copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     kind: Kind,
     message: String,
     unsent: bool,
+    /// The server said that it did not do it.
+    refused: bool,
     cause: Cause,
 }
 
@@ -33,12 +38,14 @@ pub(crate) enum Cause {
     StaleToken,
     /// No space is left for writes; deletes are possible.
     NoSpace,
+    /// The answer is too large to be read. What was asked for was done.
+    TooLarge,
     Other,
 }
 
 impl Failure {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), unsent: false, cause: Cause::Other }
+        Self { kind, message: message.into(), unsent: false, refused: false, cause: Cause::Other }
     }
 
     /// What the client of etcd said about a request to `address`.
@@ -56,8 +63,19 @@ impl Failure {
             }
             other => (Kind::Protocol, Cause::Other, false, other.to_string()),
         };
+        let refused = match (&kind, cause) {
+            (_, Cause::LeaseGone | Cause::StaleToken) | (Kind::Denied, _) => true,
+            (Kind::Unreachable | Kind::TimedOut | Kind::Unavailable, _) => false,
+            // Whatever our own client says comes after the sending, and tells nothing of what became of it.
+            _ => matches!(error, Error::GRpcStatus(status) if status.message().contains(SERVER)),
+        };
         let said = excerpt(format_args!("{said}"));
-        Self { kind, message: format!("{address} says: {said}"), unsent, cause }
+        let message = if cause == Cause::TooLarge {
+            format!("the answer of {address} was not read: {said}")
+        } else {
+            format!("{address} says: {said}")
+        };
+        Self { kind, message, unsent, refused, cause }
     }
 
     /// `doing` at `address` took too long.
@@ -82,8 +100,7 @@ impl Failure {
 
     /// Whether the server itself said that it did not do it.
     pub(crate) fn is_an_answer(&self) -> bool {
-        !matches!(self.kind, Kind::Unreachable | Kind::TimedOut | Kind::Unavailable)
-            || matches!(self.cause, Cause::LeaseGone | Cause::StaleToken)
+        self.refused
     }
 
     /// The same failure, where an earlier sending of the request may have arrived.
@@ -135,11 +152,12 @@ fn of_status(status: &Status) -> (Kind, Cause, bool, String) {
             (Kind::Denied, Cause::Other)
         }
         Code::DeadlineExceeded => (Kind::TimedOut, Cause::Member),
+        Code::OutOfRange if !says(SERVER) => (Kind::Protocol, Cause::TooLarge),
         Code::DataLoss => (Kind::ReadOnly, Cause::Other),
         Code::Unimplemented => (Kind::Unsupported, Cause::Other),
         Code::Unavailable | Code::Cancelled => (Kind::Unreachable, Cause::Member),
         // The connection, in the words of whoever noticed first.
-        Code::Unknown | Code::Internal if !says("etcdserver") => (Kind::Unreachable, Cause::Member),
+        Code::Unknown | Code::Internal if !says(SERVER) => (Kind::Unreachable, Cause::Member),
         _ => (Kind::Protocol, Cause::Other),
     };
     let told = chain(status_source(status).unwrap_or(status));
@@ -149,9 +167,9 @@ fn of_status(status: &Status) -> (Kind, Cause, bool, String) {
             || told.contains("dns error")
             || told.contains("ConnectError"));
     let kind = if kind == Kind::Unreachable && is_distrust(&told) { Kind::Denied } else { kind };
-    let said = if cause == Cause::Member && !says("etcdserver") && !told.contains(said) {
+    let said = if cause == Cause::Member && !says(SERVER) && !told.contains(said) {
         format!("{said}: {told}")
-    } else if cause == Cause::Member && !says("etcdserver") {
+    } else if cause == Cause::Member && !says(SERVER) {
         told
     } else {
         said.to_owned()
@@ -223,6 +241,22 @@ mod tests {
             let failure = Failure::of(&"there", &Error::GRpcStatus(Status::new(code, said)));
             assert_eq!((failure.kind(), failure.cause()), (&kind, cause), "{code:?} {said}");
         }
+    }
+
+    #[test]
+    fn an_answer_that_is_too_large_is_told_from_a_refusal() {
+        let of = |said: &str| Failure::of(&"there", &Error::GRpcStatus(Status::new(Code::OutOfRange, said)));
+        let ours = of("Error, decoded message length too large: found 5 bytes, the limit is: 4 bytes");
+        assert_eq!(
+            (ours.kind(), ours.cause(), ours.is_an_answer()),
+            (&Kind::Protocol, Cause::TooLarge, false)
+        );
+        assert!(ours.to_string().starts_with("the answer of there was not read"), "{ours}");
+        let theirs = of("etcdserver: mvcc: required revision has been compacted");
+        assert_eq!(
+            (theirs.kind(), theirs.cause(), theirs.is_an_answer()),
+            (&Kind::Protocol, Cause::Other, true)
+        );
     }
 
     #[test]

@@ -12,11 +12,12 @@ use lock_core::{BackendError, Departure, Diagnosis, EntryId, LockName, Operator,
 
 use crate::{
     Etcd, diagnosis,
+    error::Cause,
     keys::{self, Keys, Range, Row},
     recipe::{foreign, token_of},
 };
 
-/// So many keys are asked for at once.
+/// So many keys are asked for at once, and fewer where those are too large for an answer.
 const PAGE: i64 = 1_000;
 
 /// etcd tells what is left of a lease in whole seconds, rounded down, and takes it away up to half a second after its
@@ -88,8 +89,9 @@ struct Found {
 impl Etcd {
     async fn range(&self, (mut from, to): Range, keys_only: bool) -> Result<Vec<KeyValue>, BackendError> {
         let mut found: Vec<KeyValue> = Vec::new();
+        let mut rows = PAGE;
         loop {
-            let mut options = GetOptions::new().with_range(to.clone()).with_limit(PAGE);
+            let mut options = GetOptions::new().with_range(to.clone()).with_limit(rows);
             if keys_only {
                 options = options.with_keys_only();
             }
@@ -97,7 +99,13 @@ impl Etcd {
                 let (mut kv, from, options) = (link.kv.clone(), from.clone(), options.clone());
                 async move { kv.get(from, Some(options)).await }
             });
-            let mut page = page.await?;
+            let mut page = match page.await {
+                Err(failure) if failure.cause() == Cause::TooLarge && rows > 1 => {
+                    rows = (rows / 10).max(1);
+                    continue;
+                }
+                page => page?,
+            };
             let more = page.more();
             found.extend(page.take_kvs());
             let Some(last) = found.last().filter(|_| more) else { return Ok(found) };

@@ -22,6 +22,10 @@ use crate::error::Failure;
 /// So many clients are kept for whoever comes next: more are under way at once only in a crowd.
 const SPARE: usize = 64;
 
+/// So large an answer is read. Ours are [smaller](crate::recipe::PAGE_BYTES), but whoever else writes among the entries makes them
+/// larger; the client's own limit is 4 MB.
+const MAX_ANSWER: usize = 64 << 20;
+
 /// One connection to one member, over which all requests go at the same time.
 pub(crate) struct Link {
     pub(crate) kv: KvClient,
@@ -39,6 +43,7 @@ pub(crate) struct Link {
 impl Link {
     pub(super) fn new(client: Client, address: String, endpoint: usize) -> Self {
         let (kv, lease, watch) = (client.kv_client(), client.lease_client(), client.watch_client());
+        let kv = kv.max_decoding_message_size(MAX_ANSWER);
         Self { kv, spare: Mutex::default(), lease, watch, address, endpoint, client }
     }
 

@@ -103,6 +103,20 @@ pub(crate) fn looked(member: &Member, answer: &TxnResponse) -> Result<(Option<i6
     Ok((own.kvs().first().map(KeyValue::create_revision), look))
 }
 
+/// Reads the answer to [`look_on`](super::look_on). Some of those whom the look showed may have left since, and nobody has
+/// come ahead: so the look shows all who are there, and perhaps more, as of its own revision.
+pub(crate) fn looked_on(member: &Member, answer: &TxnResponse, mut look: Look) -> Result<Look, BackendError> {
+    let ops = answer.op_responses();
+    let Some(TxnOpResponse::Get(further)) = ops.first() else { return Err(misunderstood("a look")) };
+    look.near.extend(rows(&member.keys, further)?);
+    look.furthest = furthest(further).unwrap_or(look.furthest);
+    look.more = further.more();
+    if !look.more {
+        look.ahead.get_or_insert(look.near.len() as u64);
+    }
+    Ok(look)
+}
+
 /// Reads the answer to [`first_ahead`](super::first_ahead).
 pub(crate) fn label_of_first(answer: &TxnResponse) -> Option<String> {
     let ops = answer.op_responses();
@@ -145,11 +159,7 @@ fn look(
     (length, first): (i64, Option<&KeyValue>),
     all_ahead: bool,
 ) -> Result<Look, BackendError> {
-    let row = |kv: &KeyValue| -> Result<_, BackendError> {
-        let row = queue.row(kv.key()).ok_or_else(|| foreign(kv.key()))?;
-        Ok((kv.key().to_vec(), row.claim))
-    };
-    let rows = near.kvs().iter().map(row).collect::<Result<Vec<_>, _>>()?;
+    let rows = rows(queue, near)?;
     let length = length.unsigned_abs();
     let ahead = if all_ahead {
         Some(length)
@@ -158,7 +168,22 @@ fn look(
     } else {
         None
     };
-    Ok(Look { revision, near: rows, more: near.more(), ahead, length, holder: first.and_then(label) })
+    let (furthest, holder) = (furthest(near).unwrap_or_default(), first.and_then(label));
+    Ok(Look { revision, near: rows, furthest, more: near.more(), ahead, length, holder })
+}
+
+/// Those whom a look shows, with their permits.
+fn rows(queue: &Keys, near: &GetResponse) -> Result<Vec<(Vec<u8>, Claim)>, BackendError> {
+    let row = |kv: &KeyValue| {
+        let row = queue.row(kv.key()).ok_or_else(|| foreign(kv.key()))?;
+        Ok((kv.key().to_vec(), row.claim))
+    };
+    near.kvs().iter().map(row).collect()
+}
+
+/// The create revision of the last one. The nearest come first.
+fn furthest(near: &GetResponse) -> Option<i64> {
+    near.kvs().last().map(KeyValue::create_revision)
 }
 
 /// Somebody with another claim, or data that is no entry.

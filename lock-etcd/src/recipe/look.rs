@@ -15,6 +15,8 @@ pub(crate) struct Look {
     pub(crate) revision: i64,
     /// The nearest first, with their permits. Of those ahead of a reader, only writers.
     pub(crate) near: Vec<(Vec<u8>, Claim)>,
+    /// The create revision of the last of those.
+    pub(crate) furthest: i64,
     /// There are more ahead than those.
     pub(crate) more: bool,
     /// How many are ahead, if that is known.
@@ -28,12 +30,18 @@ pub(crate) struct Look {
 impl Look {
     /// Nobody is there.
     pub(crate) fn free(revision: i64) -> Self {
-        Self { revision, near: Vec::new(), more: false, ahead: Some(0), length: 0, holder: None }
+        let near = Vec::new();
+        Self { revision, near, furthest: 0, more: false, ahead: Some(0), length: 0, holder: None }
     }
 
     /// Whether somebody with this claim is admitted.
     pub(crate) fn admits(&self, claim: Claim) -> bool {
         self.sum().is_some_and(|sum| admission::fits(sum, claim))
+    }
+
+    /// Whether those who were not seen decide: those who were leave room. Not where nobody may be ahead.
+    pub(crate) fn leaves_open(&self, claim: Claim) -> bool {
+        self.more && admission::fits(self.seen(), claim)
     }
 
     /// What a waiter makes of it.
@@ -64,8 +72,12 @@ impl Look {
 
     /// The permits of all who count.
     fn sum(&self) -> Option<u64> {
-        let sum = self.near.iter().map(|(_, claim)| u64::from(claim.permits())).sum();
-        (!self.more).then_some(sum)
+        (!self.more).then(|| self.seen())
+    }
+
+    /// The permits of those who were seen.
+    fn seen(&self) -> u64 {
+        self.near.iter().map(|(_, claim)| u64::from(claim.permits())).sum()
     }
 }
 
@@ -83,7 +95,7 @@ mod tests {
     fn look(claims: &[Claim], more: bool) -> Look {
         let near =
             claims.iter().enumerate().map(|(i, claim)| (vec![u8::try_from(i).unwrap()], *claim)).collect();
-        Look { revision: 9, near, more, ahead: None, length: 0, holder: None }
+        Look { revision: 9, near, furthest: 1, more, ahead: None, length: 0, holder: None }
     }
 
     fn keys(sight: &Sight) -> Vec<u8> {
@@ -106,6 +118,15 @@ mod tests {
         assert!(!look(&[one; 8], true).admits(one));
         assert!(look(&[], false).admits(Claim::writer()));
         assert!(!look(&[Claim::writer()], false).admits(Claim::reader()));
+    }
+
+    #[test]
+    fn who_was_not_seen_decides_only_where_there_is_room_behind_those_who_were() {
+        let one = Claim::semaphore(1, 8).unwrap();
+        assert!(look(&[one; 7], true).leaves_open(one));
+        assert!(!look(&[one; 8], true).leaves_open(one), "it is not admitted, whoever else is there");
+        assert!(!look(&[one; 7], false).leaves_open(one), "nobody else is there");
+        assert!(!look(&[Claim::mutex(); 8], true).leaves_open(Claim::mutex()));
     }
 
     proptest! {

@@ -10,7 +10,10 @@ use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, SortOrder, SortTar
 use lock_core::{Claim, Kind, WaitMode};
 
 pub(crate) use self::{
-    answer::{Created, Refusal, all_stand, created, created_alone, foreign, label_of_first, looked, present},
+    answer::{
+        Created, Refusal, all_stand, created, created_alone, foreign, label_of_first, looked, looked_on,
+        present,
+    },
     look::{Look, token_of},
 };
 use crate::{
@@ -21,8 +24,14 @@ use crate::{
 /// So many of those ahead are looked at where one of them is enough, for it may be that they are all.
 const FEW: u8 = look::ATTENDED;
 
-/// So many of those ahead are looked at where all of them count.
-const MANY: i64 = 16_384;
+/// So many of those ahead are looked at at once where all of them count.
+const MANY: usize = 16_384;
+
+/// So many bytes of keys are in one answer, however long the name is.
+pub(crate) const PAGE_BYTES: usize = 8 << 20;
+
+/// What etcd says of a key beside the key, and what stands in it behind the claim.
+const ROW: usize = 96;
 
 /// What it takes to create an entry.
 pub(crate) struct Creation<'a> {
@@ -129,6 +138,12 @@ pub(crate) fn look_again(member: &Member, token: i64) -> Txn {
     Txn::new().and_then(looks)
 }
 
+/// Looks on: at those who stand ahead of all whom a look has shown.
+pub(crate) fn look_on(member: &Member, look: &Look) -> Txn {
+    let (from, options) = nearest(&member.keys, member.entry.claim, Some(look.furthest - 1));
+    Txn::new().and_then([TxnOp::get(from, Some(options.with_keys_only()))])
+}
+
 /// Who is first of those ahead of this place.
 pub(crate) fn first_ahead(member: &Member, token: i64) -> Txn {
     Txn::new().and_then([first(member.keys.agreeing(member.entry.claim), Some(token - 1))])
@@ -153,11 +168,14 @@ fn look(keys: &Keys, claim: Claim, up_to: Option<i64>) -> Vec<TxnOp> {
 fn nearest(keys: &Keys, claim: Claim, up_to: Option<i64>) -> (Vec<u8>, GetOptions) {
     // Readers do not keep each other out.
     let (from, to) = if claim == Claim::reader() { keys.writers() } else { keys.agreeing(claim) };
-    let few = needs_all(claim) || claim == Claim::reader();
-    let mut options = GetOptions::new()
-        .with_range(to)
-        .with_sort(SortTarget::Create, SortOrder::Descend)
-        .with_limit(if few { FEW.into() } else { MANY.min(i64::from(claim.limit()) + i64::from(FEW)) });
+    let rows = if needs_all(claim) || claim == Claim::reader() {
+        FEW.into()
+    } else {
+        let page = (PAGE_BYTES / (from.len() + ROW)).clamp(1, MANY);
+        (i64::from(claim.limit()) + i64::from(FEW)).min(i64::try_from(page).unwrap_or(i64::MAX))
+    };
+    let mut options =
+        GetOptions::new().with_range(to).with_sort(SortTarget::Create, SortOrder::Descend).with_limit(rows);
     if let Some(revision) = up_to {
         options = options.with_max_create_revision(revision);
     }

@@ -3,17 +3,17 @@
 use std::{
     collections::{BTreeSet, HashMap},
     fmt,
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    task::{Context, Poll},
 };
 
 use etcd_client::{Event, EventType, ResponseHeader, WatchResponse};
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
-use futures_core::Stream;
-use lock_core::{Alarms, BootTime, EntryId, Hint, Hints, Keeper, Switchboard};
+use lock_core::{Alarms, BootTime, EntryId, Hint, Keeper, Switchboard};
 
-use super::vigil::{Sight, Vigil};
+use super::{
+    Attending,
+    vigil::{Sight, Vigil},
+};
 use crate::{connection::by, session::Session};
 
 /// The watch on evictions. The others have larger numbers.
@@ -79,7 +79,7 @@ impl Board {
         if let Some(vigil) = self.lock().vigils.get_mut(&entry) {
             vigil.listeners += 1;
         }
-        Attending { hints, entry, board: Arc::clone(self) }
+        Attending::new(hints, entry, self)
     }
 
     /// Attends to those whom another look showed.
@@ -104,6 +104,8 @@ impl Board {
     /// Waits until everything that the waiter saw is watched. Up to which revision its look has to reach so that nothing
     /// was missed, or `None` if there is no watching now.
     pub(crate) async fn watched(&self, entry: EntryId, keeper: &Keeper, until: BootTime) -> Option<i64> {
+        // A watch that is not there. The last one, for they come in their order: then all are, mostly.
+        let mut missing: Option<Vec<u8>> = None;
         loop {
             let notify = {
                 let state = self.lock();
@@ -111,11 +113,15 @@ impl Board {
                 if vigil.broken || state.commands.is_none() {
                     return None;
                 }
-                let since =
-                    vigil.keys().iter().map(|key| state.watches.get(key).and_then(|w| w.since)).collect();
-                if let Some(since) = since {
-                    let since: Vec<i64> = since;
-                    return since.into_iter().max();
+                let awaits =
+                    |key: &Vec<u8>| state.watches.get(key).is_some_and(|watch| watch.since.is_none());
+                if missing.as_ref().is_none_or(|key| !awaits(key)) {
+                    let since = |key| state.watches.get(key).and_then(|watch| watch.since);
+                    let keys = vigil.keys();
+                    match keys.iter().rev().find(|key| since(*key).is_none()) {
+                        Some(key) => missing = Some(key.clone()),
+                        None => return keys.iter().filter_map(since).max(),
+                    }
                 }
                 Arc::clone(&vigil.notify)
             };
@@ -141,7 +147,7 @@ impl Board {
         vigil.listeners += 1;
         let keys = vigil.sight.watched();
         drop(state);
-        Some((Attending { hints, entry, board: Arc::clone(self) }, keys))
+        Some((Attending::new(hints, entry, self), keys))
     }
 
     /// Attends to a session: if its key is deleted, its lease was revoked, most likely.
@@ -257,7 +263,8 @@ impl Board {
         evicted.for_each(|entry| self.alarm(entry));
     }
 
-    fn release(&self, entry: EntryId) {
+    /// Somebody who attended for a waiter does not any more.
+    pub(super) fn release(&self, entry: EntryId) {
         let mut state = self.lock();
         let Some(vigil) = state.vigils.get_mut(&entry) else { return };
         vigil.listeners -= 1;
@@ -358,27 +365,6 @@ impl State {
             Some((*entry, hint))
         });
         told.collect()
-    }
-}
-
-/// Hints for one waiter. When it is dropped, nobody attends to those ahead any more.
-pub(crate) struct Attending {
-    hints: Hints,
-    entry: EntryId,
-    board: Arc<Board>,
-}
-
-impl Stream for Attending {
-    type Item = Hint;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Hint>> {
-        self.hints.as_mut().poll_next(cx)
-    }
-}
-
-impl Drop for Attending {
-    fn drop(&mut self) {
-        self.board.release(self.entry);
     }
 }
 

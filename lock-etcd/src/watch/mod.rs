@@ -1,5 +1,6 @@
 //! [`Hub`]: the one stream on which etcd speaks unasked.
 
+mod attending;
 mod board;
 mod vigil;
 
@@ -20,10 +21,7 @@ use futures_util::{
 use lock_core::{Alarms, BackOff, BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy};
 use tokio::sync::watch;
 
-pub(crate) use self::{
-    board::{Attending, Board},
-    vigil::Sight,
-};
+pub(crate) use self::{attending::Attending, board::Board, vigil::Sight};
 use crate::{
     connection::{Held, Wire, by},
     error::{Cause, Failure},

@@ -1,11 +1,12 @@
 //! [`Admin`]: what an operator does to a server, over connections of his own.
 
-use std::time::Duration;
+use std::{future::ready, time::Duration};
 
 use etcd_client::{
-    AlarmAction, AlarmType, Client, ConnectOptions, DeleteOptions, Error, GetOptions, Permission,
+    AlarmAction, AlarmType, Client, ConnectOptions, DeleteOptions, Error, GetOptions, Permission, PutOptions,
     StatusResponse, TlsOptions,
 };
+use futures_util::{StreamExt, stream};
 use lock_conformance::Footprint;
 use lock_core::LockName;
 
@@ -138,6 +139,24 @@ impl Admin {
     pub(crate) async fn flush(&self) {
         let all = Some(DeleteOptions::new().with_all_keys());
         self.client().await.delete("", all).await.expect("the server deletes");
+    }
+
+    /// Lets so many hold or wait for a lock, with a permit each: `claim` is as keys have it.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn put_entries(&self, name: &LockName, claim: &str, count: usize) {
+        const AT_ONCE: usize = 200;
+        let mut client = self.client().await;
+        let lease = client.lease_grant(3600, None).await.expect("the server grants leases").id();
+        let folder = format!("{}{claim}/1/{lease:x}/", self.folder(name));
+        // Each in a revision of its own: that is its place.
+        let put = |slot: usize| {
+            let (mut kv, options) = (client.kv_client(), Some(PutOptions::new().with_lease(lease)));
+            let (key, value) = (format!("{folder}{slot}"), format!("{slot:032x}"));
+            async move { kv.put(key, value, options).await.expect("the server writes") }
+        };
+        stream::iter(0..count).map(put).buffer_unordered(AT_ONCE).for_each(|_| ready(())).await;
     }
 
     /// Puts a key among those of a lock that no lock has.

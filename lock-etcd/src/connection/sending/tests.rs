@@ -70,6 +70,19 @@ async fn a_refusal_is_an_answer() {
     }
 }
 
+/// What the server has done it has done, whether or not its answer could be read.
+#[tokio::test]
+async fn what_our_own_client_says_after_the_sending_is_no_answer() {
+    for (code, said) in [
+        (Code::OutOfRange, "Error, decoded message length too large: found 5 bytes, the limit is: 4 bytes"),
+        (Code::Unimplemented, "Content is compressed with `zstd` which isn't supported"),
+    ] {
+        let (sent, times, _) = send(3, &[Fate::Refused(code, said), Fate::Answered]).await;
+        assert!(sent.answer.is_err(), "{said}");
+        assert_eq!((sent.unanswered, times), (true, 1), "{said}");
+    }
+}
+
 /// E4: what was never sent leaves no doubt behind, and what broke does.
 #[tokio::test]
 async fn what_breaks_goes_elsewhere_at_once_and_may_have_been_carried_out() {

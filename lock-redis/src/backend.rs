@@ -17,7 +17,6 @@ use crate::{
     notifications::Notifications,
     reply::{self, Look},
     request::Request,
-    scripts::RENEW,
 };
 
 /// So many leases go into one script, for the server does nothing else while it runs: about a third of a millisecond.
@@ -102,8 +101,7 @@ impl Redis {
         // Before the keeper tries again, which is a sixth of the ttl after it asked.
         let patience = leases.iter().map(|lease| lease.entry.ttl).min().unwrap_or_default() / 6;
         let sent = self.keeper.now();
-        let answer = self.wire.call_with_doubt(patience, &RENEW, &keys, &args).await;
-        match answer.and_then(|answer| reply::renewals(&answer, leases.len())) {
+        match self.wire.renew(patience, leases.len(), &keys, &args).await {
             Ok(answers) => answers
                 .into_iter()
                 .zip(leases)

@@ -51,6 +51,9 @@ impl Failure {
     }
 }
 
+/// Where errors inside a script are from, before 7.0.
+const SCRIPT: &str = "@user_script:";
+
 /// The server refused a command.
 pub(crate) fn refused(address: &str, error: &ServerError) -> BackendError {
     let (code, text) = (error.code(), error.details().unwrap_or_default());
@@ -86,6 +89,8 @@ pub(crate) fn kind_of_code(code: &str, text: &str) -> Kind {
         // A node of a cluster: standing alone is what this crate knows.
         "MOVED" | "ASK" | "CROSSSLOT" => Kind::Unsupported,
         "ERR" => kind_of_text(text),
+        // Before 7.0, what a script caught says first where it is from.
+        SCRIPT => kind_inside_a_script(text),
         _ => Kind::Protocol,
     }
 }
@@ -103,10 +108,14 @@ fn kind_of_text(text: &str) -> Kind {
     if says("invalid password") || says("without any password configured") {
         return Kind::Denied;
     }
-    // Before 7.0, an error inside a script is wrapped: `Error running script (call to f_…): @user_script:1: -OOM …`.
-    let inner =
-        text.split_once("@user_script").and_then(|(_, rest)| rest.split_once(" -")).map(|(_, rest)| rest);
-    match inner.and_then(|inner| inner.split_once(' ')) {
+    // Before 7.0, an error inside a script is wrapped:
+    // `Error running script (call to f_…): @user_script:1: @user_script: 1: -OOM …`.
+    text.split_once(SCRIPT).map_or(Kind::Protocol, |(_, rest)| kind_inside_a_script(rest))
+}
+
+/// `1: -OOM …`, and whatever stands before.
+fn kind_inside_a_script(text: &str) -> Kind {
+    match text.split_once(" -").and_then(|(_, inner)| inner.split_once(' ')) {
         Some((code, text)) if code != "ERR" => kind_of_code(code, text),
         _ => Kind::Protocol,
     }
@@ -155,6 +164,12 @@ mod tests {
                 Kind::OutOfMemory,
             ),
             ("ERR Error running script (call to f_1): @user_script:1: -ERR whatever", Kind::Protocol),
+            (
+                "ERR Error running script (call to f_1): @user_script:1: @user_script: 1: -READONLY You can't write",
+                Kind::ReadOnly,
+            ),
+            ("@user_script: 1: -READONLY You can't write against a read only replica.", Kind::ReadOnly),
+            ("@user_script: 1: The user executing the script can't publish", Kind::Protocol),
             ("ERR something else", Kind::Protocol),
             ("WHAT is this", Kind::Protocol),
         ] {

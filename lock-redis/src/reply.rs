@@ -192,7 +192,7 @@ fn foreign(what: &str) -> BackendError {
 
 /// What a script says about one lease of several: a line as the server writes it.
 fn failed(line: &str) -> BackendError {
-    let line = line.trim_start_matches('-');
+    let line = line.trim_start_matches('-').trim_end();
     let (code, rest) = line.split_once(' ').unwrap_or((line, ""));
     error(kind_of_code(code, rest), excerpt(format_args!("{line}")))
 }

@@ -20,8 +20,9 @@ pub(crate) use self::lane::SAID;
 use self::{batches::Turn, lane::Lane, terminal::Terminal};
 use crate::{
     error::{self, STORE},
+    reply,
     request::Request,
-    scripts::Script,
+    scripts::{RENEW, Script},
 };
 
 /// Sends commands, on the caller's own runtime where it has one. Cheap to clone; the last one to go closes all
@@ -82,22 +83,27 @@ impl Wire {
         self.connect().await?.call(script, keys, args).await
     }
 
-    /// The same for a request that its caller repeats when there is no answer after `patience`. Then the connection gets no
-    /// more commands, as one that may have died in silence: the repetition opens another. An answer on it still counts.
+    /// Extends leases: whether each was. The caller repeats it when there is no answer after `patience`: then the connection gets
+    /// no more commands, as one that may have died in silence, and the repetition opens another. An answer on it still counts.
     ///
     /// # Cancel safety
     /// Safe to drop. The script may have been run.
-    pub(crate) async fn call_with_doubt(
+    pub(crate) async fn renew(
         &self,
         patience: Duration,
-        script: &Script,
+        count: usize,
         keys: &[Vec<u8>],
         args: &[Vec<u8>],
-    ) -> Result<Value, BackendError> {
+    ) -> Result<Vec<Result<bool, BackendError>>, BackendError> {
         let doubt = self.0.keeper().now() + patience;
         let mut line = self.connect().await?;
         line.doubt = Some(doubt);
-        line.call(script, keys, args).await
+        let answers = reply::renewals(&line.call(&RENEW, keys, args).await?, count)?;
+        // What is refused to one is said in its place.
+        for error in answers.iter().filter_map(|answer| answer.as_ref().err()) {
+            line.abandon_if_read_only(error);
+        }
+        Ok(answers)
     }
 
     /// Sends a command.
@@ -185,11 +191,20 @@ impl Line<'_> {
 
     fn judge(&self, answer: Value) -> Result<Value, BackendError> {
         let Value::ServerError(refusal) = answer else { return Ok(answer) };
-        // A new connection may reach another server under the same name, or one that knows us.
-        if matches!(refusal.code(), "NOAUTH" | "READONLY") {
+        let error = error::refused(&self.terminal.endpoint.address, &refusal);
+        // A new connection may reach one that knows us.
+        if refusal.code() == "NOAUTH" {
             self.terminal.retire(&self.lane);
         }
-        Err(error::refused(&self.terminal.endpoint.address, &refusal))
+        self.abandon_if_read_only(&error);
+        Err(error)
+    }
+
+    /// A new connection may reach another server under the same name, which takes writes.
+    fn abandon_if_read_only(&self, error: &BackendError) {
+        if *error.kind() == Kind::ReadOnly {
+            self.terminal.retire(&self.lane);
+        }
     }
 }
 

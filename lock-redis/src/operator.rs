@@ -14,9 +14,9 @@ use crate::{
     backend::text,
     diagnosis,
     error::STORE,
-    keys::{self, starting_with},
+    keys::{self, Keys, starting_with},
     reply,
-    scripts::{LEAVE, QUEUE},
+    scripts::{LEAVE, PERHAPS_OURS, QUEUE},
 };
 
 /// How many keys the server looks at before it does something else.
@@ -24,6 +24,40 @@ const SCANNED_AT_ONCE: usize = 512;
 
 /// How many queues are asked for at the same time.
 const ASKED_AT_ONCE: usize = 64;
+
+/// How locks are stored.
+#[derive(Clone, Copy, Debug)]
+enum Sort {
+    /// A string.
+    Mutexes,
+    /// A sorted set, as are the queues of all.
+    Others,
+}
+
+impl Sort {
+    /// As `TYPE` calls it.
+    fn stored_as(self) -> &'static str {
+        match self {
+            Self::Mutexes => "string",
+            Self::Others => "zset",
+        }
+    }
+
+    fn flag(self) -> Vec<u8> {
+        match self {
+            Self::Mutexes => b"m".to_vec(),
+            Self::Others => Vec::new(),
+        }
+    }
+
+    /// What shows whether a lock may be ours.
+    fn key(self, lock: &Keys) -> Vec<u8> {
+        match self {
+            Self::Mutexes => lock.lock(),
+            Self::Others => lock.entries(),
+        }
+    }
+}
 
 #[async_trait]
 impl Operator for Redis {
@@ -34,16 +68,18 @@ impl Operator for Redis {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-        let locks = [self.prefix(), prefix].concat().into_bytes();
-        let queues = keys::queues(self.prefix());
-        let mut candidates = BTreeSet::new();
-        for start in [locks, queues] {
-            self.scan(&starting_with(&start), &mut candidates).await?;
+        let locks = starting_with(&[self.prefix(), prefix].concat().into_bytes());
+        let mut found = BTreeSet::new();
+        self.scan(Sort::Mutexes, &locks, &mut found).await?;
+        self.scan(Sort::Others, &locks, &mut found).await?;
+        if !prefix.is_empty() {
+            // They stand elsewhere.
+            self.scan(Sort::Others, &starting_with(&keys::queues(self.prefix())), &mut found).await?;
         }
-        candidates.retain(|name| name.as_str().starts_with(prefix));
-        let candidates: Vec<_> = candidates.into_iter().collect();
+        found.retain(|name| name.as_str().starts_with(prefix));
+        let found: Vec<_> = found.into_iter().collect();
         let mut names = Vec::new();
-        for some in candidates.chunks(ASKED_AT_ONCE) {
+        for some in found.chunks(ASKED_AT_ONCE) {
             let live = try_join_all(some.iter().map(|name| self.is_live(name))).await?;
             names.extend(some.iter().zip(live).filter(|(_, live)| *live).map(|(name, _)| name.clone()));
         }
@@ -64,23 +100,44 @@ impl Operator for Redis {
 }
 
 impl Redis {
-    /// Collects the names of the locks whose keys match.
-    async fn scan(&self, pattern: &[u8], names: &mut BTreeSet<LockName>) -> Result<(), BackendError> {
+    /// Collects the names of the locks of a sort whose keys match. Most keys of a shared server are no locks: a few bytes of each
+    /// tell, and many are looked at with one command.
+    async fn scan(
+        &self,
+        sort: Sort,
+        pattern: &[u8],
+        found: &mut BTreeSet<LockName>,
+    ) -> Result<(), BackendError> {
         let mut cursor = b"0".to_vec();
         loop {
             let mut scan = Cmd::new();
             scan.arg("SCAN").arg(&*cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
-            let answer = self.wire.command(&scan).await?;
-            let (next, found) = page(&answer).ok_or_else(|| {
+            let answer = self.wire.command(scan.arg("TYPE").arg(sort.stored_as())).await?;
+            let (next, keys) = page(&answer).ok_or_else(|| {
                 let message = "SCAN was answered with something else".to_owned();
                 BackendError::new(STORE, BackendErrorKind::Protocol, message)
             })?;
-            names.extend(found.filter_map(|key| keys::name_of(self.prefix(), key)));
+            let (queues, locks): (Vec<_>, Vec<_>) =
+                keys.partition(|key| key.starts_with(&keys::queues(self.prefix())));
+            let name = |key: &&[u8]| keys::name_of(self.prefix(), key);
+            found.extend(queues.iter().filter_map(name));
+            found.extend(self.perhaps_ours(sort, locks.iter().filter_map(name).collect()).await?);
             if next == b"0" {
                 return Ok(());
             }
             cursor = next.to_vec();
         }
+    }
+
+    /// Leaves out those whose data is certainly that of others.
+    async fn perhaps_ours(&self, sort: Sort, names: Vec<LockName>) -> Result<Vec<LockName>, BackendError> {
+        if names.is_empty() {
+            return Ok(names);
+        }
+        let keys: Vec<_> = names.iter().map(|name| sort.key(&self.keys(name))).collect();
+        let answer = self.wire.call(&PERHAPS_OURS, &keys, &[sort.flag()]).await?;
+        let ours = reply::perhaps_ours(&answer, names.len())?;
+        Ok(names.into_iter().zip(ours).filter(|(_, ours)| *ours).map(|(name, _)| name).collect())
     }
 
     /// Whether somebody of ours holds the name or waits for it. Data of others under a name is none of our business here.

@@ -73,6 +73,21 @@ pub(crate) fn renewals(
     Ok(parts.iter().map(renewed).collect())
 }
 
+/// For each of `count` keys whether what it holds may be ours.
+pub(crate) fn perhaps_ours(answer: &Value, count: usize) -> Result<Vec<bool>, BackendError> {
+    let parts = array(answer)?;
+    let marks: Option<Vec<_>> = parts.iter().map(as_bool).collect();
+    marks.filter(|marks| marks.len() == count).ok_or_else(|| not_understood(answer))
+}
+
+fn as_bool(mark: &Value) -> Option<bool> {
+    match mark {
+        Value::Int(0) => Some(false),
+        Value::Int(1) => Some(true),
+        _ => None,
+    }
+}
+
 pub(crate) fn rows(answer: &Value) -> Result<Vec<QueueRow>, BackendError> {
     let parts = array(answer)?;
     if let [tag, what] = parts

@@ -117,3 +117,43 @@ async fn a_server_that_forgot_the_scripts_is_told_them_in_the_same_verb() {
     server.command::<()>("SCRIPT FLUSH");
     assert_eq!(client.leave(&mine).await, Departure::Left);
 }
+
+/// Most of what stands on a shared server is no lock. Each key is looked at, but not with a command of its own.
+#[tokio::test]
+async fn a_list_on_a_shared_server_sends_a_command_for_many_keys_of_others() {
+    const OTHERS: u64 = 5_000;
+    let server = Server::start();
+    let fill = format!(
+        "for i = 1, {OTHERS} do
+            redis.call('SET', 'text ' .. i, string.rep('x', 40))
+            redis.call('ZADD', 'set ' .. i, 1, 'a')
+            redis.call('HSET', 'hash ' .. i, 'a', 1)
+        end"
+    );
+    server.bytes::<()>(&[b"EVAL", fill.as_bytes(), b"0"]);
+    // Of the form of ours, up to the last byte but one; and longer than anybody should read.
+    server.command::<()>(&format!("SET near 1795201861000467:{}.", "4f".repeat(16)));
+    server.bytes::<()>(&[b"SETRANGE", b"long", b"1000000", b"x"]);
+    let client = warm(&server).await;
+    for entry in [mutex("mine"), reader("page"), semaphore("pool", 1, 2)] {
+        client.hold(&entry).await;
+    }
+    server.command::<()>("SET theirs x");
+    client.queue_up(&mutex("theirs")).await;
+    // The server knows the scripts from then on.
+    lock_core::Operator::list(&client.redis, "").await.unwrap();
+    server.forget_calls();
+    let names = lock_core::Operator::list(&client.redis, "").await.unwrap();
+    let names: Vec<_> = names.into_iter().map(String::from).collect();
+    assert_eq!(names, ["mine", "page", "pool", "theirs"]);
+    // A page is what the server looks at, whatever its type.
+    let pages = server.calls("scan");
+    assert!((1..=OTHERS / 50).contains(&pages), "{pages} pages");
+    let scripts: u64 = sent(&server).into_iter().sum();
+    assert!(scripts <= pages + 4, "{scripts} scripts for {pages} pages and four locks");
+    let looks = ["getrange", "hexists"].map(|command| server.calls(command));
+    // A key may be on several pages.
+    assert!(looks.into_iter().all(|looks| (OTHERS..2 * OTHERS).contains(&looks)), "{looks:?}");
+    // The two mutexes that have a queue or a holder of ours are.
+    assert_eq!(server.calls("get"), 2, "the data of others is read");
+}

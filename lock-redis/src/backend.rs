@@ -14,13 +14,16 @@ use crate::{
     connection::{Endpoint, Homes, Wire},
     diagnosis, guarantees,
     keys::Keys,
-    notifications::Notifications,
+    notifications::{Listener, Notifications},
     reply::{self, Look},
     request::Request,
 };
 
 /// So many leases go into one script, for the server does nothing else while it runs: about a third of a millisecond.
 const RENEWALS_AT_ONCE: usize = 128;
+
+/// The time between two looks of a process in which nobody is told anything, however many wait.
+const LOOKS_APART: Duration = Duration::from_millis(5);
 
 /// How long a late create finds the door closed behind an entry that left while it was in doubt: longer than any server
 /// is slow without its connections being given up.
@@ -121,16 +124,20 @@ impl Redis {
 impl Backend for Redis {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
         // C6: who may have to wait listens first.
-        let (channel, hints) = match wait {
-            WaitMode::Try => (self.channel(), None),
+        let (listener, hints) = match wait {
+            WaitMode::Try => (self.notifications.here(), None),
             WaitMode::Queue => {
                 let (listener, hints) = self.notifications.listen(entry.id).await;
-                (listener.channel().to_vec(), Some(hints))
+                (listener, Some(hints))
             }
         };
         let own = self.keys(&entry.name);
         let keys = [own.lock(), own.queue(), own.entries(), own.tokens(), own.tombstone(entry.id)];
-        let mode = if wait == WaitMode::Try { 't' } else { 'q' };
+        let mode = match wait {
+            WaitMode::Try => 't',
+            WaitMode::Queue if listener.is_live() => 'q',
+            WaitMode::Queue => 'p',
+        };
         let kind = letter(entry.claim.kind());
         let (permits, limit) = (entry.claim.permits(), entry.claim.limit());
         let place = match step {
@@ -141,20 +148,21 @@ impl Backend for Redis {
             None => format!(":{}", entry.id),
             Some(label) => format!(":{}:{label}", entry.id),
         };
-        let args = [owner.into_bytes(), millis(entry.ttl), place.into_bytes(), channel];
+        let args = [owner.into_bytes(), millis(entry.ttl), place.into_bytes(), listener.channel().to_vec()];
         let sent = self.keeper.now();
         let look = reply::look(&self.wire.ask(Request::enter(keys, args)).await?)?;
         let valid_until = valid_until(sent, entry.ttl, entry.ttl);
         Ok(match look {
             Look::Admitted { token } => Standing::Admitted { token, ttl: entry.ttl, valid_until },
-            Look::Waiting { token, ahead, look_again, holder } => Standing::Waiting {
+            Look::Waiting { token, ahead, look_again, holder, alone } => Standing::Waiting {
                 token,
                 ttl: entry.ttl,
                 valid_until,
                 ahead,
                 holder,
                 // From now, not from when it was sent: who looks too early has to look twice.
-                look_again: self.keeper.now() + look_again,
+                look_again: self.keeper.now()
+                    + if alone { look_again.max(share(&listener)) } else { look_again },
                 // A try is never told to wait.
                 hints: hints.unwrap_or_else(|| Box::pin(futures_util::stream::empty())),
             },
@@ -208,6 +216,11 @@ impl fmt::Debug for Redis {
             .field("prefix", &self.prefix())
             .finish_non_exhaustive()
     }
+}
+
+/// How long one of those who wait at a listener leaves it to the others to look: all of them together look so often.
+fn share(listener: &Listener) -> Duration {
+    LOOKS_APART.saturating_mul(u32::try_from(listener.waiters()).unwrap_or(u32::MAX))
 }
 
 fn letter(kind: Kind) -> char {

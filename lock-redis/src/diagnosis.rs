@@ -40,6 +40,7 @@ pub(crate) async fn diagnose(redis: &Redis) -> Result<Diagnosis, BackendError> {
     describe(&mut diagnosis, &facts, &settings, ahead);
     shape_problems(&mut diagnosis.problems, &facts);
     data_problems(&mut diagnosis.problems, &facts, &settings);
+    diagnosis.problems.extend(redis.notifications.problems().await.map_err(|failure| failure.to_unsent())?);
     if ahead.unsigned_abs() > CLOCKS_DIFFER.as_millis() + uncertain {
         diagnosis.problems.push(format!(
             "the server's clock differs from this machine's by {ahead} ms: leases are counted on the server alone, but set \

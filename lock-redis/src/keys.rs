@@ -64,6 +64,11 @@ impl Keys {
     }
 }
 
+/// The mark of somebody with this prefix who may not publish. The scripts know it by a channel.
+pub(crate) fn mark_of_the_mute(prefix: &str) -> Vec<u8> {
+    [prefix.as_bytes(), &[0xFF, VERSION, b'm']].concat()
+}
+
 /// What every queue of a client with this prefix starts with.
 pub(crate) fn queues(prefix: &str) -> Vec<u8> {
     [prefix.as_bytes(), &[0xFF, VERSION, b'q', b'{']].concat()

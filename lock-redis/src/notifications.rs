@@ -3,6 +3,7 @@
 mod listener;
 pub(crate) mod message;
 mod subscription;
+mod voice;
 
 use std::{
     mem,
@@ -11,11 +12,15 @@ use std::{
 
 use futures_channel::mpsc::{UnboundedSender, unbounded};
 use futures_util::future::join;
-use lock_core::{Alarms, EntryId, Hints};
+use lock_core::{Alarms, BackendErrorKind as Kind, EntryId, Hints};
+use tokio::sync::oneshot;
 
-use self::listener::Evictions;
 pub(crate) use self::listener::Listener;
-use crate::connection::{Endpoint, Homes};
+use self::{listener::Evictions, subscription::Subscription, voice::Voice};
+use crate::{
+    connection::{Endpoint, Homes, by},
+    error::Failure,
+};
 
 /// One [`Listener`] for each of the [`Homes`] that has waited for a lock, so that a hint wakes its waiter where it
 /// arrives; and the keeper's, which hears of evictions too. Dropping it closes the connections.
@@ -28,6 +33,7 @@ pub(crate) struct Notifications {
     others: Mutex<Vec<Arc<Listener>>>,
     eviction_channel: Vec<u8>,
     alarms: Arc<Mutex<Vec<UnboundedSender<EntryId>>>>,
+    voice: Arc<Voice>,
 }
 
 impl Notifications {
@@ -35,7 +41,8 @@ impl Notifications {
     pub(crate) fn new(endpoint: Arc<Endpoint>, homes: Arc<Homes>) -> Self {
         let (eviction_channel, alarms) = (channel(&endpoint, "e"), Arc::default());
         let evictions = Evictions { channel: eviction_channel.clone(), alarms: Arc::clone(&alarms) };
-        let keepers = Listener::new(None, Arc::clone(&endpoint), Arc::clone(&homes), Some(evictions));
+        let voice = Arc::<Voice>::default();
+        let keepers = Listener::new(None, &endpoint, &homes, Some(evictions), &voice);
         Self {
             endpoint,
             homes,
@@ -43,6 +50,7 @@ impl Notifications {
             others: Mutex::default(),
             eviction_channel,
             alarms,
+            voice,
         }
     }
 
@@ -85,6 +93,24 @@ impl Notifications {
         Box::pin(alarms)
     }
 
+    /// What is not permitted that hints need. Asks on a connection of its own, which the keeper drives.
+    ///
+    /// # Cancel safety
+    /// Safe to drop.
+    pub(crate) async fn problems(&self) -> Result<Vec<String>, Failure> {
+        let (endpoint, keeper) = (Arc::clone(&self.endpoint), self.homes.keeper.clone());
+        let channels = [self.keepers.channel().to_vec(), self.eviction_channel.clone()];
+        let (tell, told) = oneshot::channel();
+        self.homes.keeper.spawn(async move {
+            let limit = endpoint.config.connect_timeout;
+            let asked = by(&keeper, keeper.now() + limit, problems(&endpoint, &channels)).await;
+            let late = || Err(Failure::timed_out(&endpoint.address, "subscribing", limit));
+            // Whoever asked may no longer wait.
+            let _ = tell.send(asked.unwrap_or_else(late));
+        });
+        told.await.unwrap_or_else(|_| Err(Failure::new(Kind::Unavailable, "the keeper has ended")))
+    }
+
     /// The listener of whoever calls; started, unless it is the keeper's.
     fn own(&self) -> Arc<Listener> {
         let Some(runtime) = self.homes.here() else {
@@ -97,8 +123,7 @@ impl Notifications {
         }
         let (gone, mut kept): (Vec<_>, Vec<_>) =
             mem::take(&mut *others).into_iter().partition(|one| one.is_over());
-        let own = Listener::new(home, Arc::clone(&self.endpoint), Arc::clone(&self.homes), None);
-        let own = Arc::new(own);
+        let own = Arc::new(Listener::new(home, &self.endpoint, &self.homes, None, &self.voice));
         kept.push(Arc::clone(&own));
         *others = kept;
         drop(others);
@@ -111,6 +136,20 @@ impl Notifications {
     fn others(&self) -> MutexGuard<'_, Vec<Arc<Listener>>> {
         // Nothing panics while they are held, and each change to them is whole.
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn problems(endpoint: &Endpoint, channels: &[Vec<u8>; 2]) -> Result<Vec<String>, Failure> {
+    let mut socket = endpoint.open().await?;
+    let mut problems = Vec::new();
+    if voice::is_refused(&mut socket, endpoint, &channels[0]).await? {
+        problems.push(voice::refused(endpoint, voice::PUBLISH));
+    }
+    match Subscription::over(socket, endpoint, &channels.each_ref().map(Vec::as_slice)).await {
+        Ok(_) => Ok(problems),
+        // One command permits both.
+        Err(failure) if *failure.kind() == Kind::Denied => Ok(vec![failure.message().to_owned()]),
+        Err(failure) => Err(failure),
     }
 }
 

@@ -13,8 +13,17 @@ use crate::error::{STORE, kind_of_code};
 /// What `enter` found.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    Admitted { token: FencingToken },
-    Waiting { token: FencingToken, ahead: u64, look_again: Duration, holder: Option<Holder> },
+    Admitted {
+        token: FencingToken,
+    },
+    /// `alone`: perhaps nobody tells it.
+    Waiting {
+        token: FencingToken,
+        ahead: u64,
+        look_again: Duration,
+        holder: Option<Holder>,
+        alone: bool,
+    },
     Busy,
     Gone,
 }
@@ -25,11 +34,12 @@ pub(crate) fn look(answer: &Value) -> Result<Look, BackendError> {
     }
     let parts = array(answer)?;
     match (text(parts.first())?, &parts[1..]) {
-        ("W", [token, ahead, look_again, who, label]) => Ok(Look::Waiting {
+        ("W", [token, ahead, look_again, who, label, alone @ ..]) if alone.len() <= 1 => Ok(Look::Waiting {
             token: self::token(token)?,
             ahead: number(ahead)?,
             look_again: Duration::from_millis(number(look_again)?),
             holder: holder(who, label)?,
+            alone: !alone.is_empty(),
         }),
         ("B", []) => Ok(Look::Busy),
         ("G", []) => Ok(Look::Gone),

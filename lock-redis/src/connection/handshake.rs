@@ -39,6 +39,18 @@ pub(crate) async fn greet(
     Ok(())
 }
 
+/// One command more, on a connection that has greeted and that nobody uses yet: the line that answers it.
+pub(crate) async fn ask(
+    socket: &mut (impl AsyncRead + AsyncWrite + Unpin + Send),
+    endpoint: &Endpoint,
+    command: &redis::Cmd,
+) -> Result<String, Failure> {
+    let failed = |error| Failure::io(&format!("asking {}", endpoint.address), error);
+    socket.write_all(&command.get_packed_command()).await.map_err(failed)?;
+    socket.flush().await.map_err(failed)?;
+    Answers::default().next(socket).await.map_err(failed)
+}
+
 fn greetings(endpoint: &Endpoint) -> Vec<Greeting> {
     let config = &endpoint.config;
     let greeting = |what, needed, words: &[&str]| {

@@ -17,6 +17,7 @@ use redis::{Cmd, RedisError, RedisResult, ServerErrorKind, Value, aio::Multiplex
 pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::homes::Homes;
 pub(crate) use self::lane::SAID;
+pub(crate) use self::socket::Socket;
 use self::{batches::Turn, lane::Lane, terminal::Terminal};
 use crate::{
     error::{self, STORE},

@@ -2,6 +2,8 @@
 
 use std::{
     fmt,
+    future::pending,
+    mem,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -23,11 +25,15 @@ use tokio::{
 use super::{
     message::{self, Message},
     subscription::Subscription,
+    voice::Voice,
 };
 use crate::{
     connection::{Endpoint, Homes, by},
     error::Failure,
 };
+
+/// How often the mark of somebody who may not publish is left: several times while it stands.
+const MARK_AGAIN: Duration = Duration::from_secs(20);
 
 const LEAST_PAUSE: Duration = Duration::from_millis(50);
 const MOST_PAUSE: Duration = Duration::from_secs(2);
@@ -54,6 +60,7 @@ pub(super) struct News {
     pub(super) phase: watch::Sender<Phase>,
     over: AtomicBool,
     hints: Switchboard,
+    voice: Arc<Voice>,
 }
 
 /// Where everybody is told that an entry was evicted, and who of us wants to know.
@@ -75,21 +82,23 @@ impl Listener {
     /// No connection is opened yet.
     pub(super) fn new(
         home: Option<Id>,
-        endpoint: Arc<Endpoint>,
-        homes: Arc<Homes>,
+        endpoint: &Arc<Endpoint>,
+        homes: &Arc<Homes>,
         evictions: Option<Evictions>,
+        voice: &Arc<Voice>,
     ) -> Self {
         let (task, registration) = AbortHandle::new_pair();
         let client = format!("h:{:032x}", SystemEntropy.bits());
         let news = News {
-            channel: super::channel(&endpoint, &client),
-            endpoint,
+            channel: super::channel(endpoint, &client),
+            endpoint: Arc::clone(endpoint),
             evictions,
             phase: watch::Sender::new(Phase::Starting),
             over: AtomicBool::new(false),
             hints: Switchboard::default(),
+            voice: Arc::clone(voice),
         };
-        let registration = Mutex::new(Some(registration));
+        let (homes, registration) = (Arc::clone(homes), Mutex::new(Some(registration)));
         Self { home, news: Arc::new(news), homes, started: AtomicBool::new(false), task, registration }
     }
 
@@ -105,6 +114,16 @@ impl Listener {
 
     pub(super) fn hints(&self, entry: EntryId) -> Hints {
         self.news.hints.listen(entry)
+    }
+
+    /// Whether it hears what is said.
+    pub(crate) fn is_live(&self) -> bool {
+        *self.news.phase.borrow() == Phase::Live
+    }
+
+    /// How many wait for hints here.
+    pub(crate) fn waiters(&self) -> usize {
+        self.news.hints.listeners()
     }
 
     /// Whether it will hear nothing any more.
@@ -155,31 +174,61 @@ impl News {
     /// Subscribes again and again.
     async fn run(&self, keeper: &Keeper) {
         let mut failures: u32 = 0;
+        // Some waiters sleep as long as those do who will be told.
+        let mut relied_on = false;
         loop {
             let opened_by = keeper.now() + self.endpoint.config.connect_timeout;
-            let evictions = self.evictions.as_ref().map(|evictions| evictions.channel.as_slice());
-            let channels: Vec<&[u8]> = [self.channel.as_slice()].into_iter().chain(evictions).collect();
-            let opening = Subscription::open(&self.endpoint, &channels);
-            let failure = match by(keeper, opened_by, opening).await {
+            let failure = match by(keeper, opened_by, self.open()).await {
                 Some(Ok(subscription)) => {
                     // Whoever listens from now on misses nothing, and those before look again.
                     self.hints.changed_for_all();
                     self.phase.send_replace(Phase::Live);
                     tracing::debug!(server = %self.endpoint.address, "redis notifications are live");
+                    self.voice.hears(&self.endpoint);
+                    relied_on = true;
                     self.listen(subscription, keeper, &mut failures).await
                 }
-                Some(Err(failure)) => failure,
-                None => Failure::timed_out(
-                    &self.endpoint.address,
-                    "subscribing",
-                    self.endpoint.config.connect_timeout,
-                ),
+                failed => {
+                    let failure = failed.and_then(Result::err).unwrap_or_else(|| {
+                        let limit = self.endpoint.config.connect_timeout;
+                        Failure::timed_out(&self.endpoint.address, "subscribing", limit)
+                    });
+                    // While there is no server, it does not help to look.
+                    if *failure.kind() == Kind::Denied && mem::take(&mut relied_on) {
+                        self.hints.changed_for_all();
+                    }
+                    failure
+                }
             };
             self.phase.send_replace(Phase::Down);
-            tracing::warn!(server = %self.endpoint.address, "redis notifications are down, waiters poll: {}", failure.message());
+            self.voice.is_deaf(&self.endpoint, &failure);
             failures = failures.saturating_add(1);
             keeper.sleep_until(keeper.now() + pause(failures)).await;
         }
+    }
+
+    async fn open(&self) -> Result<Subscription, Failure> {
+        let evictions = self.evictions.as_ref().map(|evictions| evictions.channel.as_slice());
+        let channels: Vec<&[u8]> = [self.channel.as_slice()].into_iter().chain(evictions).collect();
+        let mut socket = self.endpoint.open().await?;
+        if evictions.is_some() {
+            self.voice.try_out(&mut socket, &self.endpoint, &self.channel).await?;
+        }
+        Subscription::over(socket, &self.endpoint, &channels).await
+    }
+
+    /// Leaves the mark again and again while we may not publish.
+    async fn remain_mute(&self, keeper: &Keeper) -> Failure {
+        while self.evictions.is_some() && self.voice.is_mute() {
+            keeper.sleep_until(keeper.now() + MARK_AGAIN).await;
+            let marking = async {
+                let mut socket = self.endpoint.open().await?;
+                self.voice.try_out(&mut socket, &self.endpoint, &self.channel).await
+            };
+            // What is in the way is seen by the heartbeats, too.
+            let _ = by(keeper, keeper.now() + self.endpoint.config.connect_timeout, marking).await;
+        }
+        pending().await
     }
 
     /// Hands on what comes, until the connection ends or does not answer.
@@ -206,6 +255,7 @@ impl News {
         tokio::select! {
             failure = heartbeats => failure,
             failure = reading => failure,
+            failure = self.remain_mute(keeper) => failure,
         }
     }
 

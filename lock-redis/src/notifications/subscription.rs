@@ -1,13 +1,15 @@
 //! [`Subscription`]: a connection that is subscribed, in its two halves.
 
 use futures_util::StreamExt;
+use lock_core::BackendErrorKind as Kind;
 use redis::{
     RedisError,
     aio::{PubSub, PubSubSink, PubSubStream},
 };
 
+use super::voice::{SUBSCRIBE, refused};
 use crate::{
-    connection::{Endpoint, SAID},
+    connection::{Endpoint, SAID, Socket},
     error::{self, Failure},
 };
 
@@ -23,12 +25,18 @@ pub(super) struct Pulse(PubSubSink);
 pub(super) struct Messages(PubSubStream);
 
 impl Subscription {
-    /// Opens a connection on the current runtime and subscribes it. The caller bounds the time.
-    pub(super) async fn open(endpoint: &Endpoint, channels: &[&[u8]]) -> Result<Self, Failure> {
-        let socket = endpoint.open().await?;
+    /// Subscribes a connection of the current runtime. The caller bounds the time.
+    pub(super) async fn over(
+        socket: Socket,
+        endpoint: &Endpoint,
+        channels: &[&[u8]],
+    ) -> Result<Self, Failure> {
         let failed = |error| failed(endpoint, "subscribing at", &error);
         let (mut sink, messages) = PubSub::new(&SAID, socket).await.map_err(failed)?.split();
-        sink.subscribe(channels).await.map_err(failed)?;
+        sink.subscribe(channels).await.map_err(|error| match error::kind_of_failure(&error) {
+            Kind::Denied => Failure::new(Kind::Denied, refused(endpoint, SUBSCRIBE)),
+            _ => failed(error),
+        })?;
         Ok(Self { pulse: Pulse(sink), messages: Messages(messages) })
     }
 }

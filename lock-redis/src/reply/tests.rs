@@ -40,6 +40,7 @@ proptest! {
             ahead: ahead.into(),
             look_again: Duration::from_millis(ms.into()),
             holder: Some(Holder::Ours { label: Some("a:b".into()) }),
+            alone: false,
         };
         prop_assert_eq!(look(&answer).unwrap(), expected);
     }

@@ -67,7 +67,16 @@ local function look_again(token, rank)
     if soonest == math.huge then
         soonest = now + ttl
     end
-    return math.max(1, soonest - now + 1), rank - #dead
+    -- Nobody may tell it: it hears nothing, or there is the mark of somebody who may not speak. So it looks by itself, less
+    -- often the longer it has waited and the more are ahead.
+    local alone = mode == 'p' or call('EXISTS', channel:sub(1, -35) .. 'm') == 1
+    rank = rank - #dead
+    if alone then
+        local waited = (now_us - token) / 1000
+        local pause = math.max(50, math.min(500, waited / 4)) * (rank + 1)
+        soonest = math.min(soonest, now + math.floor(pause))
+    end
+    return math.max(1, soonest - now + 1), rank, alone
 end
 
 local function who_holds()
@@ -84,14 +93,14 @@ local function who_holds()
 end
 
 local function waiting(token)
-    local look, ahead = look_again(token, call('ZRANK', q, id))
+    local look, ahead, alone = look_again(token, call('ZRANK', q, id))
     if shape == 'zset' then
         ahead = ahead + call('ZCARD', raw)
     elseif shape ~= 'none' then
         ahead = ahead + 1
     end
     local who, theirs = who_holds()
-    return {'W', token, ahead, look, who, theirs}
+    return {'W', token, ahead, look, who, theirs, alone and '1' or nil}
 end
 
 -- Why no entry of this claim can be here, or nothing.

@@ -2,9 +2,10 @@
 --
 -- Keys: raw the lock · q its queue · e its entries · counter its tokens · tombstone that of this entry
 -- Arguments: owner ':' and the id, and if there is one ':' and the label · ttl in ms
---            claim: 'q' to queue or 't' to try; kind (m, r, s), permits, limit; the token of the place, or none to create
+--            claim: 'q' to queue, 'p' to queue without being told, or 't' to try; kind (m, r, s), permits, limit; the token of the place, or none to create
 --            channel of the caller
--- Answer: token, admitted · {'W', token, ahead, look again in ms, who holds, label} · {'B'} busy · {'G'} gone
+-- Answer: token, admitted · {'W', token, ahead, look again in ms, who holds, label, and '1' if perhaps nobody tells it}
+--         {'B'} busy · {'G'} gone
 --         {'M', kind, limit} mismatch · {'F', type} foreign data · {'X'} no tokens left
 --
 -- The time in microseconds, which is a token if it is larger than the last one. As text, which is exact past 2^53.
@@ -14,7 +15,7 @@ if not now_us then
 end
 
 -- A mutex that nobody holds or waits for: nothing is touched or defined that need not be.
-if (claim == 'q m 1 1' or claim == 't m 1 1') and call('EXISTS', raw, q, tombstone) == 0 then
+if (claim == 'q m 1 1' or claim == 't m 1 1' or claim == 'p m 1 1') and call('EXISTS', raw, q, tombstone) == 0 then
     local last = call('SET', counter, now_us, 'KEEPTTL', 'GET')
     local last_us, us = tonumber(last), tonumber(now_us)
     if not last or last_us and last_us < us then

@@ -72,11 +72,15 @@ impl Etcd {
 #[async_trait]
 impl Backend for Etcd {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
-        match step {
+        let standing = match step {
             Step::Create => self.create(entry, wait).await,
             // Boxed, so that the future of an acquisition that need not wait is small.
             Step::Again(token) => Box::pin(self.look_again(entry, token)).await,
+        };
+        if matches!(standing, Ok(Standing::Gone)) {
+            self.sessions.was_told_that_it_is_gone(entry.id);
         }
+        standing
     }
 
     async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {

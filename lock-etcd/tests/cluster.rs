@@ -10,7 +10,10 @@ use common::{
     kept::{KEPT, Kept, assert_alone, is_kept, on_a_cluster},
     kind, options, soon, told,
 };
-use lock_conformance::{Critical, Links, Newcomers, audit::within};
+use lock_conformance::{
+    Critical, Links, Newcomers,
+    audit::{eventually, within},
+};
 use lock_core::{BackendErrorKind, DistributedLock, Outage, Release};
 use server::Cluster;
 use tokio::task::JoinSet;
@@ -323,4 +326,42 @@ async fn a_cluster_without_a_majority_gives_a_typed_error_in_time() {
         BackendErrorKind::TimedOut | BackendErrorKind::Unavailable | BackendErrorKind::Unreachable
     );
     assert!(transient && error.is_transient(), "{error:?}");
+}
+
+/// Whoever connects while there is no leader is told so by one member, and by another nothing at all, for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_is_there_soon_after_a_leader_is_although_a_member_is_silent() {
+    let cluster = Cluster::start("case").await;
+    let addresses = cluster.addresses(0);
+    let (two, _) = addresses.rsplit_once(',').unwrap();
+    let url = format!("etcd://{two}/case?command_timeout=1s&connect_timeout=1h");
+    cluster.pause(0);
+    cluster.pause(2);
+    let knows = async || cluster.admin(1).status().await.is_ok_and(|status| status.leader() == 0);
+    eventually("a member without a leader", LATE, knows).await;
+    let lock = Client::new(&url).mutex(NAME).with_options(told());
+    let taking = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    let asked = || async { (0..2).all(|i| cluster.front(i).opened() > 0) };
+    eventually("a question to both", LATE, asked).await;
+    cluster.resume(2);
+    let guard = soon("a lock on a cluster that serves", taking).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+/// It answers that it is well, knows the leader, and refuses everything else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_learner_in_the_list_of_endpoints_fails_nothing() {
+    let cluster = Cluster::start("case").await;
+    let learner = cluster.add_learner().await;
+    let members = cluster.addresses(0);
+    let url = format!("etcd://{},{members}/case?command_timeout=3s", learner.address());
+    let client = Client::new(&url);
+    for i in 0..3 {
+        let guard = client.take(&format!("job {i}"), &told()).await;
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+    let error = Client::new(&format!("etcd://{}/case?command_timeout=300ms", learner.address()));
+    let error = error.mutex(NAME).acquire().await.unwrap_err();
+    assert_eq!(kind(&error), &BackendErrorKind::Unavailable, "{error:?}");
+    assert!(format!("{error:?}").contains("learner"), "{error:?}");
 }

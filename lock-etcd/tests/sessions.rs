@@ -10,7 +10,7 @@ use std::{
 
 use common::{Client, LATE, name, options, soon, told};
 use lock_conformance::{Flow, Gate, Links, Proxy, Way, audit};
-use lock_core::{DistributedLock, Error, Release};
+use lock_core::{Claim, DistributedLock, Entry, EntryId, Error, Release, Standing, Step, WaitMode};
 use server::{OwnServer, answered, watch_streams};
 
 const NAME: &str = "job";
@@ -180,6 +180,30 @@ async fn a_lock_that_is_not_renewed_has_a_lease_of_its_own_that_goes_with_it() {
     soon("the end of a lease that nobody needs", Box::pin(gone)).await;
     assert!(shared.is_held());
     assert_eq!(shared.release().await.unwrap(), Release::Released);
+}
+
+/// Its lease has ended, nobody leaves for it, and no sweep finds it.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_kept_of_an_entry_that_was_not_renewed_and_is_gone() {
+    let server = OwnServer::start("case").await;
+    let client = Client::new(&url(&server));
+    let guard = client.take(NAME, &told()).await;
+    let of = guard.name().clone();
+    let mut seen = Vec::new();
+    for i in 0..3 {
+        let mut entry = Entry::new(of.clone(), EntryId::new(i), Claim::mutex(), Duration::from_secs(1));
+        entry.renew = false;
+        let standing = client.backend.enter(&entry, Step::Create, WaitMode::Queue).await.unwrap();
+        let Standing::Waiting { token, ttl, .. } = standing else { panic!("the lock is held: {standing:?}") };
+        drop(standing);
+        tokio::time::sleep(ttl + Duration::from_millis(100)).await;
+        let again = client.backend.enter(&entry, Step::Again(token), WaitMode::Queue).await.unwrap();
+        assert!(matches!(again, Standing::Gone), "{again:?}");
+        seen.push(format!("{:?}", client.backend));
+    }
+    assert!(seen.iter().all(|seen| seen.contains("members: 1 ")), "the holder is the only one: {seen:#?}");
+    client.await_queue(NAME, 1).await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
 }
 
 /// E8: a stream for each waiter costs the server, and the client, seven times as much as a watch on one that is there.

@@ -24,6 +24,9 @@ use crate::{
 /// How long a member may be silent before the next one is tried beside it.
 const HEAD_START: Duration = Duration::from_millis(250);
 
+/// So long after a member could not be used it is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
 /// A server drops who pings it more often than every 5 s, or while nothing is asked (E12).
 const PING_EVERY: Duration = Duration::from_secs(10);
 
@@ -62,40 +65,48 @@ impl Cluster {
     /// Opens a connection to a member on the current runtime. The caller bounds the time.
     ///
     /// The members are tried in their order, beginning with the one that did last; the next one starts when one fails, or
-    /// is silent for a moment. Each has to say hello: a connection alone shows nothing.
+    /// is silent for a moment. Each has to say hello: a connection alone shows nothing. As long as one is silent, which it may be
+    /// for ever, those that failed are asked again: a cluster that has no leader may have one soon.
     pub(crate) async fn open(&self, keeper: &Keeper) -> Result<Link, Failure> {
         let (first, count) = (self.first.load(Ordering::Relaxed), self.config.endpoints.len());
         let mut waiting = (0..count).map(|i| (first + i) % count);
+        let ask = |endpoint, again: bool| async move {
+            if again {
+                keeper.sleep_until(keeper.now() + ASK_AGAIN).await;
+            }
+            (endpoint, again, self.greet(endpoint).await)
+        };
         let mut tries = FuturesUnordered::new();
+        // How many have not said anything yet.
+        let mut silent = 0;
         let mut failed: Option<Failure> = None;
-        tries.extend(waiting.next().map(|endpoint| self.greet(endpoint)));
+        let mut next = waiting.next();
         loop {
+            silent += usize::from(next.is_some());
+            tries.extend(next.take().map(|endpoint| ask(endpoint, false)));
             tokio::select! {
                 biased;
-                Some(greeted) = tries.next() => match greeted {
-                    Ok(link) => {
-                        self.first.store(link.endpoint, Ordering::Relaxed);
-                        return Ok(link);
-                    }
-                    Err(failure) => {
-                        // What somebody has to mend says more than that a member is down.
-                        let denied = |failure: &Failure| *failure.kind() == Kind::Denied;
-                        if failed.as_ref().is_none_or(|known| !denied(known)) {
-                            failed = Some(failure);
+                Some((endpoint, again, greeted)) = tries.next() => {
+                    let failure = match greeted {
+                        Ok(link) => {
+                            self.first.store(link.endpoint, Ordering::Relaxed);
+                            return Ok(link);
                         }
-                        match waiting.next() {
-                            Some(endpoint) => tries.push(self.greet(endpoint)),
-                            None if tries.is_empty() => break,
-                            None => {}
-                        }
+                        Err(failure) => failure,
+                    };
+                    silent -= usize::from(!again);
+                    next = waiting.next();
+                    if next.is_none() && silent == 0 {
+                        return Err(worse(failed, failure));
                     }
+                    if *failure.kind() != Kind::Denied {
+                        tries.push(ask(endpoint, true));
+                    }
+                    failed = Some(worse(failed, failure));
                 },
-                () = keeper.sleep_until(keeper.now() + HEAD_START) => {
-                    tries.extend(waiting.next().map(|endpoint| self.greet(endpoint)));
-                }
+                () = keeper.sleep_until(keeper.now() + HEAD_START) => next = waiting.next(),
             }
         }
-        Err(failed.unwrap_or_else(|| Failure::new(Kind::Unreachable, "there is no endpoint")))
     }
 
     /// Tries another member first from now on.
@@ -110,6 +121,10 @@ impl Cluster {
         let address = self.config.address(endpoint);
         if status.leader() == 0 {
             return Err(Failure::new(Kind::Unavailable, format!("{address} is a member without a leader")));
+        }
+        if status.is_learner() {
+            let message = format!("{address} is a learner and serves no locks: promote it, or leave it out");
+            return Err(Failure::new(Kind::Unavailable, message));
         }
         self.check_version(&address, status.version());
         Ok(Link::new(client, address, endpoint))
@@ -135,6 +150,11 @@ impl Cluster {
             );
         }
     }
+}
+
+/// Which of two failures is told: what somebody has to mend says more than that a member is down.
+fn worse(before: Option<Failure>, now: Failure) -> Failure {
+    before.filter(|failure| *failure.kind() == Kind::Denied).unwrap_or(now)
 }
 
 impl fmt::Debug for Cluster {

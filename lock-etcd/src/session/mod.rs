@@ -139,6 +139,14 @@ impl Sessions {
         }
     }
 
+    /// An entry was told that it is gone, and may never be heard of again. One that has a lease of its own is not looked after by
+    /// anybody else: whatever is left of it goes with the lease.
+    pub(crate) fn was_told_that_it_is_gone(&self, entry: EntryId) {
+        if let Some(member) = self.find(entry).filter(|member| member.session.is_private()) {
+            self.0.forget(&member);
+        }
+    }
+
     /// Takes an entry out of the store. True if it was there. One that is no member never was there by us, or is known to
     /// have gone.
     ///

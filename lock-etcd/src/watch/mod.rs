@@ -142,7 +142,7 @@ impl Stream {
                     }
                     match failure.cause() {
                         // A new stream is let in with the token of its time, which nobody renews (E11).
-                        Cause::StaleToken => drop(held.link.client().refresh_token().await),
+                        Cause::StaleToken => self.refresh_token(&keeper, &held).await,
                         _ => held.fail(),
                     }
                     failure
@@ -155,6 +155,15 @@ impl Stream {
             failures = failures.saturating_add(1);
             let pause = BACK_OFF.pause(failures, SystemEntropy.bits() as u64);
             keeper.sleep_until(keeper.now() + pause).await;
+        }
+    }
+
+    /// Whether or not it succeeds: then the next stream is refused, too.
+    async fn refresh_token(&self, keeper: &Keeper, held: &Held) {
+        let limit = self.wire.cluster().config.command_timeout;
+        let client = held.link.client();
+        if by(keeper, keeper.now() + limit, client.refresh_token()).await.is_none() {
+            held.fail();
         }
     }
 

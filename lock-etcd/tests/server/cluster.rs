@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use etcd_client::MemberAddOptions;
 use lock_conformance::{Flow, Links, Newcomers, Proxy, Way};
 
 use super::{Admin, Member, Witness, member::PATIENCE};
@@ -25,6 +26,17 @@ struct Node {
     back: Proxy,
 }
 
+/// A member of a cluster that has no say.
+#[derive(Debug)]
+pub(crate) struct Learner(Member);
+
+impl Learner {
+    /// Where clients find it: `host:port`.
+    pub(crate) fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.0.client_port())
+    }
+}
+
 impl Cluster {
     /// Starts three members, and returns when each of them answers.
     pub(crate) async fn start(prefix: &str) -> Self {
@@ -41,6 +53,38 @@ impl Cluster {
                 return cluster;
             }
         }
+    }
+
+    /// Adds a member that only learns. It knows the leader when this returns.
+    ///
+    /// # Panics
+    /// If the cluster does not take it, or it does not start.
+    pub(crate) async fn add_learner(&self) -> Learner {
+        let mut member = Member::new("http");
+        let url = format!("http://127.0.0.1:{}", member.peer_port());
+        let (mut client, end) = (self.admin(0).client().await, Instant::now() + PATIENCE);
+        // It takes nobody before its members have been connected for some seconds.
+        while let Err(error) =
+            client.member_add([&url], Some(MemberAddOptions::new().with_is_learner())).await
+        {
+            assert!(Instant::now() < end, "the cluster takes no learner: {error}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let mut all = names_and_urls(&self.members);
+        all.push(format!("{}={url}", member.name()));
+        member.with([
+            format!("--initial-advertise-peer-urls={url}"),
+            format!("--initial-cluster={}", all.join(",")),
+            "--initial-cluster-state=existing".to_owned(),
+        ]);
+        member.launch();
+        let learner = Learner(member);
+        let admin = Admin::new(&learner.address(), &self.prefix);
+        while !admin.status().await.is_ok_and(|status| status.is_learner() && status.leader() != 0) {
+            assert!(Instant::now() < end, "the learner did not start");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        learner
     }
 
     /// Where clients find the members, each behind its proxy: `host:port,…`. They talk to the first of them, this one.
@@ -172,8 +216,7 @@ fn nodes() -> Vec<Node> {
         let back = Proxy::start(([127, 0, 0, 1], member.peer_port()).into(), comes_from_isolated);
         nodes.push(Node { member, front, back });
     }
-    let url = |node: &Node| format!("http://{}", node.back.address());
-    let all: Vec<_> = nodes.iter().map(|node| format!("{}={}", node.member.name(), url(node))).collect();
+    let all = names_and_urls(&nodes);
     for node in &mut nodes {
         let url = url(node);
         node.member.with([
@@ -182,6 +225,15 @@ fn nodes() -> Vec<Node> {
         ]);
     }
     nodes
+}
+
+/// Where the other members find one.
+fn url(node: &Node) -> String {
+    format!("http://{}", node.back.address())
+}
+
+fn names_and_urls(nodes: &[Node]) -> Vec<String> {
+    nodes.iter().map(|node| format!("{}={}", node.member.name(), url(node))).collect()
 }
 
 /// Whether a connection comes from a member that is cut off: members tell each other who they are in the head of each

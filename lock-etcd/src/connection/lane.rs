@@ -38,13 +38,16 @@ pub(crate) struct Link {
     /// Which one of the endpoints it is.
     pub(crate) endpoint: usize,
     client: Client,
+    /// What it did not answer was answered by another one.
+    given_up: SetOnce<()>,
 }
 
 impl Link {
     pub(super) fn new(client: Client, address: String, endpoint: usize) -> Self {
         let (kv, lease, watch) = (client.kv_client(), client.lease_client(), client.watch_client());
         let kv = kv.max_decoding_message_size(MAX_ANSWER);
-        Self { kv, spare: Mutex::default(), lease, watch, address, endpoint, client }
+        let (spare, given_up) = (Mutex::default(), SetOnce::new());
+        Self { kv, spare, lease, watch, address, endpoint, client, given_up }
     }
 
     /// Carries out a transaction.
@@ -77,6 +80,17 @@ impl Link {
     fn spare(&self) -> MutexGuard<'_, Vec<KvClient>> {
         // Nothing panics while they are held.
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whoever waits for an answer here asks elsewhere.
+    pub(super) fn give_up(&self) {
+        // Once is enough.
+        let _ = self.given_up.set(());
+    }
+
+    /// Waits until it is given up.
+    pub(super) async fn given_up(&self) {
+        self.given_up.wait().await;
     }
 
     /// A client for what is asked for rarely.

@@ -1,5 +1,6 @@
 //! [`Wire`]: requests to the cluster and their answers.
 
+mod budget;
 mod cluster;
 mod lane;
 mod sending;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::error::{Cause, Failure};
 
-/// A request may be sent so often beside one that is not answered.
+/// A request may be sent so often beside one that is not answered, while the [budget](super::budget::Budget) lasts.
 const BESIDE: u32 = 2;
 
 /// So long after the cluster said that it is not ready it is asked again: an election takes some of these.
@@ -40,6 +40,7 @@ impl Wire {
                 Err(failure) => return Sent { answer: Err(failure), unanswered: false },
             },
         };
+        self.0.beside.earn();
         let sent = keeper.now();
         let patience = if self.cluster().config.endpoints.len() > 1 { limit / (BESIDE + 1) } else { limit };
         let mut first = pin!(request(&place.1));
@@ -78,6 +79,7 @@ impl Wire {
         let mut beside = if self.cluster().config.endpoints.len() > 1 { BESIDE } else { 0 };
         let mut beside_at = sent + limit / (BESIDE + 1);
         let mut unanswered = false;
+        let mut elsewhere = false;
         let mut under_way = FuturesUnordered::new();
         under_way.push(Either::Left(first));
         loop {
@@ -86,6 +88,10 @@ impl Wire {
                 Some((answer, place)) = under_way.next() => {
                     let failure = match answer {
                         Ok(answer) => {
+                            let by_another = place.is_some_and(|(_, other)| !Arc::ptr_eq(&other, &link));
+                            if by_another && elsewhere {
+                                link.give_up();
+                            }
                             let unanswered = unanswered || !under_way.is_empty();
                             return Sent { answer: Ok(answer), unanswered };
                         }
@@ -102,11 +108,19 @@ impl Wire {
                         _ => {}
                     }
                 }
+                // What is not answered at all is not answered to others, either.
+                () = link.given_up(), if beside > 0 && !elsewhere => {
+                    elsewhere = true;
+                    under_way.push(Either::Right(self.one(request, keeper.now())));
+                }
                 () = keeper.sleep_until(beside_at), if beside > 0 => {
                     beside -= 1;
                     beside_at = beside_at + limit / (BESIDE + 1);
-                    self.0.fail(&lane, &link);
-                    under_way.push(Either::Right(self.one(request, keeper.now())));
+                    if self.0.beside.spend() {
+                        elsewhere = true;
+                        self.0.fail(&lane, &link);
+                        under_way.push(Either::Right(self.one(request, keeper.now())));
+                    }
                 }
                 () = keeper.sleep_until(end) => {
                     self.0.fail(&lane, &link);

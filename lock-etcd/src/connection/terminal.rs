@@ -9,6 +9,7 @@ use lock_core::Keeper;
 use tokio::runtime::{Handle, Id};
 
 use super::{
+    budget::Budget,
     cluster::Cluster,
     lane::{Lane, Link},
 };
@@ -23,6 +24,8 @@ pub(super) struct Terminal {
     pub(super) keeper: Keeper,
     /// The keeper's own runtime, as soon as it told.
     keepers_id: Arc<OnceLock<Id>>,
+    /// For requests that are sent beside others.
+    pub(super) beside: Budget,
     lanes: Mutex<Lanes>,
 }
 
@@ -40,7 +43,7 @@ impl Terminal {
         let told = Arc::clone(&keepers_id);
         // Runs before any verb that the keeper runs for us.
         keeper.spawn(async move { told.set(Handle::current().id()).unwrap_or_default() });
-        Self { cluster, keeper, keepers_id, lanes: Mutex::default() }
+        Self { cluster, keeper, keepers_id, beside: Budget::new(), lanes: Mutex::default() }
     }
 
     /// The lane for whoever calls, which may still be being opened.

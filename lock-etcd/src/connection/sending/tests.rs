@@ -6,6 +6,7 @@ use std::{
 };
 
 use etcd_client::{Client, Error};
+use futures_util::future::join_all;
 use lock_core::Keeper;
 use tonic::{Code, Status};
 
@@ -134,4 +135,60 @@ async fn a_token_that_is_not_known_any_more_gets_a_new_connection() {
     .await;
     assert_eq!((sent.answer.unwrap(), sent.unanswered, times), ("done", false, 2));
     assert!(!wire.0.is_empty());
+}
+
+/// A wire to two members, and so many connections to each: first those to the first one.
+async fn wire_to_two(connections: usize) -> Wire {
+    let config: EtcdConfig = "etcd://127.0.0.1:1,127.0.0.1:2/p".parse().unwrap();
+    let wire = Wire::new(Arc::new(Cluster::new(Arc::new(config)).unwrap()), Keeper::start().unwrap());
+    for endpoint in 0..2 {
+        for _ in 0..connections {
+            let client = Client::connect(["127.0.0.1:1"], None).await.unwrap();
+            wire.0.put(Link::new(client, "there".into(), endpoint));
+        }
+    }
+    wire
+}
+
+/// Else a stall of the cluster makes itself longer.
+#[tokio::test]
+async fn while_all_answers_are_late_few_requests_are_sent_beside_others() {
+    const REQUESTS: usize = 200;
+    let wire = wire_to_two(REQUESTS).await;
+    let (wire, sent) = (&wire, &AtomicUsize::new(0));
+    let late = || async move {
+        let answer = wire.send(LIMIT, |_| async {
+            sent.fetch_add(1, Ordering::Relaxed);
+            // Later than another one is sent, and before the limit.
+            wire.keeper().sleep_until(wire.keeper().now() + LIMIT / 2).await;
+            Ok("done")
+        });
+        answer.await.answer.unwrap()
+    };
+    join_all((0..REQUESTS).map(|_| late())).await;
+    let sent = sent.load(Ordering::Relaxed);
+    // Of each ten one, ten more at once, and each of these once more.
+    assert!((REQUESTS..REQUESTS + 2 * (REQUESTS / 10 + 10)).contains(&sent), "{sent} for {REQUESTS}");
+}
+
+/// As soon as one of them has shown that another member answers.
+#[tokio::test]
+async fn all_requests_to_a_member_that_is_silent_are_answered_by_another() {
+    const REQUESTS: usize = 200;
+    let wire = wire_to_two(1).await;
+    let (wire, sent) = (&wire, &AtomicUsize::new(0));
+    let ask = || async move {
+        let answer = wire.send(LIMIT, |link| {
+            let silent = link.endpoint == 0;
+            async move {
+                sent.fetch_add(1, Ordering::Relaxed);
+                if silent { pending().await } else { Ok("done") }
+            }
+        });
+        answer.await
+    };
+    for answer in join_all((0..REQUESTS).map(|_| ask())).await {
+        assert_eq!((answer.answer.unwrap(), answer.unanswered), ("done", true));
+    }
+    assert_eq!(sent.load(Ordering::Relaxed), 2 * REQUESTS);
 }

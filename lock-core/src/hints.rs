@@ -16,9 +16,11 @@ use crate::{Alarms, EntryId, Hint, Hints};
 ///
 /// Listen **before** the request that judges the standing is sent: then no hint falls between. Two listeners of one
 /// entry both get every hint, so that an old stream stays good while a new look is under way.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Switchboard {
     lines: Arc<Mutex<Lines>>,
+    /// The process that it was made in: in a fork, a thread that is not there may seem to hold the lines for ever.
+    pid: u32,
 }
 
 #[derive(Debug, Default)]
@@ -27,6 +29,12 @@ struct Lines {
     // Ordered, so that a simulation wakes its waiters in the same order every time.
     open: BTreeMap<(EntryId, u64), UnboundedSender<Hint>>,
     alarms: BTreeMap<u64, UnboundedSender<EntryId>>,
+}
+
+impl Default for Switchboard {
+    fn default() -> Self {
+        Self { lines: Arc::default(), pid: std::process::id() }
+    }
 }
 
 impl Switchboard {
@@ -80,6 +88,10 @@ impl Switchboard {
         self.lock().open.len()
     }
 
+    fn is_forked(&self) -> bool {
+        std::process::id() != self.pid
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Lines> {
         // Nothing panics while the lines are held, and each change to them is whole.
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
@@ -110,7 +122,11 @@ impl Stream for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.switchboard.lock().open.remove(&self.line);
+        if !self.switchboard.is_forked() {
+            let sender = self.switchboard.lock().open.remove(&self.line);
+            // Only now: with it goes a waker, which is code of others.
+            drop(sender);
+        }
     }
 }
 
@@ -130,14 +146,22 @@ impl Stream for AlarmListener {
 
 impl Drop for AlarmListener {
     fn drop(&mut self) {
-        let sender = self.switchboard.lock().alarms.remove(&self.line);
-        // Only now: with it goes a waker, which is code of others.
-        drop(sender);
+        if !self.switchboard.is_forked() {
+            let sender = self.switchboard.lock().alarms.remove(&self.line);
+            // Only now: with it goes a waker, which is code of others.
+            drop(sender);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #[cfg(unix)]
+    use std::{
+        process::Command,
+        time::{Duration, Instant},
+    };
+
     use futures_util::{FutureExt, StreamExt};
 
     use super::*;
@@ -174,6 +198,33 @@ mod tests {
         drop(board.listen(EntryId::new(1)));
         assert_eq!(board.listeners(), 1);
         drop(one);
+        assert_eq!(board.listeners(), 0);
+    }
+
+    /// The child drops what it has copies of, as when it ends; somebody in the parent was just speaking.
+    #[cfg(unix)]
+    #[test]
+    fn a_fork_hangs_up_though_a_thread_that_it_has_not_holds_the_lines() {
+        let board = Switchboard::default();
+        let streams = (board.listen(EntryId::new(1)), board.alarms());
+        let speaking = board.lock();
+        let fork::Fork::Parent(child) = fork::fork().unwrap() else {
+            drop(streams);
+            std::process::exit(0);
+        };
+        let end = Instant::now() + Duration::from_secs(60);
+        let mut ended = None;
+        while ended.is_none() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+            ended = fork::waitpid_nohang(child).unwrap();
+        }
+        if ended.is_none() {
+            Command::new("kill").args(["-9", &child.to_string()]).status().unwrap();
+            fork::waitpid(child).unwrap();
+        }
+        assert_eq!(ended, Some(0), "the child hung, or failed");
+        drop(speaking);
+        drop(streams);
         assert_eq!(board.listeners(), 0);
     }
 }

@@ -16,12 +16,14 @@ pub(crate) struct Attending {
     hints: Hints,
     entry: EntryId,
     board: Arc<Board>,
+    /// The process that it was made in.
+    pid: u32,
 }
 
 impl Attending {
     /// The board counts it until it is dropped.
     pub(super) fn new(hints: Hints, entry: EntryId, board: &Arc<Board>) -> Self {
-        Self { hints, entry, board: Arc::clone(board) }
+        Self { hints, entry, board: Arc::clone(board), pid: std::process::id() }
     }
 }
 
@@ -35,6 +37,9 @@ impl Stream for Attending {
 
 impl Drop for Attending {
     fn drop(&mut self) {
-        self.board.release(self.entry);
+        // In a fork the keeper, which is not there, may seem to hold the board for ever.
+        if self.pid == std::process::id() {
+            self.board.release(self.entry);
+        }
     }
 }

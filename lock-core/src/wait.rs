@@ -103,6 +103,8 @@ struct Waiting<'a> {
 struct Listening {
     token: FencingToken,
     valid_until: BootTime,
+    /// The ttl that the store granted, which may be shorter than what was asked for.
+    ttl: Duration,
     hints: Option<Hints>,
 }
 
@@ -130,11 +132,11 @@ impl Waiting<'_> {
                         continue;
                     }
                 },
-                Ok(Standing::Waiting { token, valid_until, ahead, holder, look_again, hints, .. }) => {
+                Ok(Standing::Waiting { token, ttl, valid_until, ahead, holder, look_again, hints }) => {
                     self.queued = true;
                     (self.failures, self.too_slow) = (0, 0);
                     self.seen = Some((ahead, holder));
-                    self.listening = Some(Listening { token, valid_until, hints: Some(hints) });
+                    self.listening = Some(Listening { token, valid_until, ttl, hints: Some(hints) });
                     self.next_look(sent, look_again)
                 }
                 Ok(Standing::Busy) => return Ok(None),
@@ -216,10 +218,10 @@ impl Waiting<'_> {
         let keeper = &self.client.keeper;
         let mut timer =
             pin!(keeper.sleep_until(self.give_up.map_or(look_at, |give_up| give_up.min(look_at))));
-        let near = self.options.ttl / 3;
-        let (client, listening) = (self.client, &mut self.listening);
+        let (client, asked, listening) = (self.client, self.options.ttl, &mut self.listening);
         let woken = poll_fn(|cx| {
-            if let Some(Listening { token, valid_until, hints }) = listening {
+            if let Some(Listening { token, valid_until, ttl, hints }) = listening {
+                let near = asked.min(*ttl) / 3;
                 match hints.as_mut().map_or(Poll::Pending, |hints| hints.poll_next_unpin(cx)) {
                     // A lease that is about to end is refreshed before it is relied on.
                     Poll::Ready(Some(Hint::Admitted { token: granted }))

@@ -58,6 +58,20 @@ async fn a_hand_off_is_one_hint_and_asks_nothing() {
     assert!(next.remaining() <= lease(s(30)));
 }
 
+/// A session of ZooKeeper is 40 s long at the most, unless its servers are told otherwise.
+#[tokio::test(start_paused = true)]
+async fn a_hint_is_the_grant_also_where_the_store_grants_less_than_a_third_of_what_is_asked_for() {
+    let sim = Sim::new();
+    let (holder, waiter) = (sim.client(), sim.client());
+    waiter.wire.grants(s(40));
+    let guard = hold(&holder, &ttl(s(30))).await;
+    let waiting = wait(&waiter, ttl(s(150))).await;
+    guard.release().await.unwrap();
+    let next = waiting.await.unwrap().unwrap();
+    assert_eq!(waiter.wire.sent(Verb::Enter).len(), 1, "the hint was not taken");
+    assert!(next.remaining() <= lease(s(40)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hint_near_the_end_of_the_waiters_own_lease_is_checked_before_it_is_relied_on() {
     let sim = Sim::new();

@@ -76,6 +76,8 @@ pub(crate) struct Wire {
     log: Mutex<Vec<(Verb, BootTime, usize)>>,
     silent: Mutex<bool>,
     hasty: Mutex<bool>,
+    /// The longest lease that is granted to a waiter.
+    longest: Mutex<Option<Duration>>,
     guarantees: OnceLock<Guarantees>,
     /// Where made-up hints go in.
     injected: Mutex<Option<UnboundedSender<Hint>>>,
@@ -109,6 +111,11 @@ impl Wire {
     /// Every answer to a waiter says to look again at once.
     pub(crate) fn hurry(&self) {
         *self.hasty.lock().unwrap() = true;
+    }
+
+    /// The store grants no waiter a longer lease than this.
+    pub(crate) fn grants(&self, longest: Duration) {
+        *self.longest.lock().unwrap() = Some(longest);
     }
 
     /// Gives a made-up hint to the entry that began to wait last.
@@ -170,7 +177,11 @@ impl Backend for Wire {
         let (memory, late) = (self.memory.clone(), entry.clone());
         let request = async move { memory.enter(&late, step, wait).await };
         let mut standing = self.pass(Verb::Enter, 1, request).await??;
-        if let Standing::Waiting { hints, look_again, .. } = &mut standing {
+        if let Standing::Waiting { hints, look_again, ttl, valid_until, .. } = &mut standing {
+            if let Some(longest) = *self.longest.lock().unwrap() {
+                *ttl = longest.min(*ttl);
+                *valid_until = (*valid_until).min(self.clock.now() + lease(longest));
+            }
             if *self.hasty.lock().unwrap() {
                 *look_again = self.clock.now();
             }
@@ -244,6 +255,7 @@ impl Sim {
             log: Mutex::default(),
             silent: Mutex::default(),
             hasty: Mutex::default(),
+            longest: Mutex::default(),
             guarantees: OnceLock::new(),
             injected: Mutex::default(),
         });

@@ -25,7 +25,7 @@ const SWEEP: Duration = Duration::from_millis(500);
 /// How often the nodes of a session are compared with its members: at each so manyth heartbeat.
 const INSPECT: u32 = 8;
 
-/// How long a session without members is kept for the next one.
+/// How long a session that nobody has a seat in is kept for the next one.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// How long a connection may be away before another client makes one: mostly the first one has it back at once.
@@ -39,7 +39,7 @@ pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, timeout: Duration) 
     let now = pool.keeper.now();
     let Ok(states) = session.states() else { return };
     let beating = FuturesUnordered::new();
-    let mut care = Care { session, timeout, states, beating, retry: now, used: now, beats: 0, away: None };
+    let mut care = Care { session, timeout, states, beating, retry: now, beats: 0, away: None };
     pool.keeper.spawn(async move {
         while let Some(next) = care.round(&weak).await {
             tokio::select! {
@@ -63,8 +63,6 @@ struct Care {
     beating: FuturesUnordered<BoxFuture<'static, Result<Stat, Failure>>>,
     /// Not before then, after a heartbeat that failed.
     retry: BootTime,
-    /// When it last had a member.
-    used: BootTime,
     beats: u32,
     /// Since when it has been without a connection.
     away: Option<BootTime>,
@@ -87,9 +85,7 @@ impl Care {
         if !session.is_alive(now) {
             return self.over(&pool);
         }
-        if !session.members().is_empty() {
-            self.used = now;
-        } else if now.since(self.used) >= IDLE && session.close_if_empty() {
+        if session.close_if_idle(IDLE, now) {
             self.remove(&pool);
             session.over.send_replace(true);
             return None;

@@ -75,8 +75,12 @@ impl Member {
 
     /// Whether it may still be in the store, as far as the clock tells.
     pub(crate) fn is_alive(&self, now: BootTime) -> bool {
+        // One lock after the other, and never both: in whatever order others take them.
+        if !self.session.is_alive(now) {
+            return false;
+        }
         let state = self.lock();
-        !state.ended && state.expires.is_none_or(|end| now < end) && self.session.is_alive(now)
+        !state.ended && state.expires.is_none_or(|end| now < end)
     }
 
     /// Takes note of an answer to a request that was sent at `sent`, and refreshed it: false if somebody has left for it

@@ -12,6 +12,7 @@ mod member;
 mod open;
 mod proofs;
 mod pulse;
+mod seats;
 #[expect(clippy::module_inception, reason = "the one main type of the file")]
 mod session;
 
@@ -229,8 +230,7 @@ impl Pool {
                 let now = self.keeper.now();
                 let mut book = self.lock();
                 let class = book.classes.entry(timeout).or_default();
-                let free =
-                    class.sessions.iter().find(|session| session.is_alive(now) && session.take_seat(SEATS));
+                let free = class.sessions.iter().find(|session| session.take_seat(SEATS, now));
                 if let Some(session) = free {
                     return Ok(Arc::clone(session));
                 }

@@ -12,7 +12,7 @@ use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper, marg
 use tokio::sync::{Notify, oneshot, watch};
 use zookeeper_client::{Error, SessionInfo, Stat, StateWatcher};
 
-use super::{Member, proofs::Proofs, pulse::Pulse};
+use super::{Member, proofs::Proofs, pulse::Pulse, seats::Seats};
 use crate::{
     connection::by,
     error::{Cause, Failure},
@@ -49,7 +49,7 @@ struct State {
     client: Option<Arc<Link>>,
     proofs: Proofs,
     pulse: Pulse,
-    seats: usize,
+    seats: Seats,
     members: HashMap<EntryId, Arc<Member>>,
     /// Somebody is taking away those who are overdue.
     sweeping: bool,
@@ -71,7 +71,7 @@ impl Session {
             state: Mutex::new(State {
                 proofs: Proofs::new(limits.tick, granted, opened),
                 pulse: Pulse::new(limits.tick, granted, opened),
-                seats: 0,
+                seats: Seats::new(opened),
                 members: HashMap::new(),
                 sweeping: false,
                 client: Some(client),
@@ -201,8 +201,7 @@ impl Session {
 
     /// Whether it may be relied on.
     pub(crate) fn is_alive(&self, now: BootTime) -> bool {
-        let state = self.lock();
-        state.client.is_some() && now < state.proofs.end()
+        self.lock().is_alive(now)
     }
 
     /// Tells of connections that are lost and made by the client that there is now.
@@ -255,12 +254,10 @@ impl Session {
         self.lock().client.is_none()
     }
 
-    /// Takes a seat, if there is one.
-    pub(super) fn take_seat(&self, seats: usize) -> bool {
+    /// Takes a seat, if it is alive and has one: then it is not [closed](Self::close_if_idle) until that is given back.
+    pub(super) fn take_seat(&self, most: usize, now: BootTime) -> bool {
         let mut state = self.lock();
-        let free = state.seats < seats && state.client.is_some();
-        state.seats += usize::from(free);
-        free
+        state.is_alive(now) && state.seats.take(most, now)
     }
 
     /// A new member, on a seat that was taken.
@@ -272,15 +269,16 @@ impl Session {
 
     /// Gives back a seat that nobody took.
     pub(super) fn give_back_seat(&self) {
-        let mut state = self.lock();
-        state.seats = state.seats.saturating_sub(1);
+        let now = self.keeper.now();
+        self.lock().seats.give_back(now);
     }
 
     pub(super) fn dismiss(&self, member: &Arc<Member>) {
+        let now = self.keeper.now();
         let mut state = self.lock();
         if state.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
             state.members.remove(&member.entry.id);
-            state.seats = state.seats.saturating_sub(1);
+            state.seats.give_back(now);
         }
     }
 
@@ -302,10 +300,10 @@ impl Session {
         self.lock().sweeping = false;
     }
 
-    /// Ends it if nobody has a seat.
-    pub(super) fn close_if_empty(&self) -> bool {
+    /// Closes it if nobody has had a seat for so long. Then nobody gets one any more.
+    pub(super) fn close_if_idle(&self, idle: Duration, now: BootTime) -> bool {
         let mut state = self.lock();
-        let client = if state.seats == 0 { state.client.take() } else { None };
+        let client = if state.seats.are_idle(idle, now) { state.client.take() } else { None };
         drop(state);
         client.is_some()
     }
@@ -313,6 +311,12 @@ impl Session {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing panics while the state is held, and each change to it is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_alive(&self, now: BootTime) -> bool {
+        self.client.is_some() && now < self.proofs.end()
     }
 }
 

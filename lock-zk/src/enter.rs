@@ -207,8 +207,12 @@ impl ZooKeeper {
         let made = session.answer("making a container", attempt).await;
         match made {
             Err(failure) if failure.cause() == Cause::NoNode => {
-                let mkdir = async { client.mkdir(&member.lock, &options).await };
-                match session.answer("making a container", mkdir).await {
+                let anew = async {
+                    self.sessions.make_home(session).await?;
+                    // With apache curator, what is between is a container as well.
+                    session.answer("making a container", client.mkdir(&member.lock, &options)).await
+                };
+                match anew.await {
                     Err(failure) if failure.cause() != Cause::NeverSent => {
                         return Err(failure.unsent().into());
                     }

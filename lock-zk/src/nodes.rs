@@ -50,6 +50,11 @@ impl Nodes {
         Self { root: chroot.trim_end_matches('/').to_owned(), layout }
     }
 
+    /// What is above the chroot, where others have nodes, too. Empty if that is only the root of ZooKeeper.
+    pub(crate) fn above(&self) -> &str {
+        self.root.rsplit_once('/').map_or("", |(above, _)| above)
+    }
+
     /// Where the locks are.
     pub(crate) fn locks(&self) -> String {
         match self.layout {
@@ -174,6 +179,13 @@ mod tests {
         assert_eq!(node("."), "/app/locks/q1/%2E");
         assert_eq!(node("%2E"), "/app/locks/q1/%252E");
         assert_eq!(own().name_of("%2e"), None, "we write capitals");
+    }
+
+    #[test]
+    fn what_is_above_the_chroot_is_not_the_root_of_zookeeper() {
+        let above = |chroot| Nodes::new(chroot, Layout::Own).above().to_owned();
+        assert_eq!(above("/app/team/locks"), "/app/team");
+        assert_eq!([above("/locks"), above("/locks/"), above("/"), above("")], [""; 4]);
     }
 
     #[test]

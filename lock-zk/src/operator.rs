@@ -8,7 +8,7 @@ use lock_core::{
     BackendError, BackendErrorKind as Kind, Departure, Diagnosis, EntryId, LockName, Operator, QueueRow,
     admission,
 };
-use zookeeper_client::{Acls, CreateMode, Error, MultiWriteError};
+use zookeeper_client::{Error, MultiWriteError};
 
 use crate::{
     ZooKeeper, diagnosis,
@@ -143,11 +143,7 @@ impl ZooKeeper {
                 Ok(()) => return Ok(true),
                 Err(0) => return Ok(false),
                 // Somebody deleted the node that tells of evictions.
-                Err(_) => {
-                    let options = CreateMode::Persistent.with_acls(Acls::new(self.sessions.acl()));
-                    let mkdir = async { client.mkdir(&told, &options).await };
-                    session.answer("an eviction", mkdir).await?;
-                }
+                Err(_) => self.sessions.make_home(session).await?,
             }
         }
         Err(BackendError::new(STORE, Kind::Unavailable, "somebody deletes the node that tells of evictions"))

@@ -188,6 +188,11 @@ impl Sessions {
         Ok(ages)
     }
 
+    /// Makes what is above the locks, as far as it is not there.
+    pub(crate) async fn make_home(&self, session: &Session) -> Result<(), Failure> {
+        open::make_home(&self.0, session, &*session.client()?).await
+    }
+
     /// Takes note that a member is not in the store. If a create of it may still arrive, whoever leaves for it sees to
     /// that.
     pub(crate) fn is_gone(&self, member: &Arc<Member>) {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use lock_core::BackendErrorKind as Kind;
 use tokio::sync::watch;
-use zookeeper_client::{Acls, CreateMode, Error, Stat};
+use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Error, Permission, Stat};
 
 use super::{Class, Opening, Pool, Session, evictions, keep};
 use crate::{
@@ -81,16 +81,35 @@ pub(super) async fn make_heart(pool: &Pool, session: &Arc<Session>) -> Result<St
     Err(Failure::new(Kind::Unavailable, "somebody deletes the nodes above those of locks"))
 }
 
-async fn make_home(pool: &Pool, session: &Session, client: &Link) -> Result<(), Failure> {
-    let folder = CreateMode::Persistent.with_acls(Acls::new(&pool.acl));
+/// Makes what is above locks and sessions, as far as it is not there.
+pub(super) async fn make_home(pool: &Pool, session: &Session, client: &Link) -> Result<(), Failure> {
     for path in [pool.nodes.sessions(), pool.nodes.locks(), pool.nodes.evictions()] {
         if path != "/" {
-            session.answer("making the nodes above those of locks", mkdir(client, &path, &folder)).await?;
+            let made = mkdir(client, &path, pool.nodes.above().len(), &pool.acl);
+            session.answer("making the nodes above those of locks", made).await?;
         }
     }
     Ok(())
 }
 
-async fn mkdir(client: &Link, path: &str, folder: &zookeeper_client::CreateOptions<'_>) -> Result<(), Error> {
-    client.mkdir(path, folder).await
+/// As `mkdir -p`, the last first: nobody needs rights above what is there. The first `above` bytes of the path are above the chroot, where
+/// others may have nodes beside ours, and take nothing away.
+async fn mkdir(client: &Link, path: &str, above: usize, acl: &[Acl]) -> Result<(), Error> {
+    let others = Acl::new(Permission::CREATE | Permission::READ, AuthId::anyone());
+    let shared: Vec<_> = acl.iter().cloned().chain([others]).collect();
+    let mut end = path.len();
+    loop {
+        let acls = Acls::new(if end <= above { &shared } else { acl });
+        match client.create(&path[..end], &[], &CreateMode::Persistent.with_acls(acls)).await {
+            Ok(_) | Err(Error::NodeExists) if end == path.len() => return Ok(()),
+            Ok(_) | Err(Error::NodeExists) => {
+                end = path[end + 1..].find('/').map_or(path.len(), |next| end + 1 + next);
+            }
+            Err(Error::NoNode) => match path[..end].rfind('/') {
+                Some(up @ 1..) => end = up,
+                _ => return Err(Error::NoNode),
+            },
+            Err(error) => return Err(error),
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use lock_conformance::{Client, Links, Port, SLACK, ServerControl};
 use lock_core::{BackendError, BackendErrorKind, DistributedLock, Keeper, Release};
 use lock_zk::{ConnectError, ZkConfig, ZooKeeper};
+use zookeeper_client::Permission;
 
 use crate::{
     common::{assert_free, client, kind, name, options, soon, take},
@@ -74,6 +75,30 @@ async fn the_nodes_of_a_user_have_rights_for_him_alone_and_those_of_nobody_for_a
             assert!(!acls.is_empty() && acls.iter().all(|acl| acl.scheme() == scheme), "{node}: {acls:?}");
         }
         assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+}
+
+/// What is above a chroot belongs to nobody's locks: others have theirs beside it. Also where an operator has deleted all of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_above_a_chroot_let_others_in_and_only_its_owner_takes_anything_away() {
+    let server = TestServer::shared().await;
+    let above = server.admin().at(&format!("team-{}", crate::server::unique()));
+    let url = |user: &str, chroot: &str| {
+        format!("zk://{user}{}{}{chroot}?{LIMITS}", server.address(), above.chroot())
+    };
+    let owner = client(&url("clients:open@", "/ours/locks"));
+    for _ in 0..2 {
+        assert_free(&owner, NAME).await;
+        for user in ["nobody:open@", ""] {
+            let other = client(&url(user, &format!("/theirs-{}", crate::server::unique())));
+            assert_free(&other, NAME).await;
+        }
+        let (acls, _) = above.client().await.get_acl(above.chroot()).await.unwrap();
+        for acl in acls.iter().filter(|acl| acl.scheme() == "world") {
+            let takes_away = [Permission::DELETE, Permission::ADMIN, Permission::WRITE];
+            assert!(!takes_away.iter().any(|right| acl.permission().has(*right)), "{acls:?}");
+        }
+        above.flush().await;
     }
 }
 

@@ -115,7 +115,9 @@ impl ZooKeeper {
         if container.is_none_or(|stat| stat.num_children == 0) {
             return Ok(None);
         }
-        let line = self.line(&member.session, &member.lock).await.map_err(BackendError::unsent)?;
+        // The server may lag behind: what was released before is not to be called busy.
+        let names = member.session.answer("a look", client.catch_up_and_list(&member.lock)).await;
+        let line = read_line(self.sessions.nodes(), &member.lock, names).map_err(BackendError::unsent)?;
         let ahead = line.ahead_of_next(member.entry.claim);
         Ok(match mismatch(&ahead) {
             Some(stranger) => Some(Err(stranger)),
@@ -318,7 +320,11 @@ impl ZooKeeper {
 /// Everybody in the queue. A node that is none of ours is none of ours to wait for.
 pub(crate) async fn line(nodes: &Nodes, session: &Session, lock: &str) -> Result<Line, BackendError> {
     let client = session.client()?;
-    let names = match session.answer("a look", client.list_children(lock)).await {
+    read_line(nodes, lock, session.answer("a look", client.list_children(lock)).await)
+}
+
+fn read_line(nodes: &Nodes, lock: &str, names: Result<Vec<String>, Failure>) -> Result<Line, BackendError> {
+    let names = match names {
         Ok(names) => names,
         Err(failure) if failure.cause() == Cause::NoNode => Vec::new(),
         Err(failure) => return Err(failure.into()),

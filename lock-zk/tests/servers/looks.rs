@@ -1,4 +1,4 @@
-//! What becomes of a waiter whose first look breaks with its connection. PR14.
+//! What a look is worth that breaks, or is late.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use std::{
 
 use async_trait::async_trait;
 use lock_conformance::{
-    Framing, HintsOnly, Layered, Relay, SLACK, Traffic,
+    Flow, Framing, Gate, HintsOnly, Layered, Relay, SLACK, Traffic,
     audit::{LONG, await_queue, eventually},
 };
 use lock_core::{AcquireOptions, DistributedLock, Locks, Release, SystemEntropy};
@@ -22,7 +22,7 @@ use tokio::{
 
 use crate::{
     common::{client, soon, take},
-    server::{Containers, TICK, TestServer},
+    server::{Containers, Ensemble, TICK, TestServer},
 };
 
 const NAME: &str = "job";
@@ -31,7 +31,7 @@ const NAME: &str = "job";
 const LIST: i32 = 8;
 const DATA: i32 = 4;
 
-/// It has a place by then, and watches nobody. What tells it to look again is nothing but a hint: nobody looks as time goes by.
+/// PR14. It has a place by then, and watches nobody. What tells it to look again is nothing but a hint: nobody looks as time goes by.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_whose_first_look_breaks_with_its_connection_looks_again_when_that_is_back() {
     // A create needs no container before it.
@@ -56,6 +56,36 @@ async fn a_waiter_whose_first_look_breaks_with_its_connection_looks_again_when_t
         assert_eq!(held.release().await.unwrap(), Release::Released);
         let guard = soon("the turn of who could not look", waiting).await.unwrap();
         assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+}
+
+/// Its server has not heard of the release, and says so to whoever does not have it catch up first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_try_by_way_of_a_follower_that_lags_behind_calls_no_lock_busy_that_was_released_before() {
+    let ensemble = Ensemble::start_patient().await;
+    let leader = ensemble.leader().await;
+    let [lagging, _] = ensemble.followers().await;
+    // However long it takes until the gate opens.
+    let by = |member| {
+        let url = ensemble.url_of(&ensemble.address(member));
+        client(&format!("{url}&command_timeout=20s&connect_timeout=20s"))
+    };
+    let (other, here) = (by(leader), by(lagging));
+    let lasting = AcquireOptions::new().ttl(LONG);
+    for _ in 0..3 {
+        let held = take(&other, NAME, &lasting).await;
+        let lock = here.mutex(NAME).with_options(lasting.clone());
+        assert!(soon("an answer", lock.try_acquire()).await.unwrap().is_none(), "it is held");
+        let gate = Gate::new();
+        ensemble.hold_back(lagging, &Flow::Hold(gate.clone()));
+        assert_eq!(held.release().await.unwrap(), Release::Released);
+        let trying = tokio::spawn(async move { lock.try_acquire().await });
+        tokio::time::sleep(TICK).await;
+        gate.open();
+        let guard = soon("an answer", trying).await.unwrap().unwrap();
+        let guard = guard.expect("it was released before");
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        ensemble.hold_back(lagging, &Flow::Pass);
     }
 }
 

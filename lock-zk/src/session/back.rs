@@ -5,15 +5,16 @@ use std::{sync::Arc, time::Duration};
 use lock_core::{BackOff, BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy};
 use zookeeper_client::Error;
 
-use super::{Session, keep::is_over};
+use super::{Session, burial::is_over};
 use crate::{
     connection::{Route, by},
     error::{Cause, Failure},
     link::Link,
 };
 
-/// The time between two rounds of tries. A server that is there again is found within the longest of them.
-const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_millis(200) };
+/// The time between two rounds of tries, which grows: all clients ask all servers of an ensemble that starts. A server that is there again
+/// is found within the longest of them.
+const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(1) };
 
 /// Makes a connection for a session whose client has none, and goes on with that; unless the session is over before, or the
 /// ensemble says that it is. It keeps nothing of whoever has the session: to drop a pool ends its sessions, also while one is brought

@@ -12,11 +12,10 @@ use futures_util::{
     future::{BoxFuture, join_all},
     stream::{FuturesUnordered, StreamExt},
 };
-use lock_core::{BackOff, BackendErrorKind as Kind, BootTime, Entropy, SystemEntropy};
-
+use lock_core::{BackendErrorKind as Kind, BootTime};
 use zookeeper_client::{SessionState, Stat, StateWatcher};
 
-use super::{Pool, Session, back::bring_back, open::make_heart};
+use super::{Pool, Session, back::bring_back, burial::bury, open::make_heart};
 use crate::error::{Cause, Failure};
 
 /// How often members are looked at whose time may be over.
@@ -30,8 +29,6 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// How long a connection may be away before another client makes one: mostly the first one has it back at once.
 const PATIENCE: Duration = Duration::from_millis(250);
-
-const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(5) };
 
 /// Keeps a session until it has ended or nobody needs it.
 pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, timeout: Duration) {
@@ -207,54 +204,4 @@ fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
             }
         }
     });
-}
-
-/// Ends a session that is over, until the ensemble says that it is: what stands under it must not live on, and may not be called
-/// gone before. The client does not tell whether a session was closed; so it is opened again by its password, until that is
-/// refused.
-fn bury(pool: &Arc<Pool>, session: &Arc<Session>) {
-    let (weak, session) = (Weak::clone(&pool.this), Arc::clone(session));
-    pool.keeper.spawn(async move {
-        let mut failures = 0;
-        loop {
-            let Some(pool) = weak.upgrade() else { return };
-            match confirm_over(&pool, &session).await {
-                Ok(true) => return,
-                Ok(false) => {}
-                Err(failure) => {
-                    tracing::debug!(session = %format_args!("{:#x}", session.id), "the end of a session is not confirmed yet: {failure}");
-                }
-            }
-            failures += 1;
-            let pause = BACK_OFF.pause(failures, SystemEntropy.bits() as u64);
-            let pause = pool.keeper.sleep_until(pool.keeper.now() + pause);
-            drop(pool);
-            pause.await;
-        }
-    });
-}
-
-/// Whether the ensemble says that a session which was ended here is over. If not, it is closed from another connection.
-pub(super) async fn confirm_over(pool: &Pool, session: &Session) -> Result<bool, Failure> {
-    let attached = pool.route.attach(session.granted(), session.info.clone(), None);
-    match attached.await {
-        // To drop it closes the session.
-        Ok(client) => {
-            drop(client);
-            Ok(false)
-        }
-        Err(failure) if is_over(&failure) => {
-            for member in session.members() {
-                pool.forget(&member);
-            }
-            session.over.send_replace(true);
-            Ok(true)
-        }
-        Err(failure) => Err(failure),
-    }
-}
-
-/// Whether it is the ensemble's own word that a session that was to be attached to is not there.
-pub(super) fn is_over(failure: &Failure) -> bool {
-    failure.cause() == Cause::SessionGone && *failure.kind() != Kind::Denied
 }

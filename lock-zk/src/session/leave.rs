@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use lock_core::{BackendErrorKind as Kind, FencingToken};
 
-use super::{Member, Place, Pool, keep::confirm_over};
+use super::{Member, Place, Pool, burial::confirm_over};
 use crate::{
     error::{Cause, Failure},
     line::Line,

@@ -4,6 +4,7 @@
 //! session keeps alive beyond its time is taken away here: see [`keep`].
 
 mod back;
+mod burial;
 pub(crate) mod class;
 mod evictions;
 mod keep;

@@ -12,7 +12,7 @@ use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper, marg
 use tokio::sync::{Notify, oneshot, watch};
 use zookeeper_client::{Error, SessionInfo, Stat, StateWatcher};
 
-use super::{Member, proofs::Proofs, pulse::Pulse, seats::Seats};
+use super::{Member, burial::Attempt, proofs::Proofs, pulse::Pulse, seats::Seats};
 use crate::{
     connection::by,
     error::{Cause, Failure},
@@ -53,6 +53,8 @@ struct State {
     members: HashMap<EntryId, Arc<Member>>,
     /// Somebody is taking away those who are overdue.
     sweeping: bool,
+    /// What last asked whether it is over.
+    attempt: Option<Attempt>,
 }
 
 impl Session {
@@ -74,6 +76,7 @@ impl Session {
                 seats: Seats::new(opened),
                 members: HashMap::new(),
                 sweeping: false,
+                attempt: None,
                 client: Some(client),
             }),
             over: watch::Sender::new(false),
@@ -289,6 +292,24 @@ impl Session {
     /// Whether somebody has this entry.
     pub(super) fn has(&self, entry: EntryId) -> bool {
         self.lock().members.contains_key(&entry)
+    }
+
+    /// The attempt to have its end confirmed that is under way, or one that begins now.
+    pub(super) fn attempt(
+        &self,
+        begin: impl FnOnce(watch::Sender<Option<Result<bool, Failure>>>),
+    ) -> Attempt {
+        let mut state = self.lock();
+        // Without a sender there will be no answer.
+        let is_under_way = |attempt: &Attempt| attempt.borrow().is_none() && attempt.has_changed().is_ok();
+        if let Some(attempt) = state.attempt.clone().filter(is_under_way) {
+            return attempt;
+        }
+        let (done, attempt) = watch::channel(None);
+        state.attempt = Some(attempt.clone());
+        drop(state);
+        begin(done);
+        attempt
     }
 
     /// Whether nobody does it already.

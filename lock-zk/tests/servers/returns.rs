@@ -21,7 +21,7 @@ const NAME: &str = "job";
 /// tries again 12.8 s after it lost them: five seconds later.
 const AWAY: Duration = Duration::from_millis(7500);
 
-/// What is promised is half a second. On a busy machine it may be eight times as long, and is still sooner than the client of ZooKeeper
+/// What is promised is a second. On a busy machine it may be four times as long, and is still sooner than the client of ZooKeeper
 /// would be back by itself.
 const BACK: Duration = Duration::from_secs(4);
 
@@ -239,4 +239,50 @@ async fn a_backend_that_is_dropped_while_the_servers_are_away_looks_for_none_any
     eventually("no session is left", SLACK * 4, || async { server.admin().nodes_of_sessions().await == 0 })
         .await;
     drop(keeper);
+}
+
+/// All clients ask all servers whether they serve, while an ensemble starts.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_looks_for_a_server_asks_ever_more_seldom() {
+    let server = TestServer::own().await.behind_proxy();
+    let here = client(&server.url());
+    let guard = take(&here, NAME, &options().ttl(Duration::from_secs(120))).await;
+    server.kill().await.unwrap();
+    // By then it has been looking for some time.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let before = server.proxy().opened();
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let tries = server.proxy().opened() - before;
+    assert!((1..=18).contains(&tries), "{tries} tries in six seconds");
+    server.start(Data::Kept).await.unwrap();
+    within("a renewal once the server is back", SLACK, async { while guard.extend().await.is_err() {} })
+        .await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+/// Whoever had a lock has to leave for it, and each of them asks whether the session is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_session_takes_few_connections_however_many_locks_it_had() {
+    const MANY: usize = 60;
+    let server = start().await;
+    let here = client(&server.url());
+    let mut guards = Vec::new();
+    for i in 0..MANY {
+        guards.push(take(&here, &format!("job {i}"), &lasting()).await);
+    }
+    let session = server.admin().session_of(&server.admin().node(guards[0].name(), 0).await).await;
+    let before = server.proxy().opened();
+    server.admin().close_session(session).await;
+    for guard in &guards {
+        soon("the loss", guard.lost()).await;
+    }
+    let released: Vec<_> = guards.into_iter().map(|guard| tokio::spawn(guard.release())).collect();
+    for released in released {
+        assert_eq!(soon("an answer", released).await.unwrap().unwrap(), Release::AlreadyLost);
+    }
+    assert_eq!(server.admin().queues().await, 0);
+    // Once more, so that all that was to be done is done.
+    assert!(here.locks.close(SLACK).await.is_ok());
+    let opened = server.proxy().opened() - before;
+    assert!(opened <= 8, "{opened} connections for the end of one session");
 }

@@ -1,0 +1,89 @@
+//! The end of a session, until the ensemble confirms it.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use lock_core::{BackOff, BackendErrorKind as Kind, Entropy, SystemEntropy};
+use tokio::{runtime::Handle, sync::watch};
+
+use super::{Pool, Session};
+use crate::{
+    connection::Route,
+    error::{Cause, Failure},
+};
+
+const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(5) };
+
+/// What one attempt comes to: whether the session is over. For all who wait for that.
+pub(super) type Attempt = watch::Receiver<Option<Result<bool, Failure>>>;
+
+/// Ends a session that is over, until the ensemble says that it is: what stands under it must not live on, and may not be called
+/// gone before. The client does not tell whether a session was closed; so it is opened again by its password, until that is
+/// refused.
+pub(super) fn bury(pool: &Arc<Pool>, session: &Arc<Session>) {
+    let (weak, session) = (Weak::clone(&pool.this), Arc::clone(session));
+    pool.keeper.spawn(async move {
+        let mut failures = 0;
+        loop {
+            let Some(pool) = weak.upgrade() else { return };
+            match confirm_over(&pool, &session).await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(failure) => {
+                    tracing::debug!(session = %format_args!("{:#x}", session.id), "the end of a session is not confirmed yet: {failure}");
+                }
+            }
+            failures += 1;
+            let pause = BACK_OFF.pause(failures, SystemEntropy.bits() as u64);
+            let pause = pool.keeper.sleep_until(pool.keeper.now() + pause);
+            drop(pool);
+            pause.await;
+        }
+    });
+}
+
+/// Whether the ensemble says that a session which was ended here is over. If not, it is closed from another connection. However many
+/// ask, there is one connection at a time for it, which the keeper opens.
+pub(super) async fn confirm_over(pool: &Pool, session: &Arc<Session>) -> Result<bool, Failure> {
+    let mut attempt = session.attempt(|done| {
+        let (route, session) = (pool.route.clone(), Arc::clone(session));
+        pool.keeper.spawn(async move {
+            // Nobody may wait for it any more.
+            let _ = done.send(Some(close(&route, &session).await));
+        });
+    });
+    let said = attempt.wait_for(Option::is_some).await.map(|said| said.clone());
+    let over = match said {
+        Ok(Some(said)) => said?,
+        // The keeper has ended. Whoever asks has to do it, if it can.
+        _ if Handle::try_current().is_ok() => close(&pool.route, session).await?,
+        _ => return Err(Failure::new(Kind::Unavailable, "the keeper has ended")),
+    };
+    if over {
+        session.over.send_replace(true);
+        for member in session.members() {
+            pool.forget(&member);
+        }
+    }
+    Ok(over)
+}
+
+/// Closes a session from another connection, if the ensemble does not say that it is over. On a runtime.
+async fn close(route: &Route, session: &Session) -> Result<bool, Failure> {
+    match route.attach(session.granted(), session.info.clone(), None).await {
+        // To drop it closes the session.
+        Ok(client) => {
+            drop(client);
+            Ok(false)
+        }
+        Err(failure) if is_over(&failure) => Ok(true),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Whether it is the ensemble's own word that a session that was to be attached to is not there.
+pub(super) fn is_over(failure: &Failure) -> bool {
+    failure.cause() == Cause::SessionGone && *failure.kind() != Kind::Denied
+}

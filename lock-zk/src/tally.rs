@@ -83,10 +83,11 @@ impl Tally {
         fits(self.ahead, self.claim)
     }
 
-    /// Whether those who are watched keep us out.
+    /// Whether those who are watched keep us out. The herald counts, too: where one of several who keep us out leaves, it takes that place,
+    /// and nobody has to look again.
     pub(crate) fn is_blocked(&self) -> bool {
-        let blockers = self.watched.iter().filter(|watched| watched.there && watched.blocks);
-        !fits(blockers.map(|watched| watched.weight).sum(), self.claim)
+        let there = self.watched.iter().filter(|watched| watched.there);
+        !fits(there.map(|watched| watched.weight).sum(), self.claim)
     }
 
     /// Whether the herald has left, and it is not known who is left of those ahead of it: it is time to ask.
@@ -146,6 +147,8 @@ mod tests {
         let rows = queue(&[Claim::mutex(); 4]);
         let mut asks = tally(&rows);
         asks.left(1, false);
+        assert!(!asks.admits() && asks.is_blocked(), "the herald is there");
+        asks.left(0, false);
         assert!(!asks.admits() && !asks.is_blocked());
         let mut knows = tally(&rows);
         knows.left(1, true);
@@ -155,6 +158,19 @@ mod tests {
         assert!(!knows.is_vague() && !knows.admits());
         knows.left(1, false);
         assert!(knows.admits());
+    }
+
+    #[test]
+    fn where_one_permit_of_several_is_released_only_the_first_who_waits_has_something_to_do() {
+        let rows = queue(&[Claim::semaphore(1, 3).unwrap(); 8]);
+        // Three hold it, and the last of them leaves.
+        for waits in 3..8 {
+            let mut tally = tally(&rows[..=waits]);
+            let which = tally.nodes().position(|node| node == rows[2].node);
+            which.into_iter().for_each(|which| tally.left(which, false));
+            assert_eq!(tally.is_blocked(), waits > 3, "{waits}");
+            assert_eq!(tally.admits(), waits == 3, "{waits}");
+        }
     }
 
     /// The list was read before the delete, and is looked at after it; or the other way round.

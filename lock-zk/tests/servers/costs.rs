@@ -208,6 +208,38 @@ async fn nothing_is_asked_between_a_release_and_the_grant_to_a_waiter_of_another
     }
 }
 
+/// Where several hold it, and one of them leaves, all who wait hear of that who watch it. Only the one that is next has to do something,
+/// and the one that has lost its herald.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_release_of_one_permit_costs_those_who_wait_on_nothing() {
+    const LIMIT: u32 = 4;
+    let counted = Counted::start().await;
+    let (holder, other) = (counted.client().await, counted.client().await);
+    let permit = |client: &Client| client.semaphore("job", LIMIT).permits(1).unwrap().with_options(long());
+    let mut held = Vec::new();
+    for _ in 0..LIMIT {
+        held.push(soon("a permit", permit(&holder).acquire()).await.unwrap());
+    }
+    let mut waiters = JoinSet::new();
+    for len in 0..u64::from(LIMIT) * 2 {
+        let lock = permit(&other);
+        waiters.spawn(async move { lock.acquire().await.unwrap() });
+        let stand = || async { counted.server.admin().queues().await == u64::from(LIMIT) + len + 1 };
+        eventually("one more in the queue", SLACK, stand).await;
+    }
+    let before = counted.rests_with(2).await;
+    assert_eq!(held.pop().unwrap().release().await.unwrap(), Release::Released);
+    let next = soon("the next permit", waiters.join_next()).await.unwrap().unwrap();
+    counted.rests_with(2).await;
+    let asked = counted.asked_since(before).await;
+    assert!(asked.writes == 1 && asked.reads <= 3, "{asked:?} for one permit");
+    assert_eq!(next.release().await.unwrap(), Release::Released);
+    drop(held);
+    while let Some(granted) = soon("all permits", waiters.join_next()).await {
+        assert_eq!(granted.unwrap().release().await.unwrap(), Release::Released);
+    }
+}
+
 /// Into the queue: the create, the number of nodes, their names, who holds the lock, and three watches: for the one ahead, the one ahead
 /// of that, and for one's own.
 const MOST_TO_JOIN: u64 = 7;

@@ -2,7 +2,7 @@
 //!
 //! Every entry of a queue is an ephemeral sequential node, and the transaction that created it is its fencing token. To take a
 //! free lock is one round trip, to give it back one delete. Who waits watches the one ahead, and is the holder when that one
-//! goes: mostly without asking anything more.
+//! goes: mostly without asking anything more than whether its own node is there.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

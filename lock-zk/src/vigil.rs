@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_core::Stream;
-use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, ready, stream::FuturesUnordered};
 use lock_core::{FencingToken, Hint};
 use zookeeper_client::{EventType, StateWatcher};
 
@@ -16,7 +16,7 @@ use crate::{
     line::Line,
     link::Watcher,
     nodes::Nodes,
-    session::{Gone, Member},
+    session::{Gone, Member, token},
     tally::Tally,
 };
 
@@ -24,12 +24,13 @@ use crate::{
 ///
 /// Who is watched keeps the waiter out, or stands right ahead of that one: the herald. When it leaves, mostly because the one behind
 /// it is admitted, it is time to ask once more who is left, while nobody waits for the answer. Then the delete of the last one ahead is
-/// the grant, with nothing left to ask.
+/// the grant, with nothing left to ask but whether the entry itself is still there.
 ///
 /// ### To ensure correctness
 /// See [`Tally`] for what is known of those ahead. The server tells of deletes in the order in which they happened: if the entry's
 /// own node was deleted before, that is known when a later delete is, and nothing is granted (PR18). After another connection was made
-/// the server tells all that happened meanwhile at once, in no order: then it is for others to look.
+/// the server tells all that happened meanwhile at once, in no order: then it is for others to look. And what one transaction deletes
+/// is told one by one, so that the own node may be told of last: it is asked for behind the event.
 pub(crate) struct Vigil {
     member: Arc<Member>,
     nodes: Nodes,
@@ -40,6 +41,8 @@ pub(crate) struct Vigil {
     events: FuturesUnordered<BoxFuture<'static, (usize, EventType)>>,
     list: Option<BoxFuture<'static, Option<Line>>>,
     own: Option<Gone>,
+    /// Whether the own node is there, asked when all those ahead had left.
+    check: Option<BoxFuture<'static, bool>>,
     /// Tells of connections that were lost and made since before anything was watched.
     states: StateWatcher,
     /// It has said what there was to say: now it is for others to look.
@@ -57,7 +60,8 @@ impl Vigil {
         states: StateWatcher,
     ) -> Self {
         let (events, others) = (FuturesUnordered::new(), Vec::new());
-        Self { member, nodes, token, tally, others, events, list: None, own: Some(own), states, told: false }
+        let (list, check) = (None, None);
+        Self { member, nodes, token, tally, others, events, list, own: Some(own), check, states, told: false }
     }
 
     /// The next in the tally: its watch, and who it is if it is one of ours.
@@ -70,6 +74,24 @@ impl Vigil {
     /// Whether the entry's own node was deleted, as far as the server has told.
     fn is_gone(&mut self, cx: &mut Context<'_>) -> bool {
         self.own.as_mut().is_some_and(|own| own.poll_unpin(cx).is_ready())
+    }
+
+    /// Whether the entry's own node is there, though all those ahead have left.
+    fn stands(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let (member, minted) = (&self.member, self.token);
+        let check = self.check.get_or_insert_with(|| {
+            let member = Arc::clone(member);
+            let look = async move {
+                let (Some(place), Ok(client)) = (member.place(), member.session.client()) else {
+                    return false;
+                };
+                let path = member.beside(&place.node);
+                let seen = member.session.answer("a look", client.check_stat(&path)).await;
+                seen.is_ok_and(|stat| stat.is_some_and(|stat| token(stat.czxid) == minted))
+            };
+            look.boxed()
+        });
+        check.poll_unpin(cx)
     }
 
     /// Whether what the server has told came in the order in which it happened: all of it on one connection.
@@ -123,7 +145,9 @@ impl Stream for Vigil {
         let hint = if gone || heard.is_err() {
             Hint::Changed
         } else if self.tally.admits() {
-            if self.is_in_order() {
+            let stands = ready!(self.stands(cx));
+            // What was told before the answer is known by now.
+            if stands && !self.is_gone(cx) && self.is_in_order() {
                 self.member.is_admitted();
                 Hint::Admitted { token: self.token }
             } else {
@@ -135,7 +159,7 @@ impl Stream for Vigil {
             return Poll::Pending;
         };
         self.told = true;
-        (self.own, self.list) = (None, None);
+        (self.own, self.list, self.check) = (None, None, None);
         Poll::Ready(Some(hint))
     }
 }

@@ -76,6 +76,10 @@ impl ZooKeeper {
         if !member.refresh(sent) || !session.is_alive(self.keeper.now()) {
             return Ok(Some(Standing::Gone));
         }
+        if !session.is_on(&client) {
+            // Another client took its place meanwhile, and what that watches is told in an order that nobody here sees.
+            return Ok(None);
+        }
         Ok(Some(Standing::Waiting {
             token: place.token,
             ttl: session.granted(),

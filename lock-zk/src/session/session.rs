@@ -216,6 +216,11 @@ impl Session {
         self.lock().client.as_ref().is_some_and(|client| client.is_connected())
     }
 
+    /// Whether this is the client that it has.
+    pub(crate) fn is_on(&self, client: &Arc<Link>) -> bool {
+        self.lock().client.as_ref().is_some_and(|has| Arc::ptr_eq(has, client))
+    }
+
     /// Goes on with another client, which attached to it by a request sent at `attached`, unless the session has ended. Whoever
     /// waits for the one before is told.
     pub(super) fn goes_on_with(&self, client: &Arc<Link>, attached: BootTime) {

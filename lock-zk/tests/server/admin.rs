@@ -169,6 +169,19 @@ impl Admin {
         delete_all(&self.client().await, &self.folder(name)).await;
     }
 
+    /// Deletes nodes in one transaction, in this order.
+    ///
+    /// # Panics
+    /// If the server does not.
+    pub(crate) async fn delete_together(&self, nodes: &[String]) {
+        let client = self.client().await;
+        let mut write = client.new_multi_writer();
+        for node in nodes {
+            write.add_delete(node, None).expect("it is a path");
+        }
+        write.commit().await.expect("the server deletes nodes");
+    }
+
     /// Deletes all that the clients of this case have.
     ///
     /// # Panics

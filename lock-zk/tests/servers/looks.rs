@@ -1,35 +1,20 @@
 //! What a look is worth that breaks, or is late.
 
-use std::{
-    io,
-    net::ToSocketAddrs,
-    sync::{
-        Arc,
-        atomic::{AtomicI32, Ordering},
-    },
-};
+use std::sync::Arc;
 
-use async_trait::async_trait;
 use lock_conformance::{
-    Flow, Framing, Gate, HintsOnly, Layered, Relay, SLACK, Traffic,
+    Flow, Framing, Gate, HintsOnly, Layered, SLACK, ServerControl,
     audit::{LONG, await_queue, eventually},
 };
 use lock_core::{AcquireOptions, DistributedLock, Locks, Release, SystemEntropy};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
 
 use crate::{
-    common::{client, soon, take},
+    common::{client, soon, take, waiting},
     server::{Containers, Ensemble, TICK, TestServer},
+    wires::{Breaks, DATA, HoldsWords, LIST, relay},
 };
 
 const NAME: &str = "job";
-
-/// What is asked in a look: who is there, and then, with a watch, who those ahead are.
-const LIST: i32 = 8;
-const DATA: i32 = 4;
 
 /// PR14. It has a place by then, and watches nobody. What tells it to look again is nothing but a hint: nobody looks as time goes by.
 #[tokio::test(flavor = "multi_thread")]
@@ -37,9 +22,7 @@ async fn a_waiter_whose_first_look_breaks_with_its_connection_looks_again_when_t
     // A create needs no container before it.
     let server = TestServer::shared_with(Containers::Kept).await;
     let breaks = Arc::new(Breaks::default());
-    let address = server.address().to_socket_addrs().unwrap().next().unwrap();
-    let relay = Relay::start(address, Arc::clone(&breaks) as Arc<dyn Framing>);
-    let url = format!("zk://{}{}?tick={}ms", relay.address(), server.admin().chroot(), TICK.as_millis());
+    let (_relay, url) = relay(&server, Arc::clone(&breaks) as Arc<dyn Framing>);
     let (other, here) = (client(&server.url()), client(&url));
     let hinted = Layered::new(Arc::clone(&here.backend), Arc::new(HintsOnly));
     let hinted = Locks::with(Arc::new(hinted), here.keeper.clone(), Arc::new(SystemEntropy));
@@ -48,7 +31,7 @@ async fn a_waiter_whose_first_look_breaks_with_its_connection_looks_again_when_t
     assert_eq!(take(&here, "other", &lasting).await.release().await.unwrap(), Release::Released);
     for operation in [LIST, DATA] {
         let held = take(&other, NAME, &lasting).await;
-        breaks.next(operation);
+        breaks.at(operation, NAME);
         let lock = hinted.mutex(NAME).unwrap().with_options(lasting.clone());
         let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
         eventually("a look that breaks", SLACK, || async { breaks.is_over() }).await;
@@ -89,67 +72,36 @@ async fn a_try_by_way_of_a_follower_that_lags_behind_calls_no_lock_busy_that_was
     }
 }
 
-/// Passes everything on, and breaks a connection when the next request of some kind comes on it that is about [`NAME`]: that one does
-/// not arrive.
-#[derive(Debug, Default)]
-struct Breaks(AtomicI32);
-
-impl Breaks {
-    fn next(&self, operation: i32) {
-        self.0.store(operation, Ordering::SeqCst);
+/// PR18. The server tells of one after the other, in the order in which they stand in the transaction. What is behind the first is held up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_is_not_granted_a_lock_when_its_own_node_was_deleted_in_one_transaction_with_the_last_one_ahead()
+ {
+    let server = TestServer::shared_with(Containers::Kept).await;
+    let holds = Arc::new(HoldsWords::default());
+    let (_relay, url) = relay(&server, Arc::clone(&holds) as Arc<dyn Framing>);
+    let (other, here) = (client(&server.url()), client(&url));
+    let lasting = AcquireOptions::new().ttl(LONG);
+    for round in 0..3 {
+        let name = format!("{NAME} {round}");
+        let lost = take(&other, &name, &lasting).await;
+        let waiting = waiting(&here, &name, &lasting, 2).await;
+        let nodes = [server.admin().node(lost.name(), 0).await, server.admin().node(lost.name(), 1).await];
+        let gate = holds.of(&nodes[1]);
+        // It watches both by now.
+        eventually("the watches", SLACK, || async { server.footprint().await.unwrap().subscriptions >= 4 })
+            .await;
+        server.admin().delete_together(&nodes).await;
+        soon("the word that is held up", gate.reached()).await;
+        let held = take(&other, &name, &lasting).await;
+        let held_token = held.token();
+        tokio::time::sleep(TICK).await;
+        assert!(!waiting.is_finished(), "granted without a node, while another one holds it");
+        gate.open();
+        await_queue(&other, &name, 2).await;
+        assert!(!waiting.is_finished() && held.is_held());
+        assert_eq!(held.release().await.unwrap(), Release::Released);
+        let guard = soon("the next grant", waiting).await.unwrap();
+        assert!(guard.token() > held_token);
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
     }
-
-    fn is_over(&self) -> bool {
-        self.0.load(Ordering::SeqCst) == 0
-    }
-
-    /// Whether this is where it breaks. Once.
-    fn breaks_at(&self, packet: &[u8]) -> bool {
-        let operation = packet[8..].first_chunk().map(|word| i32::from_be_bytes(*word));
-        let named = packet.windows(NAME.len()).any(|part| part == NAME.as_bytes());
-        // The first packet of a connection opens the session, and has no name of a lock in it.
-        operation.is_some_and(|operation| {
-            operation != 0
-                && named
-                && self.0.compare_exchange(operation, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
-        })
-    }
-}
-
-#[async_trait]
-impl Framing for Breaks {
-    async fn serve(
-        &self,
-        mut client: TcpStream,
-        address: std::net::SocketAddr,
-        _: Arc<Traffic>,
-    ) -> io::Result<()> {
-        let mut server = TcpStream::connect(address).await?;
-        let (mut from_client, mut to_client) = client.split();
-        let (mut from_server, mut to_server) = server.split();
-        let requests = async {
-            let mut read = Vec::new();
-            while from_client.read_buf(&mut read).await? > 0 {
-                while let Some(len) = packet(&read) {
-                    if self.breaks_at(&read[..len]) {
-                        return Err(io::Error::from(io::ErrorKind::ConnectionReset));
-                    }
-                    to_server.write_all(&read[..len]).await?;
-                    read.drain(..len);
-                }
-            }
-            to_server.shutdown().await
-        };
-        let answers = async {
-            tokio::io::copy(&mut from_server, &mut to_client).await?;
-            to_client.shutdown().await
-        };
-        tokio::try_join!(requests, answers).map(drop)
-    }
-}
-
-/// How long the first packet is, if it is whole.
-fn packet(read: &[u8]) -> Option<usize> {
-    let len = usize::try_from(i32::from_be_bytes(*read.first_chunk()?)).ok()? + 4;
-    (len >= 12 && read.len() >= len).then_some(len)
 }

@@ -17,3 +17,4 @@ mod server;
 mod tenure;
 #[cfg(feature = "tls")]
 mod tls;
+mod wires;

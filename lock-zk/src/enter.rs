@@ -15,6 +15,7 @@ use crate::{
     nodes::{Layout, Nodes},
     row,
     session::{Member, Place, Session, search, token},
+    sight::Sight,
 };
 
 /// How often a create is tried again because the container went away meanwhile (H98). Each time the server removed it.
@@ -275,7 +276,8 @@ impl ZooKeeper {
         }
     }
 
-    /// What a place comes to.
+    /// What a place comes to. Where nobody is known to have left, it is enough that those who keep it out are there: so to wait costs the
+    /// same however many do.
     async fn look(
         &self,
         member: &Arc<Member>,
@@ -283,6 +285,14 @@ impl ZooKeeper {
         wait: WaitMode,
     ) -> Result<Standing, BackendError> {
         let sent = self.keeper.now();
+        if wait == WaitMode::Queue
+            && let Some(sight) = member.sight(&place)
+        {
+            if let Some(standing) = self.wait_behind(member, &place, sight, sent).await? {
+                return Ok(standing);
+            }
+            member.sees(None);
+        }
         let mut line = self.line(&member.session, &member.lock).await?;
         loop {
             let Some(ahead) = line.ahead_of(member.entry.id, member.entry.claim) else {
@@ -303,7 +313,8 @@ impl ZooKeeper {
                 self.sessions.take_out(member).await?;
                 return Ok(Standing::Busy);
             }
-            match self.wait_behind(member, &place, &ahead, sent).await? {
+            let sight = Sight::new(place.token, &ahead, member.entry.claim);
+            match self.wait_behind(member, &place, sight, sent).await? {
                 Some(standing) => return Ok(standing),
                 // Somebody left between the look and the watches.
                 None => line = self.line(&member.session, &member.lock).await?,

@@ -42,6 +42,7 @@ mod operator;
 mod renew;
 mod row;
 mod session;
+mod sight;
 mod tally;
 mod tls;
 mod vigil;

@@ -10,6 +10,7 @@ use crate::line::Ahead;
 /// The sum is never less than what is there. A look saw *all* who were ahead, and from then on they only leave (PR16). Whoever leaves
 /// is subtracted once: not again when a list did not have it any more, and not if a list came before the event of its deletion
 /// and has it still. Where one leaves whom nobody was ahead of at some time, nobody ahead of it is left.
+#[derive(Clone, Debug)]
 pub(crate) struct Tally {
     claim: Claim,
     ahead: u64,
@@ -18,6 +19,7 @@ pub(crate) struct Tally {
 }
 
 /// One ahead, whose node is watched.
+#[derive(Clone, Debug)]
 struct Watched {
     node: String,
     weight: u64,
@@ -76,6 +78,11 @@ impl Tally {
             watched.counted &= now.rows().iter().any(|row| row.node == watched.node);
         }
         self.ahead = self.ahead.min(sum);
+    }
+
+    /// Whether all who are watched were there, as far as is known.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.watched.iter().all(|watched| watched.there)
     }
 
     /// Whether we are admitted.

@@ -158,6 +158,10 @@ impl Stream for Vigil {
         } else {
             return Poll::Pending;
         };
+        if !self.tally.is_whole() {
+            // To look at those who are watched would find that one is gone.
+            self.member.sees(None);
+        }
         self.told = true;
         (self.own, self.list, self.check) = (None, None, None);
         Poll::Ready(Some(hint))

@@ -13,10 +13,9 @@ use crate::{
     ZooKeeper,
     enter::read_data,
     error::{Cause, Failure},
-    line::Ahead,
-    link::Watcher,
-    session::{Gone, Member, Place},
-    tally::Tally,
+    link::{Link, Watcher},
+    session::{Gone, Member, Place, token},
+    sight::Sight,
     vigil::Vigil,
 };
 
@@ -25,6 +24,15 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 type Watched = Result<(Vec<u8>, Stat, Watcher), Failure>;
 
+/// What was seen of a place, and of those that it waits for.
+struct Seen {
+    own: Gone,
+    /// Of those whose nodes are watched.
+    looks: Vec<Watched>,
+    /// Who holds the lock, if that was asked.
+    holder: Option<Holder>,
+}
+
 impl ZooKeeper {
     /// Watches whoever keeps a place out, the one ahead of these, and its own node (PR15, PR18). `None` if they have left in between,
     /// so that it has to be looked at again.
@@ -32,42 +40,27 @@ impl ZooKeeper {
         &self,
         member: &Arc<Member>,
         place: &Place,
-        ahead: &Ahead<'_>,
+        mut sight: Sight,
         sent: BootTime,
     ) -> Result<Option<Standing>, BackendError> {
         let session = &member.session;
         let client = session.client()?;
         // Before anything is watched.
         let states = client.states();
-        let watch = |node: &str| {
-            let (path, client) = (member.beside(node), Arc::clone(&client));
-            async move { session.answer("a watch", client.get_and_watch_data(&path)).await }
+        let Some(seen) = self.watch(member, place, &sight, &client).await? else {
+            return Ok(Some(Standing::Gone));
         };
-        let tally = Tally::new(ahead, member.entry.claim);
-        let looks = join_all(tally.nodes().map(watch));
-        let known = member.gone();
-        let own = OptionFuture::from(known.is_none().then(|| watch(&place.node)));
-        // Whoever is first holds the lock. Mostly it is one that is watched anyway.
-        let first = ahead.rows().first().map(|first| &*first.node).unwrap_or_default();
-        let is_watched = tally.nodes().position(|node| node == first);
-        let first = OptionFuture::from(is_watched.is_none().then(|| {
-            let (path, client) = (member.beside(first), Arc::clone(&client));
-            async move { session.answer("a look", client.get_data(&path)).await }
-        }));
-        let (own, (looks, first)) = join(own, join(looks, first)).await;
-        let Some(own) = self.own_node(member, known, own)? else { return Ok(Some(Standing::Gone)) };
-
-        let mut holder = first.and_then(Result::ok).and_then(|(data, _)| read_data(&data)?.1.into());
-        let others: Vec<_> = ahead.watched().map(|row| self.sessions.find(row.entry)).collect();
-        let mut vigil =
-            Vigil::new(Arc::clone(member), self.sessions.nodes().clone(), place.token, tally, own, states);
-        for (i, (other, answer)) in others.into_iter().zip(looks).enumerate() {
-            match answer {
+        let shown = sight.position_of_first().unwrap_or_default();
+        sight.holder = seen.holder.or(sight.holder);
+        let (nodes, tally) = (self.sessions.nodes().clone(), sight.tally.clone());
+        let mut vigil = Vigil::new(Arc::clone(member), nodes, place.token, tally, seen.own, states);
+        for (i, (entry, look)) in sight.watched.iter().zip(seen.looks).enumerate() {
+            match look {
                 Ok((data, _, watcher)) => {
-                    if i == is_watched.unwrap_or_default() && holder.is_none() {
-                        holder = read_data(&data).map(|(_, label)| label);
+                    if i == shown && sight.holder.is_none() {
+                        sight.holder = holder(&data);
                     }
-                    vigil.watch(watcher, other);
+                    vigil.watch(watcher, self.sessions.find(*entry));
                 }
                 Err(failure) if failure.cause() == Cause::NoNode => return Ok(None),
                 Err(failure) => return Err(failure.into()),
@@ -80,15 +73,57 @@ impl ZooKeeper {
             // Another client took its place meanwhile, and what that watches is told in an order that nobody here sees.
             return Ok(None);
         }
+        let (ahead, first) = (sight.ahead, sight.holder.clone());
+        sight.is_new = false;
+        member.sees(Some(sight));
         Ok(Some(Standing::Waiting {
             token: place.token,
             ttl: session.granted(),
             valid_until: session.valid_until(sent, member.entry.ttl),
-            ahead: ahead.rows().len() as u64,
-            holder: Some(holder.map_or(Holder::Foreign { expires: true }, |label| Holder::Ours { label })),
+            ahead,
+            holder: Some(first.unwrap_or(Holder::Foreign { expires: true })),
             look_again: self.keeper.now() + (member.entry.ttl / 3).min(LOOK_AGAIN),
             hints: Box::pin(vigil),
         }))
+    }
+
+    /// Watches them, in one round trip. `None` if the entry's own node is not there.
+    async fn watch(
+        &self,
+        member: &Arc<Member>,
+        place: &Place,
+        sight: &Sight,
+        client: &Arc<Link>,
+    ) -> Result<Option<Seen>, BackendError> {
+        let session = &member.session;
+        let watch = |node: &str| {
+            let (path, client) = (member.beside(node), Arc::clone(client));
+            async move { session.answer("a watch", client.get_and_watch_data(&path)).await }
+        };
+        let looks = join_all(sight.tally.nodes().map(watch));
+        let known = member.gone();
+        let own = OptionFuture::from(known.is_none().then(|| watch(&place.node)));
+        // What is watched already is only looked at; and not even that where the queue has just shown it.
+        let there = OptionFuture::from((known.is_some() && !sight.is_new).then(|| {
+            let (path, client) = (member.beside(&place.node), Arc::clone(client));
+            async move { session.answer("a look", client.check_stat(&path)).await }
+        }));
+        // Whoever is first holds the lock. Mostly it is one that is watched anyway.
+        let asks = sight.position_of_first().is_none() && sight.holder.is_none();
+        let first = OptionFuture::from(asks.then(|| {
+            let (path, client) = (member.beside(&sight.first), Arc::clone(client));
+            async move { session.answer("a look", client.get_data(&path)).await }
+        }));
+        let ((own, there), (looks, first)) = join(join(own, there), join(looks, first)).await;
+        let Some(own) = self.own_node(member, known, own)? else { return Ok(None) };
+        if let Some(there) = there.transpose()?
+            && there.is_none_or(|stat| token(stat.czxid) != place.token)
+        {
+            self.sessions.is_gone(member);
+            return Ok(None);
+        }
+        let holder = first.and_then(Result::ok).and_then(|(data, _)| holder(&data));
+        Ok(Some(Seen { own, looks, holder }))
     }
 
     /// The watch on an entry's own node, which was there before or was just made. `None` if the node is not there.
@@ -110,4 +145,9 @@ impl ZooKeeper {
         };
         Ok(Some(member.watches(watcher.changed().map(drop))))
     }
+}
+
+/// Whose node it is that this stands in, if it is one of ours.
+fn holder(data: &[u8]) -> Option<Holder> {
+    read_data(data).map(|(_, label)| Holder::Ours { label })
 }

@@ -107,7 +107,7 @@ impl Wire for ZkHarness {
         |_| true
     }
 
-    /// A connection is given up when nothing has come on it for half of the session's time.
+    /// A connection is given up when nothing has come on it for half of the session's time, or of `connect_timeout` if that is less.
     fn noticed_within(&self) -> Duration {
         Duration::from_secs(6)
     }
@@ -118,7 +118,7 @@ impl Wire for ZkHarness {
 
     fn requests(&self, verb: Verb) -> &'static [&'static str] {
         match verb {
-            Verb::Enter => &["create", "list"],
+            Verb::Enter => &["create", "list", "get data"],
             Verb::Renew => &["set data", "exists"],
             Verb::Leave => &["delete"],
         }

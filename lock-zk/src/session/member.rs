@@ -9,6 +9,7 @@ use futures_util::future::{BoxFuture, FutureExt, Shared};
 use lock_core::{BootTime, Entry, FencingToken};
 
 use super::Session;
+use crate::sight::Sight;
 
 /// Ready when the entry's own node was deleted, or its session is over. Told by the server, in the order of what happened.
 pub(crate) type Gone = Shared<BoxFuture<'static, ()>>;
@@ -38,6 +39,7 @@ struct State {
     /// It was told that it is admitted.
     admitted: bool,
     gone: Option<Gone>,
+    sight: Option<Sight>,
 }
 
 /// Where an entry stands.
@@ -148,7 +150,9 @@ impl Member {
 
     /// It is admitted, from where it stands.
     pub(crate) fn is_admitted(&self) {
-        self.lock().admitted = true;
+        let mut state = self.lock();
+        state.admitted = true;
+        state.sight = None;
     }
 
     /// Whoever waits watches its own node too (PR18). `None` if nothing watches it any more: what has told once tells no more, and
@@ -163,6 +167,16 @@ impl Member {
         let before = self.lock().gone.replace(gone.clone());
         drop(before);
         gone
+    }
+
+    /// What was seen from its place, if nobody of those that it watches has left since, as far as is known.
+    pub(crate) fn sight(&self, place: &Place) -> Option<Sight> {
+        self.lock().sight.clone().filter(|sight| sight.token == place.token)
+    }
+
+    /// Remembers what is seen, or that it is so no more.
+    pub(crate) fn sees(&self, sight: Option<Sight>) {
+        self.lock().sight = sight;
     }
 
     /// Ends it. True if it was over before.

@@ -1,17 +1,18 @@
 //! What a look is worth that breaks, or is late.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use lock_conformance::{
     Flow, Framing, Gate, HintsOnly, Layered, SLACK, ServerControl,
     audit::{LONG, await_queue, eventually},
 };
 use lock_core::{AcquireOptions, DistributedLock, Locks, Release, SystemEntropy};
+use tokio::task::JoinSet;
 
 use crate::{
     common::{client, soon, take, waiting},
     server::{Containers, Ensemble, TICK, TestServer},
-    wires::{Breaks, DATA, HoldsWords, LIST, relay},
+    wires::{Breaks, Counts, DATA, LIST, Words, relay},
 };
 
 const NAME: &str = "job";
@@ -39,6 +40,70 @@ async fn a_waiter_whose_first_look_breaks_with_its_connection_looks_again_when_t
         assert_eq!(held.release().await.unwrap(), Release::Released);
         let guard = soon("the turn of who could not look", waiting).await.unwrap();
         assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+}
+
+/// A queue of a thousand is not listed by a thousand. That those whom a waiter watches are there is enough.
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_who_wait_on_ask_for_those_whom_they_watch_and_not_for_the_whole_queue() {
+    const WAITERS: u64 = 10;
+    let server = TestServer::shared_with(Containers::Kept).await;
+    let counts = Arc::new(Counts::about(NAME));
+    let (_relay, url) = relay(&server, Arc::clone(&counts) as Arc<dyn Framing>);
+    let (other, here) = (client(&server.url()), client(&url));
+    let held = take(&other, NAME, &AcquireOptions::new().ttl(LONG)).await;
+    // Each looks again after a second.
+    let options = AcquireOptions::new().ttl(Duration::from_secs(3));
+    let mut waiters = JoinSet::new();
+    for len in 0..WAITERS {
+        let lock = here.mutex(NAME).with_options(options.clone());
+        waiters.spawn(async move { lock.acquire().await.unwrap() });
+        await_queue(&other, NAME, usize::try_from(len).unwrap() + 2).await;
+    }
+    let of_all = |before: u64| before + WAITERS * 4;
+    eventually("all have looked around", SLACK, || async { counts.of(LIST) >= WAITERS }).await;
+    let (lists, looks) = (counts.of(LIST), counts.of(DATA));
+    // The node of the one ahead, and of the one ahead of that, twice each.
+    eventually("all have looked again, twice", SLACK, || async { counts.of(DATA) >= of_all(looks) }).await;
+    assert_eq!(counts.of(LIST), lists, "the queue was listed by somebody who waits on");
+    // They know whom they wait for all the same.
+    assert_eq!(held.release().await.unwrap(), Release::Released);
+    for _ in 0..WAITERS {
+        let guard = soon("the turn of each", waiters.join_next()).await.unwrap().unwrap();
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+}
+
+/// PR18. It is told of by nothing but a look at those whom one watches, and at oneself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_whose_words_are_lost_finds_in_a_look_who_has_left_and_that_it_is_not_there_itself() {
+    let server = TestServer::shared_with(Containers::Kept).await;
+    for own in [false, true] {
+        let words = Arc::new(Words::default());
+        let (_relay, url) = relay(&server, Arc::clone(&words) as Arc<dyn Framing>);
+        let (other, here) = (client(&server.url()), client(&url));
+        let name = format!("{NAME} {own}");
+        let held = take(&other, &name, &AcquireOptions::new().ttl(LONG)).await;
+        let first = waiting(&other, &name, &AcquireOptions::new().ttl(LONG), 2).await;
+        let brief = AcquireOptions::new().ttl(Duration::from_secs(3));
+        let last = waiting(&here, &name, &brief, 3).await;
+        // It has looked again before.
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        let nodes = server.admin().nodes(held.name()).await;
+        words.lose();
+        if own {
+            server.admin().delete_together(&[server.admin().node(held.name(), 2).await]).await;
+            eventually("it stands in the queue anew", SLACK, || async {
+                let now = server.admin().nodes(held.name()).await;
+                now.len() == 3 && now[2] != nodes[2]
+            })
+            .await;
+        }
+        assert_eq!(held.release().await.unwrap(), Release::Released);
+        let first = soon("the first", first).await.unwrap();
+        assert!(!last.is_finished());
+        assert_eq!(first.release().await.unwrap(), Release::Released);
+        assert_eq!(soon("the last", last).await.unwrap().release().await.unwrap(), Release::Released);
     }
 }
 
@@ -77,8 +142,8 @@ async fn a_try_by_way_of_a_follower_that_lags_behind_calls_no_lock_busy_that_was
 async fn a_waiter_is_not_granted_a_lock_when_its_own_node_was_deleted_in_one_transaction_with_the_last_one_ahead()
  {
     let server = TestServer::shared_with(Containers::Kept).await;
-    let holds = Arc::new(HoldsWords::default());
-    let (_relay, url) = relay(&server, Arc::clone(&holds) as Arc<dyn Framing>);
+    let words = Arc::new(Words::default());
+    let (_relay, url) = relay(&server, Arc::clone(&words) as Arc<dyn Framing>);
     let (other, here) = (client(&server.url()), client(&url));
     let lasting = AcquireOptions::new().ttl(LONG);
     for round in 0..3 {
@@ -86,7 +151,7 @@ async fn a_waiter_is_not_granted_a_lock_when_its_own_node_was_deleted_in_one_tra
         let lost = take(&other, &name, &lasting).await;
         let waiting = waiting(&here, &name, &lasting, 2).await;
         let nodes = [server.admin().node(lost.name(), 0).await, server.admin().node(lost.name(), 1).await];
-        let gate = holds.of(&nodes[1]);
+        let gate = words.hold(&nodes[1]);
         // It watches both by now.
         eventually("the watches", SLACK, || async { server.footprint().await.unwrap().subscriptions >= 4 })
             .await;

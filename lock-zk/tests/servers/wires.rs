@@ -1,6 +1,7 @@
 //! Wires on which one packet meets its fate.
 
 use std::{
+    collections::BTreeMap,
     io,
     net::{SocketAddr, ToSocketAddrs},
     sync::{Arc, Mutex},
@@ -48,56 +49,109 @@ impl Breaks {
         self.0.lock().unwrap().is_none()
     }
 
-    fn judge(&self, packet: &[u8]) -> io::Result<Option<Gate>> {
+    fn judge(&self, packet: &[u8]) -> Judgement {
         // The first packet of a connection opens the session, and names nothing.
         let here = self
             .0
             .lock()
             .unwrap()
             .take_if(|(operation, name)| number(packet, 8) == *operation && names(packet, name));
-        if here.is_some() { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(None) }
+        if here.is_some() { Judgement::Breaks } else { Judgement::Passes }
     }
 }
 
 #[async_trait]
 impl Framing for Breaks {
     async fn serve(&self, client: TcpStream, address: SocketAddr, _: Arc<Traffic>) -> io::Result<()> {
-        pass(client, address, |packet| self.judge(packet), |_| Ok(None)).await
+        pass(client, address, |packet| self.judge(packet), |_| Judgement::Passes).await
     }
 }
 
-/// Holds up what the server says unasked of some node, and all that comes behind that.
-#[derive(Debug, Default)]
-pub(crate) struct HoldsWords(Mutex<Option<(String, Gate)>>);
+/// Counts what is asked about something, and passes everything on.
+#[derive(Debug)]
+pub(crate) struct Counts(String, Mutex<BTreeMap<i32, u64>>);
 
-impl HoldsWords {
-    /// From the next word about this node on, until the gate opens.
-    pub(crate) fn of(&self, node: &str) -> Gate {
-        let gate = Gate::new();
-        *self.0.lock().unwrap() = Some((node.to_owned(), gate.clone()));
-        gate
+impl Counts {
+    pub(crate) fn about(name: &str) -> Self {
+        Self(name.to_owned(), Mutex::default())
     }
 
-    fn judge(&self, packet: &[u8]) -> Option<Gate> {
-        let held = self.0.lock().unwrap();
-        let here = held.as_ref().filter(|(node, _)| number(packet, 4) == WORD && names(packet, node));
-        here.map(|(_, gate)| gate.clone())
+    /// How many requests of some kind there were.
+    pub(crate) fn of(&self, operation: i32) -> u64 {
+        self.1.lock().unwrap().get(&operation).copied().unwrap_or_default()
     }
 }
 
 #[async_trait]
-impl Framing for HoldsWords {
+impl Framing for Counts {
     async fn serve(&self, client: TcpStream, address: SocketAddr, _: Arc<Traffic>) -> io::Result<()> {
-        pass(client, address, |_| Ok(None), |packet| Ok(self.judge(packet))).await
+        let count = |packet: &[u8]| {
+            if names(packet, &self.0) {
+                *self.1.lock().unwrap().entry(number(packet, 8)).or_default() += 1;
+            }
+            Judgement::Passes
+        };
+        pass(client, address, count, |_| Judgement::Passes).await
     }
 }
 
-/// Passes packets on, each when it may: the first error breaks the connection.
+/// Holds up what the server says unasked of some node, and all that comes behind that; or loses all that it says unasked.
+#[derive(Debug, Default)]
+pub(crate) struct Words(Mutex<Fate>);
+
+#[derive(Debug, Default)]
+enum Fate {
+    #[default]
+    Pass,
+    Held(String, Gate),
+    Lost,
+}
+
+impl Words {
+    /// From the next word about this node on, until the gate opens.
+    pub(crate) fn hold(&self, node: &str) -> Gate {
+        let gate = Gate::new();
+        *self.0.lock().unwrap() = Fate::Held(node.to_owned(), gate.clone());
+        gate
+    }
+
+    pub(crate) fn lose(&self) {
+        *self.0.lock().unwrap() = Fate::Lost;
+    }
+
+    fn judge(&self, packet: &[u8]) -> Judgement {
+        match &*self.0.lock().unwrap() {
+            Fate::Held(node, gate) if number(packet, 4) == WORD && names(packet, node) => {
+                Judgement::Waits(gate.clone())
+            }
+            Fate::Lost if number(packet, 4) == WORD => Judgement::IsLost,
+            _ => Judgement::Passes,
+        }
+    }
+}
+
+#[async_trait]
+impl Framing for Words {
+    async fn serve(&self, client: TcpStream, address: SocketAddr, _: Arc<Traffic>) -> io::Result<()> {
+        pass(client, address, |_| Judgement::Passes, |packet| self.judge(packet)).await
+    }
+}
+
+/// What becomes of a packet.
+enum Judgement {
+    Passes,
+    Waits(Gate),
+    IsLost,
+    /// The connection with it.
+    Breaks,
+}
+
+/// Passes packets on, as far as they may.
 async fn pass(
     mut client: TcpStream,
     address: SocketAddr,
-    request: impl Fn(&[u8]) -> io::Result<Option<Gate>> + Send + Sync,
-    answer: impl Fn(&[u8]) -> io::Result<Option<Gate>> + Send + Sync,
+    request: impl Fn(&[u8]) -> Judgement + Send + Sync,
+    answer: impl Fn(&[u8]) -> Judgement + Send + Sync,
 ) -> io::Result<()> {
     let mut server = TcpStream::connect(address).await?;
     let (from_client, to_client) = client.split();
@@ -109,15 +163,21 @@ async fn pass(
 async fn one_way(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
-    judge: impl Fn(&[u8]) -> io::Result<Option<Gate>> + Send + Sync,
+    judge: impl Fn(&[u8]) -> Judgement + Send + Sync,
 ) -> io::Result<()> {
     let mut read = Vec::new();
     while from.read_buf(&mut read).await? > 0 {
         while let Some(len) = packet(&read) {
-            if let Some(gate) = judge(&read[..len])? {
-                gate.pass().await;
+            let mut passes = true;
+            match judge(&read[..len]) {
+                Judgement::Passes => {}
+                Judgement::Waits(gate) => gate.pass().await,
+                Judgement::IsLost => passes = false,
+                Judgement::Breaks => return Err(io::ErrorKind::ConnectionReset.into()),
             }
-            to.write_all(&read[..len]).await?;
+            if passes {
+                to.write_all(&read[..len]).await?;
+            }
             read.drain(..len);
         }
     }

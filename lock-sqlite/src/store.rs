@@ -280,7 +280,10 @@ impl Store {
     /// # Errors
     /// What went wrong.
     pub(crate) fn raise_tokens(&mut self, give_up: Instant, last: FencingToken) -> Result<(), BackendError> {
-        self.write(give_up, |verb| verb.raise_tokens(last))
+        self.write(give_up, |verb| verb.raise_tokens(last))?;
+        // Whoever is told that they are raised throws the old file away: so the disk keeps it first.
+        let kept = self.world.as_ref().map_or(Ok(()), |world| world.raise_ceiling(Pace::Until(give_up)));
+        kept.map_err(|fault| self.failed(fault))
     }
 
     /// Leaves the file in an orderly way: what is still there of this client is free at once.

@@ -104,13 +104,14 @@ impl<'a> Verb<'a> {
         Ok(self.token)
     }
 
+    /// What the disk keeps is not raised with them: see [`World::raise_ceiling`](crate::world::World::raise_ceiling).
+    ///
     /// # Errors
     /// Those of SQLite.
     pub(crate) fn raise_tokens(&mut self, last: FencingToken) -> Result<(), Fault> {
         // The largest that there is.
         let last = i64::try_from(last.get()).unwrap_or(i64::MAX);
-        let raise = "UPDATE meta SET token = max(token, ?1), ceiling = max(ceiling, ?1)";
-        self.connection.execute(raise, [last])?;
+        self.connection.execute("UPDATE meta SET token = max(token, ?1)", [last])?;
         Ok(())
     }
 

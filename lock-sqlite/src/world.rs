@@ -157,8 +157,11 @@ impl World {
         done
     }
 
-    /// Lets the disk keep that more tokens were minted than ever will be until the next time.
-    fn raise_ceiling(&self, pace: Pace) -> Result<(), Fault> {
+    /// Lets the disk keep that more tokens were minted than ever will be until the next time, if it does not yet.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub(crate) fn raise_ceiling(&self, pace: Pace) -> Result<(), Fault> {
         self.connection.pragma_update(None, "synchronous", "FULL")?;
         let raised = self.begin(pace).and_then(|()| {
             let raise = "UPDATE meta SET ceiling = CASE WHEN token < ?1 THEN token + ?2 ELSE ?3 END WHERE ceiling <= token";

@@ -19,8 +19,8 @@ use lock_conformance::{
     ran_nothing,
 };
 use lock_core::{
-    AcquireOptions, BackendError, BackendErrorKind as Kind, DistributedLock, Error, Keeper, Locks,
-    LostReason, Mutex, Release, SystemEntropy,
+    AcquireOptions, BackendError, BackendErrorKind as Kind, DistributedLock, Error, FencingToken, Keeper,
+    Locks, LostReason, Mutex, Release, SystemEntropy,
 };
 use lock_sqlite::{ConnectError, Sqlite, SqliteConfig};
 
@@ -274,16 +274,31 @@ async fn no_token_comes_twice_when_the_power_is_lost() {
 async fn on_a_disk_that_forgets() {
     let Some(file) = here("on_a_disk_that_forgets") else { return };
     let held = job(&file.path()).acquire().await.unwrap();
-    let kept: u64 = fs::read_to_string(flag(".kept")).unwrap().parse().unwrap();
     let written = fs::metadata(file.path().with_file_name("locks.db-wal")).unwrap().len();
-    assert!(kept < written, "the disk was waited for with every verb");
+    assert!(kept() < written, "the disk was waited for with every verb");
+    let next = token_after_the_power_was_lost(&file).await;
+    assert!(next > held.token(), "{next} after {}", held.token());
+    // Above the ceiling that the disk keeps of what was minted here.
+    let raised = FencingToken::new(next.get() + (1 << 40));
+    file::client(&file.path(), &Keeper::start().unwrap()).raise_tokens(raised).await.unwrap();
+    let next = token_after_the_power_was_lost(&file).await;
+    assert!(next > raised, "{next} after {raised}, which all were told to be above");
+}
+
+/// How much of the log the disk was made to keep.
+fn kept() -> u64 {
+    fs::read_to_string(flag(".kept")).unwrap().parse().unwrap()
+}
+
+/// The first one that is minted then.
+async fn token_after_the_power_was_lost(file: &OwnFile) -> FencingToken {
     let other = OwnFile::new();
-    copy(&file, &other);
+    copy(file, &other);
     let log = fs::OpenOptions::new().write(true).open(other.path().with_file_name("locks.db-wal")).unwrap();
-    log.set_len(kept).unwrap();
+    log.set_len(kept()).unwrap();
     other.open().execute("UPDATE meta SET domain = 'another boot'", []).unwrap();
     let next = job(&other.path()).try_acquire().await.unwrap().expect("no lease outlives a boot");
-    assert!(next.token() > held.token(), "{} after {}", next.token(), held.token());
+    next.token()
 }
 
 /// Of a disk that others keep busy: each wait for it takes three seconds, which is more than a verb may take.

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 /// How often a name is drawn anew when somebody who sweeps was quicker.
 const TRIES: u32 = 16;
@@ -77,20 +77,28 @@ impl Presence {
 /// Whether a client is certainly dead: the file that it locked is there, and nobody has it locked. What cannot be judged is
 /// not dead; its leases end by themselves.
 pub(crate) fn is_dead(folder: &Path, member: &Member) -> bool {
-    let Ok(file) = File::open(lock_file(folder, member.id)) else { return false };
+    let Ok(file) = open(&lock_file(folder, member.id)) else { return false };
     let same = file.metadata().is_ok_and(|found| (found.dev(), found.ino()) == (member.device, member.inode));
     same && is_unlocked(&file)
 }
 
 /// Whether the file that a client locked is there, to judge it by.
 pub(crate) fn is_judged(folder: &Path, member: &Member) -> bool {
-    let found = fs::metadata(lock_file(folder, member.id));
+    let found = fs::symlink_metadata(lock_file(folder, member.id));
     found.is_ok_and(|found| (found.dev(), found.ino()) == (member.device, member.inode))
 }
 
 /// Whether a client of another boot or clock may still be there. Its file may have another number by now.
 pub(crate) fn may_live(folder: &Path, id: i64) -> bool {
-    File::open(lock_file(folder, id)).is_ok_and(|file| !is_unlocked(&file))
+    open(&lock_file(folder, id)).is_ok_and(|file| !is_unlocked(&file))
+}
+
+/// Opens what stands under a name of ours. Who may write to the folder may have put anything there: a pipe would keep us until
+/// somebody writes to it, and with us, in the middle of a transaction, everybody; a link leads anywhere.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
 /// Shared, so that two who look at the same time do not take each other for the owner.
@@ -105,7 +113,7 @@ pub(crate) fn sweep(folder: &Path, known: impl Fn(i64) -> bool) {
         let id = path.file_stem().and_then(|stem| i64::from_str_radix(stem.to_str()?, 16).ok());
         let Some(id) = id.filter(|&id| !known(id)) else { continue };
         let locked = path.extension().is_some_and(|extension| extension == "sock") && may_live(folder, id);
-        if !locked && File::open(&path).map_or(true, |file| is_unlocked(&file)) {
+        if !locked && open(&path).map_or(true, |file| is_unlocked(&file)) {
             // Whatever stays is swept by the next.
             let _ = fs::remove_file(&path);
         }
@@ -152,6 +160,10 @@ pub(crate) fn random() -> io::Result<i64> {
 
 #[cfg(test)]
 mod tests {
+    use std::{sync::mpsc, thread, time::Duration};
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
     use super::*;
 
     fn folder() -> tempfile::TempDir {
@@ -226,5 +238,25 @@ mod tests {
         assert!(may_live(folder.path(), ids[0]) && !lock_file(folder.path(), ids[2]).exists());
         live.remove();
         assert!(!lock_file(folder.path(), ids[0]).exists());
+    }
+
+    /// A verb looks into the folder in the middle of its transaction.
+    #[test]
+    fn a_pipe_under_the_name_of_a_file_keeps_nobody() {
+        let folder = folder();
+        let member = Member { id: 7, device: 0, inode: 0 };
+        for name in [lock_file(folder.path(), 7), folder.path().join("8.new"), lock_file(folder.path(), 9)] {
+            mkfifoat(CWD, &name, Mode::from_raw_mode(0o600)).unwrap();
+        }
+        let (tell, told) = mpsc::channel();
+        let path = folder.path().to_owned();
+        thread::spawn(move || {
+            let judged = (is_dead(&path, &member), may_live(&path, member.id));
+            sweep(&path, |id| id == 9);
+            tell.send((judged, fs::read_dir(&path).unwrap().count()))
+        });
+        let (judged, left) = told.recv_timeout(Duration::from_secs(20)).expect("it waits for a writer");
+        assert_eq!(judged, (false, false), "it was taken for a file that somebody had locked");
+        assert_eq!(left, 1, "what nobody knows is swept away");
     }
 }

@@ -24,6 +24,8 @@ use lock_core::{
 };
 use lock_sqlite::{ConnectError, Sqlite, SqliteConfig};
 
+use rustix::fs::{CWD, Mode, mkfifoat};
+
 use self::{
     disk::{A_PART, again, flag, here, on_a_bad_disk, waits},
     file::OwnFile,
@@ -214,6 +216,21 @@ async fn default_file_here() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// Who may write to the folder may put one there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pipe_in_place_of_the_file_of_a_process_keeps_nobody() {
+    let file = OwnFile::new();
+    let held = job(&file.path()).acquire().await.unwrap();
+    let files = fs::read_dir(file.processes()).unwrap().flatten().map(|found| found.path());
+    let lock =
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "lock")).last().unwrap();
+    fs::remove_file(&lock).unwrap();
+    mkfifoat(CWD, &lock, Mode::from_raw_mode(0o600)).unwrap();
+    let other = job(&file.path());
+    assert!(other.try_acquire().await.unwrap().is_none(), "it was taken for the file of a dead process");
+    assert_eq!(held.release().await.unwrap(), Release::Released);
+}
+
 async fn a_full_disk_grants_nothing_and_loses_nothing() {
     on_a_bad_disk("on_a_full_disk");
 }

@@ -97,7 +97,30 @@ fn connect(path: &Path) -> Result<Connection, Fault> {
 fn begin_anew(connection: &Connection) -> Result<bool, Fault> {
     let busy: bool = connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get(0))?;
     if !busy {
-        connection.execute("UPDATE meta SET token = token", [])?;
+        // What is set to what it was is not written. A token that nobody gets harms nobody.
+        connection.execute("UPDATE meta SET token = token + 1 WHERE token < ?1", [i64::MAX])?;
     }
     Ok(!busy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::Files;
+
+    /// Else that would be a caller, who waits for the disk on his own thread.
+    #[test]
+    fn whoever_lets_the_log_begin_anew_is_the_first_to_write_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locks.db");
+        let files = Files::new(Some(&path)).unwrap();
+        files.prepare().unwrap();
+        let connection = connect(&path).unwrap();
+        connection.execute("UPDATE meta SET token = token + 1", []).unwrap();
+        // Its head tells how often it has begun anew.
+        let log = || std::fs::read(folder.path().join("locks.db-wal")).unwrap()[12..16].to_vec();
+        let before = log();
+        assert!(begin_anew(&connection).unwrap(), "nobody else is there");
+        assert_ne!(log(), before, "the next to write begins it");
+    }
 }

@@ -5,6 +5,8 @@ use std::{io, path::Path, time::Duration};
 use lock_core::{BackendError, BackendErrorKind as Kind};
 use rusqlite::{Error as Sqlite, ErrorCode};
 
+use crate::writer::Writer;
+
 /// What [`BackendError`]s of this store call it.
 pub(crate) const STORE: &str = "sqlite";
 
@@ -90,13 +92,20 @@ pub(crate) fn of_io(doing: &str, path: &Path, error: io::Error) -> BackendError 
     BackendError::new(STORE, kind, format!("{doing} {}: {error}", path.display())).with_source(error)
 }
 
-pub(crate) fn busy(path: &Path, patience: Duration) -> BackendError {
-    let message = format!(
-        "{}: others wrote to it for {patience:?} without a pause; see who has it open (`fuser {}`)",
-        path.display(),
-        path.display()
-    );
-    BackendError::new(STORE, Kind::Unavailable, message).unsent()
+/// Nobody else could write for the whole time that a command may take: whoever asked does not ask once more.
+pub(crate) fn busy(path: &Path, patience: Duration, writer: Option<&Writer>) -> BackendError {
+    let (path, pid) = (path.display(), writer.map_or(0, Writer::pid));
+    let why = match writer {
+        Some(writer) if writer.stopped => {
+            format!("{writer} writes to it, and is stopped; let it go on (`kill -CONT {pid}`), or end it")
+        }
+        Some(writer) => {
+            format!("{writer} writes to it now; see what keeps it, or who else writes without a pause")
+        }
+        None => format!("others wrote to it; see who has it open (`fuser {path}`)"),
+    };
+    let message = format!("{path}: it was not free to be written to within {patience:?}: {why}");
+    BackendError::new(STORE, Kind::TimedOut, message).unsent()
 }
 
 /// Something that this file, or what it is on, cannot be used with.

@@ -58,6 +58,7 @@ mod verbs;
 mod waiters;
 mod worker;
 mod world;
+mod writer;
 
 pub use lock_core::settings::ConfigError;
 

@@ -19,6 +19,7 @@ use crate::{
     post::Hall,
     verb::{Around, News, Verb},
     world::{Begun, Pace, World},
+    writer::Seen,
 };
 
 /// How often a verb starts over in another file, or with more tokens, before something is badly wrong.
@@ -62,6 +63,8 @@ pub(crate) struct Store {
     /// How long callers are not to be kept, and until when. Zero if the last one was not kept for long.
     respite: (Duration, Option<Instant>),
     letters: Letters,
+    /// Who kept us from writing.
+    seen: Seen,
 }
 
 impl Store {
@@ -79,6 +82,7 @@ impl Store {
             kept_at: 0,
             respite: (Duration::ZERO, None),
             letters,
+            seen: Seen::default(),
         }
     }
 
@@ -214,7 +218,8 @@ impl Store {
     /// What the error is to others. After anything but a busy or full database the file is opened anew.
     fn failed(&mut self, fault: Fault) -> BackendError {
         if fault.is_busy() {
-            return error::busy(&self.files.database, self.patience);
+            let writer = self.seen.writer(&self.files.database);
+            return error::busy(&self.files.database, self.patience, writer.as_ref());
         }
         if matches!(fault, Fault::Sqlite(_)) && !fault.is_full() {
             self.world = None;

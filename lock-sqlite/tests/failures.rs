@@ -62,7 +62,7 @@ fn kind(error: &Error) -> Kind {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_others_write_to_without_a_pause_is_unavailable_and_nothing_is_lost() {
+async fn a_file_that_others_write_to_without_a_pause_is_waited_for_in_vain_and_nothing_is_lost() {
     let file = OwnFile::new();
     let held = job(&file.path()).acquire().await.unwrap();
     let mut impatient = config(&file.path());
@@ -72,8 +72,9 @@ async fn a_file_that_others_write_to_without_a_pause_is_unavailable_and_nothing_
     file.pause().await.unwrap();
     let asked = Instant::now();
     let error = other.acquire().await.unwrap_err();
-    assert_eq!(kind(&error), Kind::Unavailable, "{error}");
-    assert!(error.is_transient());
+    assert_eq!(kind(&error), Kind::TimedOut, "{error}");
+    let why = std::error::Error::source(&error).unwrap().to_string();
+    assert!(error.is_transient() && why.contains("this process writes to it now"), "{why}");
     assert!(asked.elapsed() < SLACK, "after {:?}", asked.elapsed());
     file.resume().await.unwrap();
     other.acquire().await.unwrap().release().await.unwrap();
@@ -215,7 +216,6 @@ async fn default_file_here() {
     std::mem::forget(guard);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 /// Who may write to the folder may put one there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pipe_in_place_of_the_file_of_a_process_keeps_nobody() {
@@ -231,6 +231,7 @@ async fn a_pipe_in_place_of_the_file_of_a_process_keeps_nobody() {
     assert_eq!(held.release().await.unwrap(), Release::Released);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_grants_nothing_and_loses_nothing() {
     on_a_bad_disk("on_a_full_disk");
 }

@@ -112,6 +112,7 @@ fn other() {
             "hold" => hold(&path, LONG).await,
             "hold briefly" => hold(&path, Duration::from_secs(3)).await,
             "hold with a child" => hold_with_a_child(&path).await,
+            "write" => write(&path),
             _ => crowd(&path).await,
         }
     });
@@ -156,6 +157,14 @@ async fn hold_with_a_child(path: &Path) {
     child.kill().unwrap();
     child.wait().unwrap();
     drop((guard, file));
+}
+
+/// Begins to write, and does not come to an end.
+fn write(path: &Path) {
+    let writer = rusqlite::Connection::open(path).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    say("writes");
+    listen();
 }
 
 /// A hundred waiters, each of whom notes its turn in a file while it has it.
@@ -255,6 +264,27 @@ async fn a_holder_that_is_stopped_is_not_dead_and_keeps_its_lock_until_its_ttl_e
     holder.tell("well?");
     assert_eq!(holder.says(), "false", "it took itself for the holder");
     guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_is_stopped_while_he_writes_is_named_and_costs_a_release_one_time_limit_and_not_two() {
+    let limit = Duration::from_secs(6);
+    let file = OwnFile::new();
+    let keeper = Keeper::start().unwrap();
+    let mut config = SqliteConfig::default();
+    (config.path, config.command_timeout) = (Some(file.path()), limit);
+    let backend = std::sync::Arc::new(Sqlite::new(config, &keeper).unwrap());
+    let locks = Locks::with(backend, keeper, std::sync::Arc::new(SystemEntropy));
+    let held = locks.mutex("job").unwrap().acquire_with(&AcquireOptions::new().ttl(LONG)).await.unwrap();
+    let writer = Other::start("write", &file.path());
+    assert_eq!(writer.says(), "writes");
+    writer.signal("STOP");
+    let asked = Instant::now();
+    let error = held.release().await.unwrap_err();
+    let took = asked.elapsed();
+    assert!(took < limit * 3 / 2, "{took:?}, with a limit of {limit:?}");
+    let (pid, why) = (writer.child.id(), std::error::Error::source(&error).unwrap().to_string());
+    assert!(why.contains(&format!("process {pid} (")) && why.contains("is stopped"), "{why}");
 }
 
 /// PR34: the descendants of a supervisor that was killed still do what they were started for.

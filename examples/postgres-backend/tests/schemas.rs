@@ -1,7 +1,5 @@
 //! Who makes the schema that a client finds missing, and who waits for that.
 
-#![expect(clippy::future_not_send, reason = "a test runs on one thread")]
-
 #[allow(dead_code, reason = "shared with the suite")]
 mod server;
 

@@ -23,6 +23,41 @@ const AT_ONCE: usize = 500;
 #[async_trait]
 impl Operator for ZooKeeper {
     async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
+        match self.read_queue(name).await {
+            Err(error) if breaks(&error) => self.read_queue(name).await,
+            answer => answer,
+        }
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
+        match self.read_names(prefix).await {
+            Err(error) if breaks(&error) => self.read_names(prefix).await,
+            answer => answer,
+        }
+    }
+
+    async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
+        let lock = self.container(name)?;
+        let session = self.sessions.any().await?;
+        self.catch_up(&session).await?;
+        let line = self.line(&session, &lock).await?;
+        let paths: Vec<_> = line.all_of(entry).map(|row| format!("{lock}/{}", row.node)).collect();
+        let evicted = try_join_all(paths.iter().map(|path| self.evict_node(&session, path, entry))).await?;
+        Ok(if evicted.contains(&true) { Departure::Left } else { Departure::Absent })
+    }
+
+    async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
+        diagnosis::diagnose(self).await
+    }
+}
+
+/// Whether the connection broke. What only reads is asked once more then, as the verbs are.
+fn breaks(error: &BackendError) -> bool {
+    *error.kind() == Kind::Unreachable
+}
+
+impl ZooKeeper {
+    async fn read_queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
         let lock = self.container(name)?;
         let session = self.sessions.any().await?;
         self.catch_up(&session).await?;
@@ -63,7 +98,7 @@ impl Operator for ZooKeeper {
         Ok(rows.collect())
     }
 
-    async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
+    async fn read_names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
         let nodes = self.sessions.nodes();
         let session = self.sessions.any().await?;
         self.catch_up(&session).await?;
@@ -96,22 +131,6 @@ impl Operator for ZooKeeper {
         Ok(locks_in_use)
     }
 
-    async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
-        let lock = self.container(name)?;
-        let session = self.sessions.any().await?;
-        self.catch_up(&session).await?;
-        let line = self.line(&session, &lock).await?;
-        let paths: Vec<_> = line.all_of(entry).map(|row| format!("{lock}/{}", row.node)).collect();
-        let evicted = try_join_all(paths.iter().map(|path| self.evict_node(&session, path, entry))).await?;
-        Ok(if evicted.contains(&true) { Departure::Left } else { Departure::Absent })
-    }
-
-    async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
-        diagnosis::diagnose(self).await
-    }
-}
-
-impl ZooKeeper {
     /// What is read next is as new as what anybody has written up to now.
     async fn catch_up(&self, session: &Session) -> Result<(), Failure> {
         let client = session.client()?;

@@ -164,7 +164,9 @@ impl Sessions {
         if let Some(session) = open {
             return Ok(session);
         }
-        let session = self.0.seat(class::timeout(Duration::ZERO, self.0.config.tick)).await?;
+        // It has nothing to lose, and lives for as long as a command may take.
+        let config = &self.0.config;
+        let session = self.0.seat(class::timeout(config.command_timeout, config.tick)).await?;
         session.give_back_seat();
         Ok(session)
     }

@@ -43,6 +43,22 @@ async fn a_waiter_whose_first_look_breaks_with_its_connection_looks_again_when_t
     }
 }
 
+/// Whoever looks at a queue changes nothing, so it is asked once more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_is_read_though_the_connection_breaks_meanwhile() {
+    let server = TestServer::shared_with(Containers::Kept).await;
+    let breaks = Arc::new(Breaks::default());
+    let (_relay, url) = relay(&server, Arc::clone(&breaks) as Arc<dyn Framing>);
+    let here = client(&url);
+    let held = take(&here, NAME, &AcquireOptions::new().ttl(LONG)).await;
+    for operation in [LIST, DATA] {
+        breaks.at(operation, NAME);
+        assert_eq!(soon("the queue", here.mutex(NAME).queue()).await.unwrap().len(), 1);
+        assert!(breaks.is_over());
+    }
+    assert_eq!(held.release().await.unwrap(), Release::Released);
+}
+
 /// A queue of a thousand is not listed by a thousand. That those whom a waiter watches are there is enough.
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_who_wait_on_ask_for_those_whom_they_watch_and_not_for_the_whole_queue() {

@@ -3,9 +3,9 @@
 #[allow(dead_code, reason = "shared with the suite")]
 mod server;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use lock_conformance::audit::{eventually, soon};
+use lock_conformance::audit::{SLACK, eventually, soon};
 use lock_core::{Backend, DistributedLock, Keeper, Locks, SystemEntropy};
 use postgres_backend::Postgres;
 
@@ -22,6 +22,10 @@ async fn a_client_that_makes_its_schema_does_not_wait_for_one_that_makes_another
     let held_up = locks(&server, "held_up");
     let never_done = server.admin("BEGIN; CREATE SCHEMA held_up; SELECT pg_sleep(3600)");
     let asking = async {
+        let made = async || {
+            server.admin("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'").await != [""; 0]
+        };
+        eventually("its schema is being made", SLACK, made).await;
         loop {
             let granted = held_up.mutex("job").unwrap().acquire().await;
             assert!(granted.is_err(), "its schema cannot be there: {granted:?}");
@@ -29,8 +33,7 @@ async fn a_client_that_makes_its_schema_does_not_wait_for_one_that_makes_another
     };
     let others = async {
         for round in 0..ROUNDS {
-            eventually("the one waits", Duration::from_secs(20), async || waiting(&server).await.is_some())
-                .await;
+            eventually("the one waits", SLACK, async || waiting(&server).await.is_some()).await;
             let before = waiting(&server).await;
             let free = locks(&server, &format!("free_{round}")).mutex("job").unwrap();
             let granted = soon("a lock in another schema", free.acquire()).await;

@@ -31,9 +31,9 @@ mod alone {
         let stands = async || server.admin().count(&name(&lock)).await == THERE as u64 + 3;
         lock_conformance::audit::eventually("the waiter's entry", common::LATE, stands).await;
         assert_eq!(tried.release().await.unwrap(), Release::Released);
-        let waited = soon("the waiter", waiter).await.unwrap();
-        assert!(waited.token() > queued.token());
-        for guard in [queued, waited] {
+        let admitted = soon("the waiter", waiter).await.unwrap();
+        assert!(admitted.token() > queued.token());
+        for guard in [queued, admitted] {
             assert_eq!(guard.release().await.unwrap(), Release::Released);
         }
         assert_eq!(server.admin().count(&name(&lock)).await, THERE as u64, "nobody is left behind");

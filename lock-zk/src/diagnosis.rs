@@ -30,7 +30,7 @@ pub(crate) async fn check(zookeeper: &ZooKeeper) -> Result<(), BackendError> {
 }
 
 pub(crate) async fn diagnose(zookeeper: &ZooKeeper) -> Result<Diagnosis, BackendError> {
-    let session = zookeeper.sessions.any().await?;
+    let session = zookeeper.sessions.shortest().await?;
     let told = servers(zookeeper).await;
     let config = &zookeeper.config;
     let answer = told.iter().flatten().count();

@@ -165,8 +165,16 @@ impl Sessions {
             return Ok(session);
         }
         // It has nothing to lose, and lives for as long as a command may take.
-        let config = &self.0.config;
-        let session = self.0.seat(class::timeout(config.command_timeout, config.tick)).await?;
+        self.for_ttl(self.0.config.command_timeout).await
+    }
+
+    /// A session of the shortest timeout that is asked for. Nobody has a seat in it.
+    pub(crate) async fn shortest(&self) -> Result<Arc<Session>, Failure> {
+        self.for_ttl(Duration::ZERO).await
+    }
+
+    async fn for_ttl(&self, ttl: Duration) -> Result<Arc<Session>, Failure> {
+        let session = self.0.seat(class::timeout(ttl, self.0.config.tick)).await?;
         session.give_back_seat();
         Ok(session)
     }

@@ -39,10 +39,10 @@ pub(crate) const BUGS: &[InEngine] = &[
         says: "the signal did not look at the clock",
         switches: &[Switch {
             file: "keeper/mod.rs",
-            from: "Self::on(Home::Runtime(runtime::Handle::current()), clock).driven()",
+            from: "Self::on(Home::Runtime(runtime::Handle::current()), clock, None).driven()",
             to: r#"// The clock that is given counts the sleep of that machine, and this one does not.
             let clock: Arc<dyn Clock> = if crate::bug("b02") { Arc::new(SystemClock) } else { clock };
-            Self::on(Home::Runtime(runtime::Handle::current()), clock).driven()"#,
+            Self::on(Home::Runtime(runtime::Handle::current()), clock, None).driven()"#,
         }],
     },
     InEngine {
@@ -88,7 +88,7 @@ pub(crate) const BUGS: &[InEngine] = &[
                 to: "        tenure.hold.suspect();\n        if crate::bug(\"b17\") { return; }\n",
             },
             Switch {
-                file: "keeper/renewals.rs",
+                file: "keeper/book.rs",
                 from: "let in_flight = if renew {",
                 to: "let in_flight = if renew && !crate::bug(\"b17\") {",
             },
@@ -103,13 +103,13 @@ pub(crate) const BUGS: &[InEngine] = &[
                 file: "keeper/renewals.rs",
                 from: "    pub(crate) fn end(&self, id: EntryId) -> bool {\n",
                 to: r#"    pub(crate) fn end(&self, id: EntryId) -> bool {
-        if crate::bug("b18") { return self.lock().rows.contains_key(&id); }
+        if crate::bug("b18") { return self.lock().has(id); }
 "#,
             },
             Switch {
-                file: "keeper/renewals.rs",
-                from: "Kept::Tenure(tenure) if tenure.hold.is_held() => tenure.clone(),",
-                to: "Kept::Tenure(tenure) if tenure.hold.is_held() || crate::bug(\"b18\") => tenure.clone(),",
+                file: "keeper/book.rs",
+                from: "if held.is_held() {",
+                to: "if held.is_held() || crate::bug(\"b18\") {",
             },
         ],
     },
@@ -118,7 +118,7 @@ pub(crate) const BUGS: &[InEngine] = &[
         case: ("lost_signal", "every_listener_hears_it_also_those_who_come_late"),
         says: "a late listener",
         switches: &[Switch {
-            file: "hold.rs",
+            file: "hold/lost.rs",
             from: "        if let HoldState::Lost(reason) = self.hold.state() {\n            return Poll::Ready(reason);",
             to: r#"        if let HoldState::Lost(reason) = self.hold.state() {
             // Whoever did not listen when it was given has missed it.
@@ -132,9 +132,9 @@ pub(crate) const BUGS: &[InEngine] = &[
         says: "there is no reactor running",
         switches: &[Switch {
             file: "keeper/cleanup.rs",
-            from: "self.keeper.spawn(async move { cleanup.settle(entry, creates, free_by).await });",
-            to: r#"let settled = async move { cleanup.settle(entry, creates, free_by).await };
-        if crate::bug("b26") { drop(tokio::spawn(settled)); } else { self.keeper.spawn(settled); }"#,
+            from: "self.keeper.spawn(async move { cleanup.work(task).await });",
+            to: r#"let work = async move { cleanup.work(task).await };
+        if crate::bug("b26") { drop(tokio::spawn(work)); } else { self.keeper.spawn(work); }"#,
         }],
     },
     InEngine {
@@ -165,5 +165,52 @@ pub(crate) const BUGS: &[InEngine] = &[
             from: "if self.client.keeper.is_forked() {",
             to: "if self.client.keeper.is_forked() && !crate::bug(\"b30\") {",
         }],
+    },
+    InEngine {
+        id: "b33",
+        case: ("rules_b", "whoever_waits_is_told_of_a_close_at_once_and_never_granted"),
+        says: "the word that the client is closed: not within",
+        switches: &[Switch {
+            file: "closing.rs",
+            from: "        self.begun.notify_waiters();\n",
+            to: "        if !crate::bug(\"b33\") { self.begun.notify_waiters(); }\n",
+        }],
+    },
+    InEngine {
+        id: "b31",
+        case: ("rules_b", "a_waker_that_panics_costs_nobody_a_lock"),
+        says: "was lost by a waker",
+        switches: &[
+            Switch {
+                file: "wakers.rs",
+                from: "    drop(catch_unwind(AssertUnwindSafe(code)));",
+                to: "    if crate::bug(\"b31\") { return code(); }\n    drop(catch_unwind(AssertUnwindSafe(code)));",
+            },
+            Switch {
+                file: "keeper/lasting.rs",
+                from: "    let mut last: Option<Instant> = None;\n",
+                to: "    if crate::bug(\"b31\") { work(); }\n    let mut last: Option<Instant> = None;\n",
+            },
+        ],
+    },
+    InEngine {
+        id: "b32",
+        case: ("rules_b", "a_waker_that_drops_guards_ends_and_costs_nobody_a_lock"),
+        says: "the end of a waker, by a signal: not within",
+        switches: &[
+            Switch {
+                file: "keeper/book.rs",
+                from: "                let (held, loss) = tenure.hold.look();\n",
+                to: r#"                // Whoever asks so tells of a loss at once.
+                if crate::bug("b32") { let _ = tenure.hold.is_held(); }
+                let (held, loss) = tenure.hold.look();
+"#,
+            },
+            Switch {
+                file: "keeper/renewals/ward.rs",
+                from: "    fn look(&self) -> BootTime {\n",
+                to: "    fn look(&self) -> BootTime {\n        if crate::bug(\"b32\") { return BootTime::FAR_FUTURE; }\n",
+            },
+        ],
     },
 ];

@@ -1,12 +1,11 @@
 //! [`Client`]: one backend with the keeper that serves it. What locks, places and guards share.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use crate::{
     Backend, Entropy, EntryId, Error, Keeper, LockName,
+    closing::Closing,
+    journal::Journal,
     keeper::{Cleanup, Renewals},
 };
 
@@ -15,23 +14,40 @@ pub(crate) struct Client {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) keeper: Keeper,
     pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) closing: Arc<Closing>,
     pub(crate) renewals: Arc<Renewals>,
     pub(crate) cleanup: Arc<Cleanup>,
-    closed: AtomicBool,
 }
 
 impl Client {
     pub(crate) fn new(backend: Arc<dyn Backend>, keeper: Keeper, entropy: Arc<dyn Entropy>) -> Self {
-        let cleanup = Arc::new(Cleanup::new(Arc::clone(&backend), keeper.clone(), Arc::clone(&entropy)));
-        let renewals = Renewals::new(Arc::clone(&backend), keeper.clone(), Arc::clone(&cleanup));
-        Self { backend, keeper, entropy, renewals, cleanup, closed: AtomicBool::new(false) }
+        let (journal, closing) = (Arc::new(Journal::new(&keeper)), Arc::new(Closing::default()));
+        let cleanup = Arc::new(Cleanup::new(
+            Arc::clone(&backend),
+            keeper.clone(),
+            Arc::clone(&entropy),
+            Arc::clone(&journal),
+            Arc::clone(&closing),
+        ));
+        let renewals = Renewals::new(
+            Arc::clone(&backend),
+            keeper.clone(),
+            Arc::clone(&journal),
+            Arc::clone(&cleanup),
+            Arc::clone(&closing),
+        );
+        Self { backend, keeper, entropy, journal, closing, renewals, cleanup }
     }
 
     /// Whether locks can be taken here and now.
     pub(crate) fn check_open(&self, name: &LockName) -> Result<(), Error> {
         self.check_fork(name)?;
-        if self.closed.load(Ordering::Acquire) {
+        if self.closing.is_closed() {
             return Err(Error::Closed { name: name.clone() });
+        }
+        if self.keeper.has_ended() {
+            return Err(Error::KeeperEnded { name: name.clone() });
         }
         Ok(())
     }
@@ -41,8 +57,30 @@ impl Client {
         if self.keeper.is_forked() { Err(Error::Forked { name: name.clone() }) } else { Ok(()) }
     }
 
-    pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+    /// Takes no more locks, leaves for all who wait, and tells them. From here on nothing is granted.
+    pub(crate) fn begin_to_close(&self) {
+        // What a fork has of it is the parent's, and may seem to be locked for ever.
+        if !self.keeper.is_forked() {
+            self.renewals.close();
+            self.closing.begin();
+        }
+    }
+
+    /// Waits until nothing is held and nothing is owed, for so long at the most.
+    pub(crate) async fn settled(&self, within: Duration) {
+        let mut over = pin!(self.keeper.sleep_until(self.keeper.now() + within));
+        while !self.keeper.is_forked() {
+            // Before the look: what goes after it is not missed.
+            let gone = self.closing.gone();
+            if self.renewals.is_empty() && self.cleanup.is_settled() {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = gone => {}
+                () = &mut over => return,
+            }
+        }
     }
 
     pub(crate) fn fresh_id(&self) -> EntryId {

@@ -79,6 +79,14 @@ pub enum Error {
         /// The lock.
         name: LockName,
     },
+    /// The keeper's thread has ended by a panic, which its log tells: nothing would renew the lock.
+    #[error(
+        "lock `{name}` cannot be taken: the thread that renews has ended by a panic; connect again, and see its log"
+    )]
+    KeeperEnded {
+        /// The lock.
+        name: LockName,
+    },
     /// The process is a fork of the one that connected.
     #[error(
         "lock `{name}` cannot be taken: this process was forked from the one that connected; connect again in the child"

@@ -1,10 +1,10 @@
 //! [`Guard`]: a lock that was granted.
 
-use std::{fmt, mem, sync::Arc, time::Duration};
+use std::{fmt, mem, pin::pin, sync::Arc, time::Duration};
 
 use crate::{
     BackendError, Creates, EntryId, Error, FencingToken, Hold, HoldState, LockName, Lost, LostReason,
-    client::Client,
+    client::Client, keeper::Owed, wakers::shielded,
 };
 
 /// A lock that was granted. Dropping it releases the lock.
@@ -101,7 +101,11 @@ impl Guard {
     /// # Cancel safety
     /// Safe to drop. The lease may have been extended without the guard knowing it, which delays others and nothing else.
     pub async fn extend(&self) -> Result<Duration, Error> {
-        let renewed = if self.is_held() { self.client.renewals.renew_now(&self.hold).await } else { Ok(()) };
+        let renewed = if self.is_held() {
+            shielded(pin!(self.client.renewals.renew_now(&self.hold))).await
+        } else {
+            Ok(())
+        };
         let name = self.name().clone();
         match self.state() {
             HoldState::Lost(reason) => Err(Error::Lost { name, reason }),
@@ -122,12 +126,9 @@ impl Guard {
     /// Safe to drop: the keeper finishes what was begun.
     pub async fn release(mut self) -> Result<Release, Error> {
         self.released = true;
-        if !self.end() {
-            return Ok(Release::AlreadyLost);
-        }
+        let Some(owed) = self.end() else { return Ok(Release::AlreadyLost) };
         let free_by = self.hold.deadline() + self.ttl() / 50 + Duration::from_secs(1);
-        let entry = Arc::clone(self.hold.entry());
-        let left = self.client.cleanup.leave_now(&entry, self.creates, free_by).await;
+        let left = shielded(pin!(owed.leave_now())).await;
         left.map_err(|source: BackendError| Error::ReleaseUnconfirmed {
             name: self.name().clone(),
             free_by,
@@ -139,23 +140,23 @@ impl Guard {
         })
     }
 
-    /// Ends the hold. False if it was lost before, in which case its departure is seen to.
-    fn end(&self) -> bool {
+    /// Ends the hold, and gives what is left to do. Nothing if it was lost before: its departure is seen to.
+    fn end(&self) -> Option<Owed> {
         if self.client.keeper.is_forked() {
             // The lock is the parent's, and so is its keeper.
-            return false;
+            return None;
         }
-        let kept = self.client.renewals.end(self.entry_id());
-        let held = self.hold.end();
-        if kept && !held {
-            self.owe();
-        }
-        held
-    }
-
-    fn owe(&self) {
         let free_by = self.client.keeper.now() + self.ttl();
-        self.client.cleanup.owe(Arc::clone(self.hold.entry()), self.creates, free_by);
+        let owed = self.client.cleanup.owe(Arc::clone(self.hold.entry()), self.creates, free_by);
+        let kept = self.client.renewals.end(self.entry_id());
+        if self.hold.end() {
+            return Some(owed);
+        }
+        if !kept {
+            // Whoever took it out of the book leaves for it.
+            owed.forgive();
+        }
+        None
     }
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
@@ -165,8 +166,8 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !mem::replace(&mut self.released, true) && self.end() {
-            self.owe();
+        if !mem::replace(&mut self.released, true) {
+            drop(self.end());
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_core::Stream;
 
-use crate::{Alarms, EntryId, Hint, Hints};
+use crate::{Alarms, EntryId, Hint, Hints, wakers::contained};
 
 /// Where a backend's one notification stream meets its many waiting entries, and the keepers of those that hold.
 ///
@@ -98,12 +98,18 @@ impl Switchboard {
     }
 }
 
-/// Outside of the lock: to send wakes a task, which is code of others.
+/// Outside of the lock: to send wakes a task, which is code of others. One that panics keeps the word from nobody else.
 fn tell<T: Copy>(listeners: Vec<UnboundedSender<T>>, word: T) {
     for sender in listeners {
         // A listener that is being dropped needs no word.
-        let _ = sender.unbounded_send(word);
+        contained(|| drop(sender.unbounded_send(word)));
+        hang_up(Some(sender));
     }
+}
+
+/// The last sender that goes wakes the listener.
+fn hang_up<T>(sender: Option<UnboundedSender<T>>) {
+    contained(|| drop(sender));
 }
 
 struct Listener {
@@ -125,7 +131,7 @@ impl Drop for Listener {
         if !self.switchboard.is_forked() {
             let sender = self.switchboard.lock().open.remove(&self.line);
             // Only now: with it goes a waker, which is code of others.
-            drop(sender);
+            hang_up(sender);
         }
     }
 }
@@ -149,7 +155,7 @@ impl Drop for AlarmListener {
         if !self.switchboard.is_forked() {
             let sender = self.switchboard.lock().alarms.remove(&self.line);
             // Only now: with it goes a waker, which is code of others.
-            drop(sender);
+            hang_up(sender);
         }
     }
 }

@@ -1,15 +1,21 @@
 //! [`Hold`]: what is known about a granted lock, shared by its guard, its watchers and the keeper.
 
+mod lost;
+
 use std::{
     fmt,
-    future::Future,
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll, Waker},
+    task::Waker,
     time::Duration,
 };
 
-use crate::{BootTime, Clock, Entry, EntryId, FencingToken, LockName, telemetry};
+pub use self::lost::Lost;
+
+use crate::{
+    BootTime, Clock, Entry, EntryId, FencingToken, LockName,
+    journal::{Event, Journal},
+    wakers,
+};
 
 /// A view of a granted lock: everything that its [`Guard`](crate::Guard) tells, without keeping the lock.
 ///
@@ -23,6 +29,7 @@ struct Shared {
     /// The ttl that the store granted.
     ttl: Duration,
     clock: Arc<dyn Clock>,
+    journal: Arc<Journal>,
     pid: u32,
     /// The end of `max_hold`.
     hold_until: BootTime,
@@ -59,6 +66,12 @@ pub enum HoldState {
     Released,
 }
 
+impl HoldState {
+    pub(crate) fn is_held(self) -> bool {
+        matches!(self, Self::Held | Self::Suspect)
+    }
+}
+
 /// How a lock was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -92,10 +105,28 @@ pub(crate) struct Grant {
     pub(crate) valid_until: BootTime,
 }
 
-/// What is to be told about a loss, once the state is let go: it runs code of others.
-struct Loss {
+/// What is to be told about a loss, once nothing is locked: it runs code of others.
+#[must_use = "a loss has to be announced"]
+pub(crate) struct Loss {
+    hold: Hold,
     reason: LostReason,
     watchers: Vec<Waker>,
+}
+
+impl Loss {
+    /// Wakes whoever watches, and says so.
+    pub(crate) fn announce(self) {
+        let Self { hold, reason, watchers } = self;
+        watchers.into_iter().for_each(wakers::wake);
+        let (entry, token) = (Arc::clone(hold.entry()), hold.token());
+        hold.0.journal.note(Event::Lost { entry, token, reason });
+    }
+}
+
+fn announce(loss: Option<Loss>) {
+    if let Some(loss) = loss {
+        loss.announce();
+    }
 }
 
 /// What a renewal brought: see [`Hold::prove`].
@@ -112,13 +143,15 @@ impl Hold {
         grant: Grant,
         clock: Arc<dyn Clock>,
         max_hold: Option<Duration>,
+        journal: Arc<Journal>,
     ) -> Self {
         let Grant { token, ttl, valid_until } = grant;
         let hold_until = max_hold.map_or(BootTime::FAR_FUTURE, |max_hold| clock.now() + max_hold);
         let deadline = valid_until.min(hold_until);
         let state = State { phase: Phase::Held, deadline, next_watcher: 0, watchers: Vec::new() };
         let pid = std::process::id();
-        Self(Arc::new(Shared { entry, token, ttl, clock, pid, hold_until, state: Mutex::new(state) }))
+        let state = Mutex::new(state);
+        Self(Arc::new(Shared { entry, token, ttl, clock, journal, pid, hold_until, state }))
     }
 
     /// The name of the lock.
@@ -145,16 +178,13 @@ impl Hold {
     /// By the time that the caller acts on it, it may be too late: let the resource check the token.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        matches!(self.state(), HoldState::Held | HoldState::Suspect)
+        self.state().is_held()
     }
 
     /// How long the lock may still be relied on if nothing more is heard from the store. Zero once it is lost or released.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        match self.state() {
-            HoldState::Held | HoldState::Suspect => self.lock().deadline.since(self.0.clock.now()),
-            _ => Duration::ZERO,
-        }
+        if self.is_held() { self.deadline().since(self.0.clock.now()) } else { Duration::ZERO }
     }
 
     /// What is known about the lock at this moment.
@@ -163,15 +193,21 @@ impl Hold {
         if self.0.pid != std::process::id() {
             return HoldState::Lost(LostReason::Forked);
         }
-        let (state, loss) = self.judge(&mut self.lock());
-        self.announce(loss);
+        let (state, loss) = self.look();
+        announce(loss);
         state
     }
 
     /// A future that is ready when the lock is lost, and never after a release. Cheap to clone, `'static`, and ready
     /// for late listeners too.
     pub fn lost(&self) -> Lost {
-        Lost { hold: self.clone(), watcher: None }
+        Lost::new(self.clone())
+    }
+
+    /// What is known at this moment, without a word to anybody: for whoever has something locked, and announces the loss
+    /// later.
+    pub(crate) fn look(&self) -> (HoldState, Option<Loss>) {
+        self.judge(&mut self.lock())
     }
 
     pub(crate) fn entry(&self) -> &Arc<Entry> {
@@ -201,15 +237,16 @@ impl Hold {
     pub(crate) fn prove(&self, valid_until: BootTime) -> Proof {
         let mut state = self.lock();
         let (judged, loss) = self.judge(&mut state);
-        let held = matches!(judged, HoldState::Held | HoldState::Suspect);
+        let held = judged.is_held();
         if held {
             state.phase = Phase::Held;
             state.deadline = state.deadline.max(valid_until.min(self.0.hold_until));
         }
         drop(state);
-        self.announce(loss);
+        announce(loss);
         if judged == HoldState::Suspect {
-            telemetry::recovered(&self.0.entry, self.0.token);
+            let (entry, token) = (Arc::clone(&self.0.entry), self.0.token);
+            self.0.journal.note(Event::Recovered { entry, token });
         }
         if held { Proof::Accepted } else { Proof::TooLate }
     }
@@ -224,30 +261,31 @@ impl Hold {
         let remaining = state.deadline.since(self.0.clock.now());
         drop(state);
         if held {
-            telemetry::suspect(&self.0.entry, self.0.token, remaining);
+            let (entry, token) = (Arc::clone(&self.0.entry), self.0.token);
+            self.0.journal.note(Event::Suspect { entry, token, remaining });
         }
     }
 
     /// Takes note that the lock is lost. If its deadline has passed before that was known, then that is how.
     pub(crate) fn lose(&self, reason: LostReason) {
         let mut state = self.lock();
-        let loss = self.judge(&mut state).1.or_else(|| Self::lose_locked(&mut state, reason));
+        let loss = self.judge(&mut state).1.or_else(|| self.lose_locked(&mut state, reason));
         drop(state);
-        self.announce(loss);
+        announce(loss);
     }
 
     /// Ends the hold. True if it was held up to now, and by this call ended; false if it was lost or released before.
     pub(crate) fn end(&self) -> bool {
         let mut state = self.lock();
         let (judged, loss) = self.judge(&mut state);
-        let held = matches!(judged, HoldState::Held | HoldState::Suspect);
+        let held = judged.is_held();
         let mut watchers = Vec::new();
         if held {
             state.phase = Phase::Released;
             watchers = std::mem::take(&mut state.watchers);
         }
         drop(state);
-        self.announce(loss);
+        announce(loss);
         drop(watchers);
         held
     }
@@ -258,7 +296,7 @@ impl Hold {
         if matches!(state.phase, Phase::Held | Phase::Suspect) && self.0.clock.now() >= state.deadline {
             let at_max_hold = state.deadline >= self.0.hold_until;
             loss =
-                Self::lose_locked(state, if at_max_hold { LostReason::MaxHold } else { LostReason::Expired });
+                self.lose_locked(state, if at_max_hold { LostReason::MaxHold } else { LostReason::Expired });
         }
         let judged = match state.phase {
             Phase::Held => HoldState::Held,
@@ -269,20 +307,13 @@ impl Hold {
         (judged, loss)
     }
 
-    fn lose_locked(state: &mut State, reason: LostReason) -> Option<Loss> {
+    fn lose_locked(&self, state: &mut State, reason: LostReason) -> Option<Loss> {
         if !matches!(state.phase, Phase::Held | Phase::Suspect) {
             return None;
         }
         state.phase = Phase::Lost(reason);
         let watchers = std::mem::take(&mut state.watchers).into_iter().map(|(_, waker)| waker).collect();
-        Some(Loss { reason, watchers })
-    }
-
-    fn announce(&self, loss: Option<Loss>) {
-        if let Some(Loss { reason, watchers }) = loss {
-            telemetry::lost(&self.0.entry, self.0.token, reason);
-            watchers.into_iter().for_each(Waker::wake);
-        }
+        Some(Loss { hold: self.clone(), reason, watchers })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -299,72 +330,5 @@ impl fmt::Debug for Hold {
             .field("entry", &self.0.entry.id)
             .field("state", &self.state())
             .finish_non_exhaustive()
-    }
-}
-
-/// Ready when a lock is lost, with the reason: at its deadline at the latest, and earlier when the loss is noticed
-/// earlier. Stays ready; never ready after a release. See [`Hold::lost`].
-#[must_use = "a future does nothing unless it is polled"]
-pub struct Lost {
-    hold: Hold,
-    watcher: Option<u64>,
-}
-
-impl Future for Lost {
-    type Output = LostReason;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LostReason> {
-        if let HoldState::Lost(reason) = self.hold.state() {
-            return Poll::Ready(reason);
-        }
-        let hold = self.hold.clone();
-        let mut state = hold.lock();
-        let replaced = match state.phase {
-            // It was lost between the two looks.
-            Phase::Lost(reason) => return Poll::Ready(reason),
-            Phase::Released => None,
-            Phase::Held | Phase::Suspect => {
-                let id = self.watcher.unwrap_or_else(|| {
-                    state.next_watcher += 1;
-                    state.next_watcher
-                });
-                self.watcher = Some(id);
-                let waker = cx.waker().clone();
-                if let Some((_, old)) = state.watchers.iter_mut().find(|(watcher, _)| *watcher == id) {
-                    Some(std::mem::replace(old, waker))
-                } else {
-                    state.watchers.push((id, waker));
-                    None
-                }
-            }
-        };
-        drop(state);
-        drop(replaced);
-        Poll::Pending
-    }
-}
-
-impl Clone for Lost {
-    fn clone(&self) -> Self {
-        self.hold.lost()
-    }
-}
-
-impl Drop for Lost {
-    fn drop(&mut self) {
-        // In a fork the keeper, which is not there, may seem to hold the state for ever.
-        if let Some(id) = self.watcher.filter(|_| self.hold.0.pid == std::process::id()) {
-            let mut state = self.hold.lock();
-            let found = state.watchers.iter().position(|(watcher, _)| *watcher == id);
-            let watcher = found.map(|i| state.watchers.swap_remove(i));
-            drop(state);
-            drop(watcher);
-        }
-    }
-}
-
-impl fmt::Debug for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lost").field("hold", &self.hold).finish_non_exhaustive()
     }
 }

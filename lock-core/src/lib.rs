@@ -42,6 +42,7 @@ pub mod admission;
 mod backend;
 mod client;
 mod clock;
+mod closing;
 mod entropy;
 mod entry;
 mod error;
@@ -54,6 +55,7 @@ mod guard;
 mod hints;
 mod hold;
 mod identity;
+mod journal;
 mod keeper;
 mod lock;
 mod locks;
@@ -71,6 +73,7 @@ pub mod telemetry;
 pub mod testing;
 mod token;
 mod wait;
+mod wakers;
 
 pub use self::{
     backend::{

@@ -10,7 +10,9 @@ use std::{
 
 use async_trait::async_trait;
 
-use crate::{AcquireOptions, Claim, Error, Guard, Hold, LockName, QueueRow, client::Client, wait};
+use crate::{
+    AcquireOptions, Claim, Error, Guard, Hold, LockName, QueueRow, client::Client, wait, wakers::shielded,
+};
 
 /// A lock that can be taken: a mutex, one side of a read-write lock, or some permits of a semaphore.
 ///
@@ -188,16 +190,16 @@ impl DistributedLock for Lock {
     }
 
     async fn acquire_with(&self, options: &AcquireOptions) -> Result<Guard, Error> {
-        wait::acquire(&self.client, &self.name, self.claim, options).await
+        shielded(pin!(wait::acquire(&self.client, &self.name, self.claim, options))).await
     }
 
     async fn try_acquire_with(&self, options: &AcquireOptions) -> Result<Option<Guard>, Error> {
-        wait::try_acquire(&self.client, &self.name, self.claim, options).await
+        shielded(pin!(wait::try_acquire(&self.client, &self.name, self.claim, options))).await
     }
 
     async fn queue(&self) -> Result<Vec<QueueRow>, Error> {
         self.client.check_fork(&self.name)?;
-        let rows = self.client.backend.operator().queue(&self.name).await;
+        let rows = shielded(pin!(self.client.backend.operator().queue(&self.name))).await;
         rows.map_err(|source| Error::from_backend(&self.name, self.claim, source))
     }
 }

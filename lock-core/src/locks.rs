@@ -1,10 +1,10 @@
 //! [`Locks`]: a backend, and the locks on it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
 use crate::{
     AcquireOptions, Backend, BootTime, Entropy, Error, Guarantees, Keeper, LockName, Mutex, Operator, RwLock,
-    Semaphore, SystemEntropy, client::Client,
+    Semaphore, SystemEntropy, client::Client, wakers::shielded,
 };
 
 /// A backend with the keeper that serves it: where locks come from. Cheap to clone.
@@ -88,12 +88,15 @@ impl Locks {
         self.client.backend.guarantees()
     }
 
-    /// Takes no more locks, waits until everything that dropped guards and futures left behind is cleaned up, for
-    /// `within` at the most, and says what could not be confirmed.
+    /// Takes no more locks, and waits until nothing is left of those that were taken.
     ///
-    /// Guards that are still held are not taken away: they are named in the error. Whoever waits for a lock gets
-    /// [`Error::Closed`] when he looks next. A process that exits without this may
-    /// leave a lock behind until its ttl ends.
+    /// At once, whoever waits for a lock gets [`Error::Closed`], however long he would have waited. Then, for `within` at the most,
+    /// it waits until the entries of those who waited and all that dropped guards and futures left behind have left the
+    /// store, requests that were not answered among them, and until the guards that are still held are released or dropped. It
+    /// ends as soon as that is so, and else says what is left. Guards are not taken away: they are renewed as before.
+    ///
+    /// When it has returned, nothing is granted any more, whatever was on its way. A process that exits without this may leave
+    /// a lock behind until its ttl ends. In a fork it does nothing: the locks are the parent's.
     ///
     /// # Errors
     /// [`CloseError`] names what is still held, and what is not confirmed to be free.
@@ -101,13 +104,8 @@ impl Locks {
     /// # Cancel safety
     /// Safe to drop: the clean-up goes on. It can be called again.
     pub async fn close(&self, within: Duration) -> Result<(), CloseError> {
-        self.client.close();
-        let Client { keeper, cleanup, .. } = &*self.client;
-        tokio::select! {
-            biased;
-            () = cleanup.settled() => {}
-            () = keeper.sleep_until(keeper.now() + within) => {}
-        }
+        self.client.begin_to_close();
+        shielded(pin!(self.client.settled(within))).await;
         self.closed()
     }
 
@@ -116,24 +114,27 @@ impl Locks {
     /// # Errors
     /// [`CloseError`] names what is still held, and what is not confirmed to be free.
     pub fn close_blocking(&self, within: Duration) -> Result<(), CloseError> {
-        self.client.close();
+        self.client.begin_to_close();
         let (done, settled) = std::sync::mpsc::channel();
-        let cleanup = Arc::clone(&self.client.cleanup);
+        let client = Arc::clone(&self.client);
         self.client.keeper.spawn(async move {
-            cleanup.settled().await;
+            client.settled(within).await;
             // Nobody listens any more when the time was up first.
             let _ = done.send(());
         });
-        // Either way the debts that are left tell what happened.
+        // Either way what is left tells what happened.
         let _ = settled.recv_timeout(within);
         self.closed()
     }
 
     fn closed(&self) -> Result<(), CloseError> {
+        if self.client.keeper.is_forked() {
+            return Ok(());
+        }
         let mut held: Vec<_> = self.client.renewals.held().iter().map(|hold| hold.name().clone()).collect();
         held.sort();
-        let unconfirmed =
-            self.client.cleanup.debts().into_iter().map(|debt| (debt.name, debt.free_by)).collect();
+        let debts = self.client.cleanup.debts();
+        let unconfirmed = debts.into_iter().map(|debt| (debt.entry.name.clone(), debt.free_by)).collect();
         let error = CloseError { held, unconfirmed };
         if error.held.is_empty() && error.unconfirmed.is_empty() { Ok(()) } else { Err(error) }
     }

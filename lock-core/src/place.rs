@@ -19,7 +19,7 @@ pub(crate) struct Place {
     token: Option<FencingToken>,
     /// The ttl that the store granted.
     ttl: Duration,
-    /// The keeper watches over the place: it leaves for it when its lease has ended.
+    /// The keeper knows of the place: it leaves for it when its lease has ended, or its client is closed.
     watched: bool,
     /// A creating request of this entry was not answered, and may still arrive.
     in_doubt: bool,
@@ -51,7 +51,7 @@ impl Place {
         }
     }
 
-    pub(crate) fn entry(&self) -> &Entry {
+    pub(crate) fn entry(&self) -> &Arc<Entry> {
         &self.entry
     }
 
@@ -66,14 +66,18 @@ impl Place {
         }
         let step = self.token.map_or(Step::Create, Step::Again);
         self.free_by = self.client.keeper.now() + self.ttl.max(self.entry.ttl);
-        self.in_flight = true;
         let backend = &self.client.backend;
-        if step == Step::Create && backend.guarantees().shared_leases {
+        if step == Step::Create {
             // PR09: should this future not be polled again, a session would keep the entry alive for ever.
+            let until = if backend.guarantees().shared_leases { self.free_by } else { BootTime::FAR_FUTURE };
             let entry = Arc::clone(&self.entry);
-            self.watched |=
-                self.client.renewals.watch_place(entry, Creates::InDoubt, self.free_by, self.watched);
+            if !self.client.renewals.watch_place(entry, Creates::InDoubt, until, self.watched) {
+                // The keeper has left for it, or nothing is taken any more.
+                return Ok(Standing::Gone);
+            }
+            self.watched = true;
         }
+        self.in_flight = true;
         let answer = guarded(backend.guarantees().store, backend.enter(&self.entry, step, mode)).await;
         let answer = answer.and_then(|answer| answer);
         self.in_flight = false;
@@ -88,18 +92,26 @@ impl Place {
                 }
             }
             Ok(Standing::Busy | Standing::Gone) => {
-                if std::mem::take(&mut self.watched) {
-                    self.client.renewals.end(self.entry.id);
-                }
+                self.forget();
                 self.token = None;
             }
             Err(error) => {
                 // A mismatch is an answer, and leaves no entry; anything else that was sent may have created one.
                 let mismatch = matches!(error.kind(), BackendErrorKind::ClaimMismatch { .. });
                 self.in_doubt |= step == Step::Create && !error.is_unsent() && !mismatch;
+                if self.token.is_none() && !self.in_doubt {
+                    self.forget();
+                }
             }
         }
         answer
+    }
+
+    /// Nothing of it is in the store: there is nothing to leave.
+    fn forget(&mut self) {
+        if std::mem::take(&mut self.watched) {
+            self.client.renewals.end(self.entry.id);
+        }
     }
 
     /// Starts over with an entry of another id, at the end of the queue.
@@ -129,7 +141,8 @@ impl Place {
         };
         let clock = Arc::clone(self.client.keeper.clock());
         let grant = Grant { token, ttl: self.ttl, valid_until };
-        let hold = Hold::new(Arc::clone(&self.entry), grant, clock, options.max_hold);
+        let journal = Arc::clone(&self.client.journal);
+        let hold = Hold::new(Arc::clone(&self.entry), grant, clock, options.max_hold, journal);
         let tenure = Tenure { hold, creates: self.creates(), renew: options.renew };
         if !self.client.renewals.keep(tenure.clone(), self.watched) {
             self.start_over();
@@ -152,8 +165,12 @@ impl Place {
     /// Leaves whatever may be in the store to the keeper.
     fn abandon(&mut self) {
         if (self.token.is_some() || self.in_doubt || self.in_flight) && !self.client.keeper.is_forked() {
-            self.client.renewals.end(self.entry.id);
-            self.client.cleanup.owe(Arc::clone(&self.entry), self.creates(), self.free_by);
+            let owed = self.client.cleanup.owe(Arc::clone(&self.entry), self.creates(), self.free_by);
+            let kept = self.client.renewals.end(self.entry.id);
+            if self.watched && !kept && self.client.closing.is_closed() {
+                // Whoever closed the client left for it, and nothing was sent since.
+                owed.forgive();
+            }
         }
         (self.token, self.watched, self.in_doubt, self.in_flight) = (None, false, false, false);
     }

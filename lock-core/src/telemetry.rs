@@ -2,23 +2,31 @@
 //!
 //! Everything has the target `distlock`. Fields that are not known are left out.
 //!
+//! A line of the levels info, warn and error tells of one thing, or of many that have the same cause: then it has the field
+//! `times`, with their number, and its other fields are those of the last. Of each cause a client says at most one line a
+//! second. A cause is the name of the line with the verb, the kind of error or the reason, and not a lock.
+//!
 //! | name | level | what | fields |
 //! |---|---|---|---|
 //! | span `acquire` | info | one acquisition, from the call to the guard or the error | `name`, `kind`, `entry`, `token`, `waited_ms` |
-//! | `lock suspect` | warn | a renewal failed, the deadline is still ahead | `name`, `entry`, `token`, `remaining_ms` |
-//! | `lock recovered` | info | a later renewal succeeded | `name`, `entry`, `token` |
-//! | `lock lost` | error | the lock is lost, for good | `name`, `entry`, `token`, `reason` |
-//! | `place lost` | warn | a waiter's lease ended; it goes to the end of the queue | `name`, `entry` |
-//! | `store away` | warn | a verb failed; it is tried again | `name`, `entry`, `verb`, `error` |
+//! | `lock suspect` | warn | a renewal failed, the deadline is still ahead | `name`, `entry`, `token`, `remaining_ms`, `times` |
+//! | `lock recovered` | info | a later renewal succeeded | `name`, `entry`, `token`, `times` |
+//! | `lock lost` | error | the lock is lost, for good | `name`, `entry`, `token`, `reason`, `times` |
+//! | `place lost` | warn | a waiter's lease ended; it goes to the end of the queue | `name`, `entry`, `times` |
+//! | `store away` | warn | a verb failed; it is tried again | `name`, `entry`, `verb`, `error`, `times` |
 //! | `cleanup owed` | debug | the keeper takes over what a dropped guard or future left | `name`, `entry` |
 //! | `cleanup settled` | debug | the store confirmed it | `name`, `entry` |
-//! | `cleanup abandoned` | warn | the lease must have ended by itself; nothing is owed any more | `name`, `entry`, `error` |
+//! | `cleanup abandoned` | warn | the lease must have ended by itself; nothing is owed any more | `name`, `entry`, `error`, `times` |
+//! | `keeper panicked` | error | the keeper's thread, or what renews for one client there, panicked; it goes on | `panic` |
+//! | `keeper ended` | error | the keeper's thread has ended by a panic, and its locks are lost at their deadlines: connect again | `panic` |
+//! | `keeper stands still` | error | what was due a second ago is not done: something blocks the keeper's thread | `overdue_ms` |
+//! | `no watchdog` | error | the thread that fires `lost()` should the keeper not do it cannot be started | `error` |
 //!
-//! Names of locks and labels are written as they are; passwords never are.
+//! Names of locks and labels are written as they are; passwords never are. A subscriber that panics stops nothing.
 
 use std::time::Duration;
 
-use crate::{BackendError, Claim, Entry, FencingToken, LockName, LostReason};
+use crate::{BackendError, Claim, Entry, FencingToken, LockName, LostReason, wakers::contained};
 
 const TARGET: &str = "distlock";
 
@@ -34,37 +42,80 @@ pub(crate) fn acquire_span(name: &LockName, claim: Claim) -> tracing::Span {
     )
 }
 
-pub(crate) fn suspect(entry: &Entry, token: FencingToken, remaining: Duration) {
-    let remaining_ms = millis(remaining);
-    tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), remaining_ms, "lock suspect");
+pub(crate) fn suspect(entry: &Entry, token: FencingToken, remaining: Duration, times: u64) {
+    let (remaining_ms, times) = (millis(remaining), many(times));
+    contained(|| {
+        tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), remaining_ms, times, "lock suspect");
+    });
 }
 
-pub(crate) fn recovered(entry: &Entry, token: FencingToken) {
-    tracing::info!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), "lock recovered");
+pub(crate) fn recovered(entry: &Entry, token: FencingToken, times: u64) {
+    let times = many(times);
+    contained(|| {
+        tracing::info!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), times, "lock recovered");
+    });
 }
 
-pub(crate) fn lost(entry: &Entry, token: FencingToken, reason: LostReason) {
-    tracing::error!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), %reason, "lock lost");
+pub(crate) fn lost(entry: &Entry, token: FencingToken, reason: LostReason, times: u64) {
+    let times = many(times);
+    contained(|| {
+        tracing::error!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), %reason, times, "lock lost");
+    });
 }
 
-pub(crate) fn place_lost(entry: &Entry) {
-    tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, "place lost");
+pub(crate) fn place_lost(entry: &Entry, times: u64) {
+    let times = many(times);
+    contained(|| {
+        tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, times, "place lost");
+    });
 }
 
-pub(crate) fn store_away(entry: &Entry, verb: &'static str, error: &BackendError) {
-    tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, verb, %error, "store away");
+pub(crate) fn store_away(entry: &Entry, verb: &str, error: &BackendError, times: u64) {
+    let times = many(times);
+    contained(|| {
+        tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, verb, %error, times, "store away");
+    });
 }
 
 pub(crate) fn cleanup_owed(entry: &Entry) {
-    tracing::debug!(target: TARGET, name = %entry.name, entry = %entry.id, "cleanup owed");
+    contained(|| {
+        tracing::debug!(target: TARGET, name = %entry.name, entry = %entry.id, "cleanup owed");
+    });
 }
 
 pub(crate) fn cleanup_settled(entry: &Entry) {
-    tracing::debug!(target: TARGET, name = %entry.name, entry = %entry.id, "cleanup settled");
+    contained(|| {
+        tracing::debug!(target: TARGET, name = %entry.name, entry = %entry.id, "cleanup settled");
+    });
 }
 
-pub(crate) fn cleanup_abandoned(entry: &Entry, error: &BackendError) {
-    tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, %error, "cleanup abandoned");
+pub(crate) fn cleanup_abandoned(entry: &Entry, error: &BackendError, times: u64) {
+    let times = many(times);
+    contained(|| {
+        tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, %error, times, "cleanup abandoned");
+    });
+}
+
+pub(crate) fn keeper_panicked(panic: &str) {
+    contained(|| tracing::error!(target: TARGET, panic, "keeper panicked"));
+}
+
+pub(crate) fn keeper_ended(panic: &str) {
+    contained(|| tracing::error!(target: TARGET, panic, "keeper ended"));
+}
+
+pub(crate) fn keeper_stands_still(overdue: Duration) {
+    let overdue_ms = millis(overdue);
+    contained(|| tracing::error!(target: TARGET, overdue_ms, "keeper stands still"));
+}
+
+pub(crate) fn no_watchdog(error: &std::io::Error) {
+    contained(|| tracing::error!(target: TARGET, %error, "no watchdog"));
+}
+
+/// The number of what a line tells of, if it is more than one.
+fn many(times: u64) -> Option<u64> {
+    (times > 1).then_some(times)
 }
 
 pub(crate) fn millis(duration: Duration) -> u64 {

@@ -10,7 +10,7 @@ use tracing::Instrument;
 
 use crate::{
     AcquireOptions, BackendError, BootTime, Claim, Error, FencingToken, Guard, Hint, Hints, Holder, Keeper,
-    LockName, Outage, Standing, WaitMode, client::Client, place::Place, telemetry,
+    LockName, Outage, Standing, WaitMode, client::Client, journal::Event, place::Place, telemetry,
 };
 
 /// So many grants that come after their own lease has ended are bad luck; one more is a ttl that is too short.
@@ -49,6 +49,7 @@ async fn begin(
     mode: WaitMode,
 ) -> Result<(BootTime, Option<Guard>), Error> {
     options.validate()?;
+    let mut closed = pin!(client.closing.begun());
     client.check_open(name)?;
     let started = client.keeper.now();
     let give_up = match mode {
@@ -72,7 +73,12 @@ async fn begin(
         seen: None,
         listening: None,
     };
-    let granted = waiting.run(place).instrument(span.clone()).await?;
+    let mut work = pin!(waiting.run(place).instrument(span.clone()));
+    let granted = poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(answer) => Poll::Ready(answer),
+        Poll::Pending => closed.as_mut().poll(cx).map(|()| Err(Error::Closed { name: name.clone() })),
+    })
+    .await?;
     span.record("waited_ms", telemetry::millis(client.keeper.now().since(started)));
     if let Some(guard) = &granted {
         span.record("token", guard.token().get());
@@ -141,7 +147,8 @@ impl Waiting<'_> {
                 }
                 Ok(Standing::Busy) => return Ok(None),
                 Ok(Standing::Gone) => {
-                    telemetry::place_lost(place.entry());
+                    self.client.check_open(&place.entry().name)?;
+                    self.client.journal.note(Event::PlaceLost { entry: Arc::clone(place.entry()) });
                     self.listening = None;
                     place.start_over();
                     self.span.record("entry", tracing::field::display(place.entry().id));
@@ -174,6 +181,7 @@ impl Waiting<'_> {
         match place.grant(valid_until, self.options) {
             Ok(guard) => Ok(Ok(guard)),
             Err(place) => {
+                self.client.check_open(&name)?;
                 self.too_slow += 1;
                 self.listening = None;
                 if self.too_slow > TOO_SLOW {
@@ -205,7 +213,7 @@ impl Waiting<'_> {
         if !again {
             return Err(Error::from_backend(&entry.name, entry.claim, error));
         }
-        telemetry::store_away(entry, "enter", &error);
+        self.client.journal.note(Event::StoreAway { entry: Arc::clone(entry), verb: "enter", error });
         let now = self.client.keeper.now();
         if !patient {
             return Ok(now);

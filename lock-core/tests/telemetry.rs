@@ -128,3 +128,77 @@ async fn what_is_documented_is_traced_under_its_name_with_its_fields() {
         }
     }
 }
+
+/// A hundred waiters and a hundred holders meet the same outage, and look every second.
+#[tokio::test(start_paused = true)]
+async fn what_many_meet_at_once_is_one_line_a_second_with_their_number() {
+    const CROWD: usize = 100;
+    let seen = Seen::default();
+    let _default = tracing::subscriber::set_default(seen.clone());
+    let sim = Sim::new();
+    let (holder, client) = (sim.client(), sim.client());
+    let options = AcquireOptions::new().ttl(s(12));
+    let taken = holder.locks.mutex("taken").unwrap().acquire_with(&options).await.unwrap();
+    let mut held = Vec::new();
+    for i in 0..CROWD {
+        held.push(client.locks.mutex(format!("held/{i}")).unwrap().acquire_with(&options).await.unwrap());
+    }
+    let waiting: Vec<_> = (0..CROWD)
+        .map(|_| {
+            let (lock, options) = (client.locks.mutex("taken").unwrap(), options.clone());
+            tokio::spawn(async move { drop(lock.acquire_with(&options).await) })
+        })
+        .collect();
+    sleep(ms(100)).await;
+    for verb in [Verb::Enter, Verb::Renew, Verb::Leave] {
+        client.wire.always(verb, Some(Fault::Refused));
+    }
+    let before = (client.wire.sent(Verb::Enter).len(), client.wire.entries(Verb::Renew));
+    sleep(s(30)).await;
+    let asked = client.wire.sent(Verb::Enter).len() - before.0;
+    let renewed = client.wire.entries(Verb::Renew) - before.1;
+
+    let times = |line: &BTreeMap<String, String>| -> usize {
+        line.get("times").map_or(1, |times| times.parse().expect("it is a number"))
+    };
+    let told = |name: &str, verb: &str| -> (usize, usize) {
+        let lines = seen.find(name);
+        let lines =
+            lines.iter().filter(|line| line.get("verb").is_none_or(|said| said.trim_matches('"') == verb));
+        lines.fold((0, 0), |(lines, all), line| (lines + 1, all + times(line)))
+    };
+    for (name, verb, all) in [
+        ("store away", "enter", asked),
+        ("store away", "renew", renewed),
+        ("lock suspect", "", CROWD),
+        ("lock lost", "", CROWD),
+    ] {
+        let (lines, times) = told(name, verb);
+        assert!(lines <= 31, "{lines} lines of `{name}` {verb} in 30 s");
+        // What came in the last second is not told yet.
+        assert!(times <= all && times + 2 * CROWD >= all, "`{name}` {verb} tells of {times} of {all}");
+    }
+    assert!(held.iter().all(|guard| !guard.is_held()));
+    waiting.iter().for_each(tokio::task::JoinHandle::abort);
+    drop(taken);
+}
+
+/// A departure that is in doubt is tried until it is confirmed: that need not be said each time.
+#[tokio::test(start_paused = true)]
+async fn what_is_tried_for_ever_is_told_ever_more_seldom() {
+    let seen = Seen::default();
+    let _default = tracing::subscriber::set_default(seen.clone());
+    let sim = Sim::new();
+    let client = sim.client();
+    client.wire.always(Verb::Enter, Some(Fault::Lost(ms(500))));
+    client.wire.always(Verb::Leave, Some(Fault::Refused));
+    let lock = client.locks.mutex("a").unwrap();
+    lock.try_acquire_with(&AcquireOptions::new().ttl(s(10))).await.unwrap_err();
+    sleep(s(24 * 60 * 60)).await;
+    let tries = client.wire.sent(Verb::Leave).len();
+    let told = seen.find("store away").iter().filter(|line| line["verb"].contains("leave")).count();
+    assert!(tries > 10_000 && told >= 1, "{tries} tries, told {told} times");
+    assert!(told <= 16, "{tries} tries were told {told} times");
+    client.wire.always(Verb::Leave, None);
+    client.locks.close(s(6)).await.expect("the door is closed");
+}

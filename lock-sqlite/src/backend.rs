@@ -265,7 +265,7 @@ impl Backend for Sqlite {
     }
 
     fn alarms(&self) -> Alarms {
-        Box::pin(self.desk.hall.alarms())
+        self.desk.hall.alarms()
     }
 
     fn guarantees(&self) -> &Guarantees {

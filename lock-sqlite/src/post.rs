@@ -12,14 +12,13 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread,
 };
 
-use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
-use lock_core::{EntryId, FencingToken, Hint};
+use lock_core::{Alarms, EntryId, FencingToken, Hint, Switchboard};
 
 use crate::{presence::socket_name, waiters::Waiters};
 
@@ -65,35 +64,22 @@ impl fmt::Display for Message {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hall {
     pub(crate) waiters: Waiters,
-    alarms: Arc<Mutex<Vec<UnboundedSender<EntryId>>>>,
+    board: Switchboard,
 }
 
 impl Hall {
-    pub(crate) fn alarms(&self) -> UnboundedReceiver<EntryId> {
-        let (sender, alarms) = unbounded();
-        let mut senders = self.lock();
-        senders.retain(|sender| !sender.is_closed());
-        senders.push(sender);
-        alarms
+    pub(crate) fn alarms(&self) -> Alarms {
+        self.board.alarms()
     }
 
     pub(crate) fn tell(&self, message: Message) {
         match message {
             Message::Admitted(entry, token) => self.waiters.tell(entry, Hint::Admitted { token }),
             Message::Evicted(entry) => {
-                let senders = self.lock().clone();
-                for sender in senders {
-                    // A client that is gone needs no alarm.
-                    let _ = sender.unbounded_send(entry);
-                }
+                self.board.alarm(entry);
                 self.waiters.tell(entry, Hint::Changed);
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<UnboundedSender<EntryId>>> {
-        // Nothing panics while it is held, and each change to it is whole.
-        self.alarms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

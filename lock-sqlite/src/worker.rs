@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeSet,
     io,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         mpsc::{Receiver, RecvTimeoutError},
@@ -58,8 +59,10 @@ fn work(jobs: &Receiver<Job>, desk: &Arc<Desk>) {
             }
         }
         if Instant::now() >= next_look && !desk.hall.waiters.is_empty() {
+            // What is logged is told to code of others.
+            let looked = catch_unwind(AssertUnwindSafe(|| desk.with(|store| watch.look(store))));
             // They wake tasks, for which the store has to be free.
-            for (entry, hint) in desk.with(|store| watch.look(store)) {
+            for (entry, hint) in looked.unwrap_or_default() {
                 desk.hall.waiters.tell(entry, hint);
             }
             next_look = Instant::now() + LOOK;

@@ -103,3 +103,18 @@ fn b27_a_driver_that_sends_again_by_itself_is_found() {
 fn b30_a_fork_that_releases_the_locks_of_its_parent_is_found() {
     is_found("b30_a_fork_that_releases_the_locks_of_its_parent_is_found");
 }
+
+#[test]
+fn b31_a_waker_that_ends_the_keeper_by_a_panic_is_found() {
+    is_found("b31_a_waker_that_ends_the_keeper_by_a_panic_is_found");
+}
+
+#[test]
+fn b32_a_waker_that_is_woken_while_the_book_is_locked_is_found() {
+    is_found("b32_a_waker_that_is_woken_while_the_book_is_locked_is_found");
+}
+
+#[test]
+fn b33_waiters_that_are_not_told_of_a_close_are_found() {
+    is_found("b33_waiters_that_are_not_told_of_a_close_are_found");
+}

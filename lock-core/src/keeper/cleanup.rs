@@ -1,7 +1,7 @@
 //! [`Cleanup`]: what dropped guards and futures left behind, tried again until the store confirms it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     future::Future,
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,13 +9,19 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use tokio::sync::watch;
 
 use super::Keeper;
 use crate::{
-    BackOff, Backend, BackendError, BackendErrorKind, BootTime, Creates, Departure, Entropy, Entry, EntryId,
-    LockName, telemetry,
+    BackOff, Backend, BackendError, BackendErrorKind, BootTime, Creates, Departure, Entropy, Entry,
+    closing::Closing,
+    journal::{Event, Journal},
+    telemetry,
+    wakers::panic_text,
 };
+
+/// So many leave at once, and the others after them: what is logged of it is code of others, and must not keep the keeper from
+/// renewals.
+const AT_ONCE: usize = 64;
 
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(20), most: Duration::from_secs(5) };
 
@@ -25,85 +31,139 @@ pub(crate) struct Cleanup {
     backend: Arc<dyn Backend>,
     keeper: Keeper,
     entropy: Arc<dyn Entropy>,
-    debts: Mutex<BTreeMap<EntryId, Debt>>,
-    /// How many debts there are: `close` waits for none.
-    count: watch::Sender<usize>,
+    journal: Arc<Journal>,
+    closing: Arc<Closing>,
+    debts: Mutex<Debts>,
+}
+
+#[derive(Debug, Default)]
+struct Debts {
+    next: u64,
+    all: BTreeMap<u64, Debt>,
+    /// Tasks that leave for one after the other.
+    at_work: usize,
+    /// What they are to do next.
+    waiting: VecDeque<Task>,
+}
+
+/// A debt that the keeper has to settle, and how often it has tried.
+#[derive(Debug)]
+struct Task {
+    key: u64,
+    debt: Debt,
+    failures: u32,
 }
 
 /// One entry that has to leave.
 #[derive(Clone, Debug)]
 pub(crate) struct Debt {
-    pub(crate) name: LockName,
+    pub(crate) entry: Arc<Entry>,
+    creates: Creates,
     /// When its lease ends on the store's own account.
     pub(crate) free_by: BootTime,
 }
 
+/// An entry that has to leave, from before its owner lets go of it: so whoever closes the client always finds one or the other.
+/// Dropped, it is the keeper's, which tries until the store confirms it. That never blocks, and needs no runtime: a `Drop` does it.
+#[must_use = "dropped, it is left to the keeper"]
+pub(crate) struct Owed {
+    cleanup: Arc<Cleanup>,
+    key: u64,
+    debt: Debt,
+    settled: bool,
+}
+
 impl Cleanup {
-    pub(crate) fn new(backend: Arc<dyn Backend>, keeper: Keeper, entropy: Arc<dyn Entropy>) -> Self {
-        Self { backend, keeper, entropy, debts: Mutex::default(), count: watch::Sender::new(0) }
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        keeper: Keeper,
+        entropy: Arc<dyn Entropy>,
+        journal: Arc<Journal>,
+        closing: Arc<Closing>,
+    ) -> Self {
+        Self { backend, keeper, entropy, journal, closing, debts: Mutex::default() }
     }
 
-    /// Hands a departure to the keeper. Never blocks, and needs no runtime: a `Drop` calls it.
-    pub(crate) fn owe(self: &Arc<Self>, entry: Arc<Entry>, creates: Creates, free_by: BootTime) {
-        if self.keeper.is_forked() {
-            // The entry is the parent's, and so is its keeper.
-            return;
-        }
-        telemetry::cleanup_owed(&entry);
-        let debt = Debt { name: entry.name.clone(), free_by };
-        self.change(|debts| debts.insert(entry.id, debt));
-        let cleanup = Arc::clone(self);
-        self.keeper.spawn(async move { cleanup.settle(entry, creates, free_by).await });
-    }
-
-    /// Leaves on the caller's own runtime. If that fails, or the future is dropped, the keeper takes over.
-    pub(crate) async fn leave_now(
-        self: &Arc<Self>,
-        entry: &Arc<Entry>,
-        creates: Creates,
-        free_by: BootTime,
-    ) -> Result<Departure, BackendError> {
-        let takeover = Takeover { cleanup: self, entry, creates, free_by };
-        let departure = match self.leave(entry, creates).await {
-            // The connection that broke may have been idle for an hour; a new one is worth a try before we give bad news.
-            Err(error) if error.is_transient() && *error.kind() != BackendErrorKind::TimedOut => {
-                let again = self.leave(entry, creates).await;
-                // If the first one did it, the second finds nothing: that is our own departure.
-                if error.is_unsent() { again } else { again.map(|_| Departure::Left) }
-            }
-            answer => answer,
-        }?;
-        std::mem::forget(takeover);
-        Ok(departure)
+    /// Takes note that an entry has to leave. Runs no code of others.
+    pub(crate) fn owe(self: &Arc<Self>, entry: Arc<Entry>, creates: Creates, free_by: BootTime) -> Owed {
+        let debt = Debt { entry, creates, free_by };
+        let mut debts = self.lock();
+        let key = debts.next;
+        debts.next += 1;
+        debts.all.insert(key, debt.clone());
+        drop(debts);
+        Owed { cleanup: Arc::clone(self), key, debt, settled: false }
     }
 
     /// The debts there are now.
     pub(crate) fn debts(&self) -> Vec<Debt> {
-        self.lock().values().cloned().collect()
+        self.lock().all.values().cloned().collect()
     }
 
-    /// Waits until there are no debts.
-    pub(crate) async fn settled(&self) {
-        // The sender lives in `self`, so that there is always an answer.
-        let _ = self.count.subscribe().wait_for(|&count| count == 0).await;
+    pub(crate) fn is_settled(&self) -> bool {
+        self.lock().all.is_empty()
     }
 
-    async fn settle(&self, entry: Arc<Entry>, creates: Creates, free_by: BootTime) {
-        let mut failures = 0;
-        while let Err(error) = self.leave(&entry, creates).await {
+    /// Settles a debt as soon as it is its turn.
+    fn take_up(self: &Arc<Self>, task: Task) {
+        let mut debts = self.lock();
+        if debts.at_work == AT_ONCE {
+            return debts.waiting.push_back(task);
+        }
+        debts.at_work += 1;
+        drop(debts);
+        let cleanup = Arc::clone(self);
+        self.keeper.spawn(async move { cleanup.work(task).await });
+    }
+
+    /// Settles one debt after the other. In between, others on the keeper have their turn.
+    async fn work(self: &Arc<Self>, mut task: Task) {
+        loop {
+            self.settle(task).await;
+            let Some(next) = self.next_task() else { return };
+            task = next;
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// What is to be done next. If there is nothing, one less is at work.
+    fn next_task(&self) -> Option<Task> {
+        let mut debts = self.lock();
+        let next = debts.waiting.pop_front();
+        debts.at_work -= usize::from(next.is_none());
+        next
+    }
+
+    /// Leaves for an entry. If that fails, it is tried again after a pause, in which others are left for.
+    async fn settle(self: &Arc<Self>, mut task: Task) {
+        let Debt { entry, creates, free_by } = task.debt.clone();
+        if task.failures == 0 {
+            telemetry::cleanup_owed(&entry);
+        }
+        if let Err(error) = self.leave(&entry, creates).await {
             // A lease that is its own ends at its ttl, and if every create was answered, nothing can bring it back.
             let dies_alone = !self.backend.guarantees().shared_leases && creates == Creates::Answered;
-            if dies_alone && self.keeper.now() >= free_by {
-                telemetry::cleanup_abandoned(&entry, &error);
-                break;
+            if !dies_alone || self.keeper.now() < free_by {
+                task.failures = task.failures.saturating_add(1);
+                // It may be tried for ever: told the first time, and each time after twice as many tries.
+                if task.failures.is_power_of_two() {
+                    self.journal.note(Event::StoreAway { entry, verb: "leave", error });
+                }
+                return self.try_again(task);
             }
-            telemetry::store_away(&entry, "leave", &error);
-            failures += 1;
-            let pause = BACK_OFF.pause(failures, self.entropy.bits() as u64);
-            self.keeper.sleep_until(self.keeper.now() + pause).await;
+            self.journal.note(Event::CleanupAbandoned { entry: Arc::clone(&entry), error });
         }
         telemetry::cleanup_settled(&entry);
-        self.change(|debts| debts.remove(&entry.id));
+        self.forget(task.key);
+    }
+
+    fn try_again(self: &Arc<Self>, task: Task) {
+        let pause = BACK_OFF.pause(task.failures, self.entropy.bits() as u64);
+        let (cleanup, pause) = (Arc::clone(self), self.keeper.sleep_until(self.keeper.now() + pause));
+        self.keeper.spawn(async move {
+            pause.await;
+            cleanup.take_up(task);
+        });
     }
 
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
@@ -112,32 +172,52 @@ impl Cleanup {
             .and_then(|answer| answer)
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut BTreeMap<EntryId, Debt>) -> T) -> T {
-        let mut debts = self.lock();
-        let result = change(&mut debts);
-        let count = debts.len();
-        drop(debts);
-        self.count.send_replace(count);
-        result
+    fn forget(&self, key: u64) {
+        let debt = self.lock().all.remove(&key);
+        drop(debt);
+        self.closing.is_gone();
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<EntryId, Debt>> {
+    fn lock(&self) -> MutexGuard<'_, Debts> {
         // Nothing panics while the debts are held, and each change to them is whole.
         self.debts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Hands a departure to the keeper when it is dropped.
-struct Takeover<'a> {
-    cleanup: &'a Arc<Cleanup>,
-    entry: &'a Arc<Entry>,
-    creates: Creates,
-    free_by: BootTime,
+impl Owed {
+    /// Leaves on the caller's own runtime. If that fails, or the future is dropped, the keeper takes over.
+    pub(crate) async fn leave_now(mut self) -> Result<Departure, BackendError> {
+        let Debt { entry, creates, .. } = &self.debt;
+        let departure = match self.cleanup.leave(entry, *creates).await {
+            // The connection that broke may have been idle for an hour; a new one is worth a try before we give bad news.
+            Err(error) if error.is_transient() && *error.kind() != BackendErrorKind::TimedOut => {
+                let again = self.cleanup.leave(entry, *creates).await;
+                // If the first one did it, the second finds nothing: that is our own departure.
+                if error.is_unsent() { again } else { again.map(|_| Departure::Left) }
+            }
+            answer => answer,
+        }?;
+        self.settle();
+        Ok(departure)
+    }
+
+    /// Somebody else leaves for it.
+    pub(crate) fn forgive(mut self) {
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        self.settled = true;
+        self.cleanup.forget(self.key);
+    }
 }
 
-impl Drop for Takeover<'_> {
+impl Drop for Owed {
     fn drop(&mut self) {
-        self.cleanup.owe(Arc::clone(self.entry), self.creates, self.free_by);
+        // In a fork the entry is the parent's, and so is its keeper.
+        if !self.settled && !self.cleanup.keeper.is_forked() {
+            self.cleanup.take_up(Task { key: self.key, debt: self.debt.clone(), failures: 0 });
+        }
     }
 }
 
@@ -147,8 +227,7 @@ pub(crate) async fn guarded<T>(
     verb: impl Future<Output = T> + Send,
 ) -> Result<T, BackendError> {
     AssertUnwindSafe(verb).catch_unwind().await.map_err(|panic| {
-        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        let text = panic_text(&*panic);
         BackendError::new(store, BackendErrorKind::Panicked, format!("panicked: {text}"))
     })
 }

@@ -1,30 +1,38 @@
 //! [`Keeper`]: the thread that renews, watches deadlines and cleans up, whatever the user's runtime does.
 
+mod book;
 mod cleanup;
+mod lasting;
 mod renewals;
 mod tenure;
 mod timers;
+mod watchdog;
 
 use std::{
     fmt,
     future::Future,
     io,
-    sync::{Arc, OnceLock, mpsc},
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
 };
 
 use tokio::{runtime, sync::Notify};
 
 pub use self::timers::Sleep;
-use self::timers::Timers;
 pub(crate) use self::{
-    cleanup::{Cleanup, guarded},
+    cleanup::{Cleanup, Owed, guarded},
     renewals::Renewals,
     tenure::Tenure,
+    watchdog::Ward,
 };
+use self::{timers::Timers, watchdog::Watchdog};
 #[cfg(feature = "testing")]
 use crate::testing::Machine;
-use crate::{BootTime, Clock, SystemClock};
+use crate::{BootTime, Clock, SystemClock, telemetry, wakers::contained};
 
 /// One thread with a runtime of its own, started at first use.
 ///
@@ -35,8 +43,14 @@ use crate::{BootTime, Clock, SystemClock};
 /// The process-wide keeper ([`Keeper::shared`]) is what everybody uses by default. Nothing is hard-wired to it: a test
 /// can have one for each simulated client, and a simulation runs it as a task on its own paused runtime.
 ///
+/// Beside it a watchdog, a thread that sleeps, fires `lost()` at the deadline should the keeper be kept from it. A panic on the
+/// thread of the keeper is told (`keeper panicked`), and the keeper goes on. If it cannot, it has ended: that is told as well
+/// (`keeper ended`), locks are refused with [`Error::KeeperEnded`](crate::Error::KeeperEnded), and whoever connects again has
+/// another one.
+///
 /// ### To ensure correctness
-/// Nothing that runs here may block: no blocking I/O, no long computation, no lock held over an await.
+/// Nothing that runs here may block: no blocking I/O, no long computation, no lock held over an await. Wakers of others run
+/// here too, and have to keep to it.
 #[derive(Clone)]
 pub struct Keeper(Arc<Inner>);
 
@@ -45,8 +59,22 @@ struct Inner {
     timers: Arc<Timers>,
     home: Home,
     stop: Arc<Notify>,
+    /// None in simulated time, where nothing is kept from running but by the simulation.
+    watchdog: Option<Arc<Watchdog>>,
+    /// Its thread has ended by a panic.
+    ended: Arc<AtomicBool>,
     /// The process that started it: a fork has no such thread.
     pid: u32,
+}
+
+/// A keeper, as long as somebody else has it.
+#[derive(Clone, Debug)]
+pub(crate) struct WeakKeeper(Weak<Inner>);
+
+impl WeakKeeper {
+    pub(crate) fn upgrade(&self) -> Option<Keeper> {
+        self.0.upgrade().map(Keeper)
+    }
 }
 
 /// Where its tasks run.
@@ -57,14 +85,19 @@ enum Home {
 }
 
 impl Keeper {
-    /// The keeper of this process, started at first use. Lives as long as the process.
+    /// The keeper of this process, started at first use. Lives as long as the process; one that has ended by a panic is
+    /// replaced.
     ///
     /// # Panics
     /// Like `std::thread::spawn`, if the operating system cannot start one more thread.
     #[must_use]
     pub fn shared() -> Self {
-        static SHARED: OnceLock<Keeper> = OnceLock::new();
-        SHARED.get_or_init(|| Self::start().expect("the keeper's thread can be started")).clone()
+        static FIRST: OnceLock<Shared> = OnceLock::new();
+        let mut shared = FIRST.get_or_init(Shared::start);
+        while shared.keeper.has_ended() {
+            shared = shared.next.get_or_init(|| Box::new(Shared::start()));
+        }
+        shared.keeper.clone()
     }
 
     /// A keeper with a thread of its own, for whoever wants more than one client in a process.
@@ -78,18 +111,26 @@ impl Keeper {
                 Ok(runtime) => runtime,
                 Err(error) => return started.send(Err(error)).unwrap_or_default(),
             };
-            let keeper = Self::on(Home::Runtime(runtime.handle().clone()), Arc::new(SystemClock));
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+            let watchdog = Arc::new(Watchdog::new(Arc::clone(&clock)));
+            let keeper = Self::on(Home::Runtime(runtime.handle().clone()), clock, Some(watchdog));
             let (timers, stop) = (Arc::clone(&keeper.0.timers), Arc::clone(&keeper.0.stop));
+            let ended = Arc::clone(&keeper.0.ended);
             started.send(Ok(keeper)).unwrap_or_default();
-            runtime.block_on(async {
-                tokio::select! {
-                    biased;
-                    () = stop.notified() => {}
-                    () = timers.drive() => {}
-                }
-            });
-            // A task may be in the middle of something; the runtime drops it where it stands, as a crash would.
-            runtime.shutdown_background();
+            let mut done = run(&runtime, &timers, &stop);
+            // A task may be in the middle of something; the runtime drops it where it stands, as a crash would. One that has
+            // panicked may not even do that.
+            contained(|| runtime.shutdown_background());
+            if let Err(panic) = &done {
+                ended.store(true, Ordering::Release);
+                telemetry::keeper_ended(panic);
+            }
+            // Whoever waits for a lock still has to be told that his time is over.
+            while done.is_err()
+                && let Ok(runtime) = runtime::Builder::new_current_thread().enable_time().build()
+            {
+                done = run(&runtime, &timers, &stop);
+            }
         })?;
         keeper.recv().unwrap_or_else(|_| Err(io::Error::other("the keeper's thread ended at its start")))
     }
@@ -100,13 +141,13 @@ impl Keeper {
     /// If it is not called on a tokio runtime.
     #[must_use]
     pub fn on_current_runtime(clock: Arc<dyn Clock>) -> Self {
-        Self::on(Home::Runtime(runtime::Handle::current()), clock).driven()
+        Self::on(Home::Runtime(runtime::Handle::current()), clock, None).driven()
     }
 
     /// A keeper whose tasks are those of a simulated machine.
     #[cfg(feature = "testing")]
     pub(crate) fn on_machine(machine: Machine, clock: Arc<dyn Clock>) -> Self {
-        Self::on(Home::Machine(machine), clock).driven()
+        Self::on(Home::Machine(machine), clock, None).driven()
     }
 
     /// Fires its timers as one of its own tasks.
@@ -122,16 +163,16 @@ impl Keeper {
         self
     }
 
-    fn on(home: Home, clock: Arc<dyn Clock>) -> Self {
+    fn on(home: Home, clock: Arc<dyn Clock>, watchdog: Option<Arc<Watchdog>>) -> Self {
         let timers = Arc::new(Timers::new(Arc::clone(&clock)));
-        let stop = Arc::new(Notify::new());
-        Self(Arc::new(Inner { clock, timers, home, stop, pid: std::process::id() }))
+        let (stop, ended, pid) = (Arc::default(), Arc::default(), std::process::id());
+        Self(Arc::new(Inner { clock, timers, home, stop, watchdog, ended, pid }))
     }
 
     /// Ends the keeper where it stands, with nothing cleaned up: what a crash of the client would do. Its locks are lost
     /// when their leases end. To end in an orderly way, use [`Locks::close`](crate::Locks::close).
     pub fn stop(&self) {
-        self.0.stop.notify_one();
+        self.0.stop();
     }
 
     /// The clock that deadlines are counted on.
@@ -164,6 +205,33 @@ impl Keeper {
         Sleep::new(Arc::clone(&self.0.timers), until)
     }
 
+    /// Whether its thread has ended by a panic: nothing is renewed any more.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.0.ended.load(Ordering::Acquire)
+    }
+
+    /// The same, without keeping its thread.
+    pub(crate) fn downgrade(&self) -> WeakKeeper {
+        WeakKeeper(Arc::downgrade(&self.0))
+    }
+
+    /// Has the watchdog look after somebody.
+    pub(crate) fn watch_over(&self, ward: Weak<dyn Ward>) {
+        if let Some(watchdog) = self.0.watchdog.as_ref().filter(|_| !self.is_forked())
+            && let Err(error) = watchdog.watch_over(ward)
+        {
+            telemetry::no_watchdog(&error);
+        }
+    }
+
+    /// Tells the watchdog that a lock will be over then, if nothing happens.
+    pub(crate) fn expect_by(&self, deadline: BootTime) {
+        if let Some(watchdog) = &self.0.watchdog {
+            watchdog.expect_by(deadline);
+        }
+    }
+
     /// Whether this process is a fork of the one that started the keeper.
     #[must_use]
     pub fn is_forked(&self) -> bool {
@@ -171,9 +239,45 @@ impl Keeper {
     }
 }
 
+/// Drives the timers and the tasks of a keeper until it is stopped.
+fn run(runtime: &runtime::Runtime, timers: &Timers, stop: &Notify) -> Result<(), String> {
+    lasting::keep_on(|| {
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = stop.notified() => {}
+                () = timers.drive() => {}
+            }
+        });
+    })
+}
+
+/// The keeper of the process, and the one after it.
+struct Shared {
+    keeper: Keeper,
+    next: OnceLock<Box<Self>>,
+}
+
+impl Shared {
+    fn start() -> Self {
+        let keeper = Keeper::start().expect("the keeper's thread can be started");
+        Self { keeper, next: OnceLock::new() }
+    }
+}
+
+impl Inner {
+    fn stop(&self) {
+        self.stop.notify_one();
+        // What a fork has of it may seem to be locked for ever.
+        if let Some(watchdog) = self.watchdog.as_ref().filter(|_| self.pid == std::process::id()) {
+            watchdog.stop();
+        }
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.stop.notify_one();
+        self.stop();
     }
 }
 

@@ -1,23 +1,32 @@
 //! [`Renewals`]: every lease that one client keeps, when it is due, and what to do then.
 
+mod ward;
+
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::BTreeMap,
+    panic::AssertUnwindSafe,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt, stream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use super::{Cleanup, Keeper, Tenure, guarded};
-use crate::{
-    Backend, BackendError, BootTime, Creates, Entry, EntryId, Hold, Lease, LostReason, Renewal, hold::Proof,
-    telemetry,
+use self::ward::Overdue;
+use super::{
+    Cleanup, Keeper, Owed, Tenure,
+    book::{Book, Kept, Leave, Work},
+    guarded,
 };
-
-/// Renewals that are due within this time of another may go along with it, if it is short against their ttl.
-const COMPANY: Duration = Duration::from_secs(1);
+use crate::{
+    Alarms, Backend, BackendError, BootTime, Creates, Entry, EntryId, Hold, Lease, LostReason, Renewal,
+    closing::Closing,
+    hold::{Loss, Proof},
+    journal::{Event, Journal},
+    telemetry,
+    wakers::panic_text,
+};
 
 /// At most so many leases go into one request, so that its answer is not late for all of them.
 const BATCH: usize = 256;
@@ -26,66 +35,42 @@ const BATCH: usize = 256;
 /// than all else that is kept for its leases.
 const AT_ONCE: usize = 4;
 
+/// After so many losses that were announced others have their turn: each wakes tasks, which are code of others.
+const AT_A_TIME: usize = 64;
+
 /// The leases of one client: guards, which are renewed, and waiters, which are not (they renew themselves, by entering
 /// again). Each has a dead-man's timer: when its deadline passes, the keeper leaves for it.
 #[derive(Debug)]
 pub(crate) struct Renewals {
     backend: Arc<dyn Backend>,
     keeper: Keeper,
+    journal: Arc<Journal>,
     cleanup: Arc<Cleanup>,
+    closing: Arc<Closing>,
     book: Mutex<Book>,
     wake: Arc<Notify>,
-}
-
-#[derive(Debug)]
-struct Book {
-    rows: HashMap<EntryId, Row>,
-    due: BTreeSet<(BootTime, EntryId)>,
-    /// When the task will look next without being woken.
-    parked_until: BootTime,
-    started: bool,
-}
-
-#[derive(Debug)]
-struct Row {
-    due: BootTime,
-    kept: Kept,
-}
-
-#[derive(Debug)]
-enum Kept {
-    Tenure(Tenure),
-    /// A waiter, whose future should have entered again before its place was lost.
-    Place {
-        entry: Arc<Entry>,
-        creates: Creates,
-    },
-}
-
-/// What is to be done for one row that is due.
-enum Work {
-    Renew(Tenure),
-    /// The lease ended, or the hold did: leave, so that others need not wait for the store to notice. With how long the
-    /// entry can live on if that fails.
-    Leave(Arc<Entry>, Creates, Duration),
+    overdue: Mutex<Option<Overdue>>,
 }
 
 impl Renewals {
-    pub(crate) fn new(backend: Arc<dyn Backend>, keeper: Keeper, cleanup: Arc<Cleanup>) -> Arc<Self> {
-        let book = Book {
-            rows: HashMap::new(),
-            due: BTreeSet::new(),
-            parked_until: BootTime::FAR_FUTURE,
-            started: false,
-        };
-        Arc::new(Self { backend, keeper, cleanup, book: Mutex::new(book), wake: Arc::new(Notify::new()) })
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        keeper: Keeper,
+        journal: Arc<Journal>,
+        cleanup: Arc<Cleanup>,
+        closing: Arc<Closing>,
+    ) -> Arc<Self> {
+        let (book, wake, overdue) = (Mutex::new(Book::new()), Arc::default(), Mutex::default());
+        Arc::new(Self { backend, keeper, journal, cleanup, closing, book, wake, overdue })
     }
 
     /// Keeps a lock that was granted, until [`end`](Self::end). False if its place was watched, and was given up
     /// meanwhile: then the keeper is leaving for it, and whatever the store granted is not to be relied on.
     pub(crate) fn keep(self: &Arc<Self>, tenure: Tenure, watched: bool) -> bool {
-        let due = tenure.next_due(self.keeper.now());
-        self.put(tenure.hold.entry_id(), due, Kept::Tenure(tenure), watched)
+        let (due, deadline) = (tenure.next_due(self.keeper.now()), tenure.hold.deadline());
+        let kept = self.put(tenure.hold.entry_id(), due, Kept::Tenure(tenure), watched);
+        self.keeper.expect_by(deadline);
+        kept
     }
 
     /// Watches over a place in a queue whose lease is good until `valid_until`. False as with [`keep`](Self::keep).
@@ -101,22 +86,29 @@ impl Renewals {
 
     /// Forgets a lease. False if it is not in the book: never kept, or its end was already seen to.
     pub(crate) fn end(&self, id: EntryId) -> bool {
+        // Only when the book is free: with it may go what is code of others.
+        let kept = self.lock().take(id);
+        self.closing.is_gone();
+        kept.is_some()
+    }
+
+    /// Keeps nothing more, and leaves for all who wait. From here on nothing is granted.
+    pub(crate) fn close(&self) {
+        let now = self.keeper.now();
         let mut book = self.lock();
-        let row = book.rows.remove(&id);
-        if let Some(row) = &row {
-            book.due.remove(&(row.due, id));
-        }
+        let owed: Vec<_> = book.close().into_iter().map(|leave| self.owe(leave, now).1).collect();
         drop(book);
-        row.is_some()
+        drop(owed);
+    }
+
+    /// Whether nothing is kept.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
     }
 
     /// The locks that are held now.
     pub(crate) fn held(&self) -> Vec<Hold> {
-        let holds = |row: &Row| match &row.kept {
-            Kept::Tenure(tenure) => Some(tenure.hold.clone()),
-            Kept::Place { .. } => None,
-        };
-        let kept: Vec<_> = self.lock().rows.values().filter_map(holds).collect();
+        let kept: Vec<_> = self.lock().tenures().map(|tenure| tenure.hold.clone()).collect();
         kept.into_iter().filter(Hold::is_held).collect()
     }
 
@@ -139,19 +131,18 @@ impl Renewals {
     /// Whoever takes a row out of the book owns the departure. So a row that was there may only be replaced.
     fn put(self: &Arc<Self>, id: EntryId, due: BootTime, kept: Kept, replaces: bool) -> bool {
         let mut book = self.lock();
-        if replaces && !book.rows.contains_key(&id) {
+        if !book.is_open_to(id, replaces) {
             return false;
         }
-        if let Some(old) = book.rows.insert(id, Row { due, kept }) {
-            book.due.remove(&(old.due, id));
-        }
-        book.due.insert((due, id));
+        let old = book.put(id, due, kept);
         let wake = due < book.parked_until;
         if wake {
             book.parked_until = due;
         }
-        let start = !std::mem::replace(&mut book.started, true);
+        // What is never due needs no task.
+        let start = due < BootTime::FAR_FUTURE && !std::mem::replace(&mut book.started, true);
         drop(book);
+        drop(old);
         if start {
             self.start();
         } else if wake {
@@ -162,20 +153,33 @@ impl Renewals {
 
     /// Starts the task of this client on the keeper. It ends when nobody keeps the client.
     fn start(self: &Arc<Self>) {
+        let weak = Arc::downgrade(self);
+        self.keeper.watch_over(weak);
         let (renewals, wake, keeper) = (Arc::downgrade(self), Arc::clone(&self.wake), self.keeper.clone());
-        let alarms = self.backend.alarms();
+        let mut alarms = self.backend.alarms();
         self.keeper.spawn(async move {
-            // A stream that has ended gives no more alarms, which is not the end of this task.
-            let mut alarms = alarms.chain(futures_util::stream::pending());
-            while let Some(parked_until) = Self::upgrade(&renewals, Self::run_due) {
-                tokio::select! {
-                    biased;
-                    Some(id) = alarms.next() => { Self::upgrade(&renewals, |renewals| renewals.alarm(id)); }
-                    () = wake.notified() => {}
-                    () = keeper.sleep_until(parked_until) => {}
-                }
+            loop {
+                let served = Self::serve(&renewals, &wake, &keeper, alarms);
+                let Err(panic) = AssertUnwindSafe(served).catch_unwind().await else { return };
+                // What a backend tells by panics is not listened to any more.
+                telemetry::keeper_panicked(&panic_text(&*panic));
+                alarms = Box::pin(stream::pending());
             }
         });
+    }
+
+    /// Does what is due, again and again.
+    async fn serve(renewals: &Weak<Self>, wake: &Notify, keeper: &Keeper, alarms: Alarms) {
+        // A stream that has ended gives no more alarms, which is not the end of this task.
+        let mut alarms = alarms.chain(stream::pending());
+        while let Some(parked_until) = Self::upgrade(renewals, Self::run_due) {
+            tokio::select! {
+                biased;
+                Some(id) = alarms.next() => { Self::upgrade(renewals, |renewals| renewals.alarm(id)); }
+                () = wake.notified() => {}
+                () = keeper.sleep_until(parked_until) => {}
+            }
+        }
     }
 
     fn upgrade<T>(renewals: &Weak<Self>, f: impl FnOnce(&Arc<Self>) -> T) -> Option<T> {
@@ -184,10 +188,7 @@ impl Renewals {
 
     /// The store says that this one may be lost: renew it now, which tells.
     fn alarm(self: &Arc<Self>, id: EntryId) {
-        let tenure = match self.lock().rows.get(&id) {
-            Some(Row { kept: Kept::Tenure(tenure), .. }) => tenure.clone(),
-            _ => return,
-        };
+        let Some(tenure) = self.lock().tenure(id).cloned() else { return };
         let renewals = Arc::clone(self);
         self.keeper.spawn(async move { renewals.renew_batch(vec![tenure], None).await });
     }
@@ -198,19 +199,17 @@ impl Renewals {
         let mut batches: BTreeMap<Duration, Vec<Tenure>> = BTreeMap::new();
         let mut leaving = Vec::new();
         let mut book = self.lock();
-        for id in Self::due_ids(&book, now) {
-            match Self::work(&mut book, id, now) {
+        for id in book.due_ids(now) {
+            match book.work(id, now) {
                 Some(Work::Renew(tenure)) => batches.entry(tenure.hold.lease()).or_default().push(tenure),
-                Some(Work::Leave(entry, creates, ttl)) => leaving.push((entry, creates, now + ttl)),
+                // While it is in the book or owed: a close must not find neither.
+                Some(Work::Leave(leave)) => leaving.push(self.owe(leave, now)),
                 None => {}
             }
         }
-        let parked_until = book.due.first().map_or(BootTime::FAR_FUTURE, |(due, _)| *due);
+        let parked_until = book.first_due().map_or(BootTime::FAR_FUTURE, |(due, _)| due);
         book.parked_until = parked_until;
         drop(book);
-        for (entry, creates, free_by) in leaving {
-            self.cleanup.owe(entry, creates, free_by);
-        }
         // One task for each batch: a slow store, or a class of long leases, never delays the others.
         for class in batches.into_values() {
             let turns = Arc::new(Semaphore::new(AT_ONCE));
@@ -223,47 +222,30 @@ impl Renewals {
                 });
             }
         }
+        self.leave(leaving);
         parked_until
     }
 
-    /// What is due, and those renewals that are due so soon that they can go along.
-    fn due_ids(book: &Book, now: BootTime) -> Vec<EntryId> {
-        let soon = book.due.range(..=(now + COMPANY, EntryId::new(u128::MAX)));
-        let goes = |&(due, id): &(BootTime, EntryId)| {
-            let along = |row: &Row| match &row.kept {
-                Kept::Tenure(tenure) => tenure.renews() && due.since(now) <= tenure.hold.lease() / 30,
-                Kept::Place { .. } => false,
-            };
-            (due <= now || book.rows.get(&id).is_some_and(along)).then_some(id)
-        };
-        soon.filter_map(goes).collect()
+    fn owe(&self, leave: Leave, now: BootTime) -> (Option<Loss>, Owed) {
+        let Leave { entry, creates, ttl, loss } = leave;
+        (loss, self.cleanup.owe(entry, creates, now + ttl))
     }
 
-    /// What one due row needs. A tenure that goes on is put back with its next due time.
-    fn work(book: &mut Book, id: EntryId, now: BootTime) -> Option<Work> {
-        let row = book.rows.get_mut(&id)?;
-        book.due.remove(&(row.due, id));
-        let tenure = match &row.kept {
-            Kept::Tenure(tenure) if tenure.hold.is_held() => tenure.clone(),
-            _ => {
-                return match book.rows.remove(&id)?.kept {
-                    Kept::Tenure(Tenure { hold, creates, .. }) => {
-                        Some(Work::Leave(Arc::clone(hold.entry()), creates, hold.ttl()))
-                    }
-                    Kept::Place { entry, creates } => {
-                        let ttl = entry.ttl;
-                        Some(Work::Leave(entry, creates, ttl))
-                    }
-                };
+    /// Announces losses, and hands departures on. Where they are many, others have their turn in between: neither takes long,
+    /// but both run code of others.
+    fn leave(&self, mut leaving: Vec<(Option<Loss>, Owed)>) {
+        let rest = leaving.split_off(leaving.len().min(AT_A_TIME));
+        leave(leaving);
+        if rest.is_empty() {
+            return;
+        }
+        self.keeper.spawn(async move {
+            let mut rest = rest.into_iter();
+            while !rest.as_slice().is_empty() {
+                leave(rest.by_ref().take(AT_A_TIME));
+                tokio::task::yield_now().await;
             }
-        };
-        let renew = tenure.renews();
-        // The answer of the renewal sets the next one; should its task be lost, this does.
-        let in_flight = if renew { now + 2 * tenure.try_limit() } else { BootTime::FAR_FUTURE };
-        row.due = in_flight.min(tenure.hold.deadline());
-        let due = row.due;
-        book.due.insert((due, id));
-        renew.then_some(Work::Renew(tenure))
+        });
     }
 
     /// Renews leases that have the same ttl. A try that takes too long makes them suspect and is followed by another, but
@@ -297,7 +279,8 @@ impl Renewals {
                 _ if late => {}
                 answer => {
                     if let Some(Err(error)) = answer {
-                        telemetry::store_away(tenure.hold.entry(), "renew", &error);
+                        let entry = Arc::clone(tenure.hold.entry());
+                        self.journal.note(Event::StoreAway { entry, verb: "renew", error });
                     }
                     self.try_again(tenure);
                 }
@@ -336,16 +319,11 @@ impl Renewals {
         };
         if proof == Proof::TooLate {
             let mut book = self.lock();
-            let row = book.rows.remove(&hold.entry_id());
-            if let Some(row) = &row {
-                book.due.remove(&(row.due, hold.entry_id()));
-            }
-            drop(book);
             // Whoever takes the row out of the book sees to the departure.
-            if let Some(Row { kept: Kept::Tenure(tenure), .. }) = row {
-                let free_by = self.keeper.now() + hold.ttl();
-                self.cleanup.owe(Arc::clone(hold.entry()), tenure.creates, free_by);
-            }
+            let kept = book.take(hold.entry_id());
+            let owed = kept.map(|kept| self.owe(kept.leave(None), self.keeper.now()));
+            drop(book);
+            drop(owed);
         }
         proof
     }
@@ -355,10 +333,9 @@ impl Renewals {
         let id = tenure.hold.entry_id();
         let due = due.min(tenure.hold.deadline());
         let mut book = self.lock();
-        let Some(row) = book.rows.get_mut(&id) else { return };
-        let old = std::mem::replace(&mut row.due, due);
-        book.due.remove(&(old, id));
-        book.due.insert((due, id));
+        if !book.move_due(id, due) {
+            return;
+        }
         let wake = due < book.parked_until;
         if wake {
             book.parked_until = due;
@@ -379,6 +356,15 @@ impl Drop for Renewals {
     fn drop(&mut self) {
         // The task looks up, and ends.
         self.wake.notify_one();
+    }
+}
+
+fn leave(leaving: impl IntoIterator<Item = (Option<Loss>, Owed)>) {
+    for (loss, owed) in leaving {
+        if let Some(loss) = loss {
+            loss.announce();
+        }
+        drop(owed);
     }
 }
 

@@ -44,7 +44,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{Claim, Clock, Entry, EntryId, FencingToken, LockName, hold::Grant};
+    use crate::{
+        Claim, Clock, Entry, EntryId, FencingToken, Keeper, LockName, hold::Grant, journal::Journal,
+    };
 
     #[derive(Debug)]
     struct Stopped;
@@ -69,7 +71,8 @@ mod tests {
         let name = LockName::new("a").expect("it is a name");
         let entry = Arc::new(Entry::new(name, EntryId::new(1), Claim::mutex(), ttl));
         let grant = Grant { token: FencingToken::new(1), ttl, valid_until: START + valid_for };
-        let hold = Hold::new(entry, grant, Arc::new(Stopped), max_hold);
+        let journal = Arc::new(Journal::new(&Keeper::shared()));
+        let hold = Hold::new(entry, grant, Arc::new(Stopped), max_hold, journal);
         Tenure { hold, creates: Creates::Answered, renew }
     }
 

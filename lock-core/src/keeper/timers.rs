@@ -12,10 +12,13 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::{BootTime, Clock};
+use crate::{BootTime, Clock, wakers};
 
 /// The keeper's own timers stand still while the machine sleeps, so it looks at the clock at least this often.
 const SLICE: Duration = Duration::from_secs(1);
+
+/// After so many that were woken the tasks of the keeper have their turn: each wakes code of others.
+const AT_A_TIME: usize = 64;
 
 pub(crate) struct Timers {
     clock: Arc<dyn Clock>,
@@ -42,6 +45,7 @@ impl Timers {
         loop {
             match self.fire_due() {
                 None => self.wake.notified().await,
+                Some(Duration::ZERO) => tokio::task::yield_now().await,
                 Some(slice) => tokio::select! {
                     biased;
                     () = self.wake.notified() => {}
@@ -51,26 +55,32 @@ impl Timers {
         }
     }
 
-    /// Wakes whoever is due, and says how long to park: `None` for as long as nobody asks.
+    /// Wakes who is due, a few at a time, and says how long to park: `None` for as long as nobody asks.
     fn fire_due(&self) -> Option<Duration> {
         let now = self.clock.now();
         let mut state = self.lock();
-        let later = state.queue.split_off(&(now, u64::MAX));
-        let due = std::mem::replace(&mut state.queue, later);
+        let mut due = Vec::new();
+        while due.len() < AT_A_TIME
+            && let Some(first) = state.queue.first_entry().filter(|first| first.key().0 <= now)
+        {
+            due.push(first.remove());
+        }
         let slice = state.queue.first_key_value().map(|((until, _), _)| until.since(now).min(SLICE));
         state.parked_until = slice.map_or(BootTime::FAR_FUTURE, |slice| now + slice);
         drop(state);
-        due.into_values().for_each(Waker::wake);
+        due.into_iter().for_each(wakers::wake);
         slice
     }
 
     fn register(&self, until: BootTime, key: Option<u64>, waker: &Waker) -> u64 {
+        // Code of others, as all that is done with a waker.
+        let waker = waker.clone();
         let mut state = self.lock();
         let key = key.unwrap_or_else(|| {
             state.next_key += 1;
             state.next_key
         });
-        let replaced = state.queue.insert((until, key), waker.clone());
+        let replaced = state.queue.insert((until, key), waker);
         let wake = until < state.parked_until;
         if wake {
             // The keeper is on its way; nobody else needs to call it for a later timer.

@@ -4,6 +4,7 @@ use std::{
     fmt,
     future::pending,
     mem,
+    panic::{AssertUnwindSafe, resume_unwind},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -13,7 +14,7 @@ use std::{
 };
 
 use futures_channel::mpsc::UnboundedSender;
-use futures_util::future::{AbortHandle, AbortRegistration, Abortable};
+use futures_util::future::{AbortHandle, AbortRegistration, Abortable, FutureExt};
 use lock_core::{
     BackendErrorKind as Kind, Entropy, EntryId, Hint, Hints, Keeper, Switchboard, SystemEntropy,
 };
@@ -145,7 +146,7 @@ impl Listener {
             let listening = Abortable::new(
                 async move {
                     let _ending = ending;
-                    news.run(&homes.keeper).await;
+                    news.go_on(&homes.keeper).await;
                 },
                 registration,
             );
@@ -171,6 +172,17 @@ impl Listener {
 }
 
 impl News {
+    /// What is logged, and whom a hint wakes, is code of others: when it panics, the listener goes on. A panic before it was
+    /// ever subscribed is that of a runtime without I/O, and its end.
+    async fn go_on(&self, keeper: &Keeper) {
+        while let Err(panic) = AssertUnwindSafe(self.run(keeper)).catch_unwind().await {
+            if *self.phase.borrow() == Phase::Starting {
+                resume_unwind(panic);
+            }
+            keeper.sleep_until(keeper.now() + LEAST_PAUSE).await;
+        }
+    }
+
     /// Subscribes again and again.
     async fn run(&self, keeper: &Keeper) {
         let mut failures: u32 = 0;
@@ -262,8 +274,11 @@ impl News {
     fn hand_on(&self, channel: &[u8], payload: &[u8]) {
         if let Some(evictions) = self.evictions.as_ref().filter(|evictions| evictions.channel == channel) {
             if let Some(entry) = message::entry(payload) {
-                let mut alarms = evictions.alarms.lock().unwrap_or_else(PoisonError::into_inner);
-                alarms.retain(|alarm| alarm.unbounded_send(entry).is_ok());
+                let alarms = || evictions.alarms.lock().unwrap_or_else(PoisonError::into_inner);
+                let listening = alarms().clone();
+                // They wake tasks, for which nothing may be locked.
+                listening.iter().for_each(|alarm| drop(alarm.unbounded_send(entry)));
+                alarms().retain(|alarm| !alarm.is_closed());
             }
             return;
         }

@@ -1,13 +1,20 @@
-//! The rules of the protocol, PR07 to PR14 and PR35.
+//! The rules of the protocol, PR07 to PR14 and PR35; and the end of a client.
 
+mod closing;
 mod departures;
 mod entries;
 mod forks;
 mod keepers;
 mod odd_store;
 mod queues;
+mod wakers;
 
 use self::{
+    closing::{
+        a_close_that_races_an_acquisition_grants_nothing_and_leaves_nothing,
+        a_close_waits_for_a_guard_that_is_dropped_meanwhile,
+        whoever_waits_is_told_of_a_close_at_once_and_never_granted,
+    },
     departures::{
         a_cancelled_writer_frees_the_readers_behind_it, an_expired_holder_is_noticed_by_whoever_comes_next,
         permits_that_come_back_admit_all_who_fit,
@@ -28,6 +35,9 @@ use self::{
         a_free_name_with_a_queue_goes_to_its_head_and_to_nobody_else,
         a_waiter_keeps_its_place_beside_a_holder_with_a_longer_ttl,
         waiters_look_again_when_their_notifications_come_back,
+    },
+    wakers::{
+        a_waker_that_drops_guards_ends_and_costs_nobody_a_lock, a_waker_that_panics_costs_nobody_a_lock,
     },
 };
 use crate::Case;
@@ -53,7 +63,12 @@ macro_rules! rules_b_cases {
             a_waiter_keeps_its_place_beside_a_holder_with_a_longer_ttl ["PR13"]
             waiters_look_again_when_their_notifications_come_back ["PR14"]
             a_slow_store_or_class_delays_no_other_lease ["PR35"]
+            a_waker_that_panics_costs_nobody_a_lock ["PR35"]
+            a_waker_that_drops_guards_ends_and_costs_nobody_a_lock ["PR35"]
             a_fork_has_none_of_the_locks_of_its_parent_and_spoils_none ["PR35"]
+            whoever_waits_is_told_of_a_close_at_once_and_never_granted ["C19"]
+            a_close_waits_for_a_guard_that_is_dropped_meanwhile ["C19"]
+            a_close_that_races_an_acquisition_grants_nothing_and_leaves_nothing ["C19"]
         } }
     };
 }

@@ -1,0 +1,121 @@
+//! The end of a client: whoever waits is told, what is under way is waited for, and nothing is granted behind it.
+
+use std::{future::Future, pin::pin, task::Poll, time::Duration};
+
+use futures_util::{FutureExt, future::poll_fn};
+use lock_core::{DistributedLock, Error, Guard, LockName};
+
+use crate::{
+    Fault, Gate, SLACK, Verb, World,
+    audit::soon,
+    cases::steps::{faulty, freed, mutex, queue_of, refused, take_free},
+};
+
+fn assert_closed(granted: Result<Guard, Error>) {
+    let error = refused(granted);
+    assert!(matches!(error, Error::Closed { .. }), "{error}");
+}
+
+/// Polls a future as its task does, until somebody else has seen what it asked for; and then nobody polls it any more.
+async fn polled_until<T>(future: &mut (impl Future<Output = T> + Unpin), seen: impl Future) {
+    let mut seen = pin!(seen);
+    poll_fn(|cx| {
+        assert!(future.poll_unpin(cx).is_pending(), "it is ready too early");
+        seen.as_mut().poll(cx).map(drop)
+    })
+    .await;
+}
+
+/// One that is polled, and one that nobody polls any more.
+pub(in crate::cases) async fn whoever_waits_is_told_of_a_close_at_once_and_never_granted(world: World) {
+    let (client, other) = (world.client().await, world.client().await);
+    let name = world.name("job");
+    let (lock, theirs) = (mutex(&client, &name), mutex(&other, &name));
+    let held = take_free(&theirs).await;
+    let waiting = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    queue_of(2, &theirs).await;
+    let mut unpolled = lock.acquire();
+    polled_until(&mut unpolled, queue_of(3, &theirs)).await;
+
+    // Both wait without a bound, and look next after longer than that.
+    let closing = tokio::spawn({
+        let locks = client.locks.clone();
+        async move { locks.close(SLACK).await }
+    });
+    assert_closed(soon("the word that the client is closed", waiting).await.unwrap());
+    assert_eq!(closing.await.unwrap(), Ok(()));
+    queue_of(1, &theirs).await;
+    held.release().await.unwrap();
+    assert_closed(soon("the same for who asks late", unpolled).await);
+    assert_closed(lock.acquire().await);
+    assert!(matches!(lock.try_acquire().await, Err(Error::Closed { .. })));
+    freed(&theirs).await;
+}
+
+/// And not for one that is not: that is named.
+pub(in crate::cases) async fn a_close_waits_for_a_guard_that_is_dropped_meanwhile(world: World) {
+    let (client, other) = (world.client().await, world.client().await);
+    let (dropped, kept) = (world.name("dropped"), world.name("kept"));
+    let (guard, stays) =
+        (take_free(&mutex(&client, &dropped)).await, take_free(&mutex(&client, &kept)).await);
+    let left = client.locks.close(Duration::ZERO).await.unwrap_err();
+    assert_eq!(left.held.iter().map(LockName::as_str).collect::<Vec<_>>(), [&*dropped, &*kept]);
+    let closing = tokio::spawn({
+        let locks = client.locks.clone();
+        async move { locks.close(Duration::from_secs(2)).await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!closing.is_finished(), "it did not wait");
+    drop(guard);
+    let left = closing.await.unwrap().unwrap_err();
+    assert_eq!(left.held.iter().map(LockName::as_str).collect::<Vec<_>>(), [&*kept]);
+    freed(&mutex(&other, &dropped)).await;
+    assert!(stays.is_held(), "to close takes nothing away: {:?}", stays.state());
+
+    let closing = tokio::spawn({
+        let locks = client.locks.clone();
+        async move { locks.close(SLACK).await }
+    });
+    stays.release().await.unwrap();
+    assert_eq!(soon("the end of a close that has nothing to wait for", closing).await.unwrap(), Ok(()));
+    freed(&mutex(&other, &kept)).await;
+}
+
+/// A request that arrives late, and an answer that does; of one who is told, and of one that nobody polls any more.
+pub(in crate::cases) async fn a_close_that_races_an_acquisition_grants_nothing_and_leaves_nothing(
+    world: World,
+) {
+    for (i, polls) in [true, false].into_iter().enumerate() {
+        for late in [Fault::InFlight as fn(Gate) -> Fault, Fault::HoldReply] {
+            let ((client, faults), other) = (faulty(&world).await, world.client().await);
+            let name = world.name(&format!("job {i}"));
+            let theirs = mutex(&other, &name);
+            let (gate, lock) = (Gate::new(), mutex(&client, &name));
+            faults.next(Verb::Enter, late(gate.clone()));
+            let mut asking = lock.acquire();
+            polled_until(&mut asking, gate.reached()).await;
+            if polls {
+                let closing = tokio::spawn({
+                    let locks = client.locks.clone();
+                    async move { locks.close(SLACK).await }
+                });
+                assert_closed(soon("the word that the client is closed", asking).await);
+                assert_eq!(closing.await.unwrap(), Ok(()));
+                gate.open();
+            } else {
+                assert_eq!(client.locks.close(SLACK).await, Ok(()));
+                gate.open();
+                // What it asked for may be there by now, or come: nobody takes it.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                match poll_fn(|cx| Poll::Ready(asking.poll_unpin(cx))).await {
+                    Poll::Ready(granted) => assert_closed(granted),
+                    Poll::Pending => assert_closed(soon("its end", asking).await),
+                }
+            }
+            freed(&theirs).await;
+        }
+    }
+}

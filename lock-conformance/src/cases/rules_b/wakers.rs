@@ -1,0 +1,166 @@
+//! A waker is code of others, and runs where it is woken: on the keeper, or where a store is listened to. Whatever it does there,
+//! no lock is lost by it.
+
+use std::{
+    future::Future,
+    mem::ManuallyDrop,
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Wake, Waker},
+    time::Duration,
+};
+
+use lock_core::{DistributedLock, Guard, Locks, Lost, Memory, Sleep, SystemEntropy};
+
+use crate::{
+    Client, SLACK, World,
+    audit::{eventually, soon},
+    cases::steps::{brief, freed, mutex, queue_of, take, take_free},
+};
+
+/// What an executor does whose queue is closed.
+#[derive(Default)]
+struct Panicking(AtomicUsize);
+
+impl Wake for Panicking {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        panic!("an ordered panic of a waker");
+    }
+}
+
+/// What an executor does that drops a task instead of running it.
+#[derive(Default)]
+struct Dropping {
+    guards: Mutex<Vec<Guard>>,
+    done: AtomicUsize,
+}
+
+impl Wake for Dropping {
+    fn wake(self: Arc<Self>) {
+        let guards = std::mem::take(&mut *self.guards.lock().unwrap());
+        drop(guards);
+        self.done.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Locks that are renewed all the time: of the client itself, and of another one on the same keeper.
+async fn kept(client: &Client, world: &World) -> [Guard; 2] {
+    let beside = Locks::with(Arc::new(Memory::new()), client.keeper.clone(), Arc::new(SystemEntropy));
+    let beside = beside.mutex(world.name("beside")).unwrap().with_options(brief());
+    [take_free(&mutex(client, &world.name("kept")).with_options(brief())).await, take_free(&beside).await]
+}
+
+/// Nothing that a client does for others has ended: leases are renewed, locks are taken, waited for and handed on.
+async fn assert_all_goes_on(client: &Client, other: &Client, kept: [Guard; 2], world: &World) {
+    let name = world.name("after");
+    let held = take_free(&mutex(other, &name)).await;
+    let next = mutex(client, &name);
+    let waiting = tokio::spawn(async move { next.acquire().await.unwrap() });
+    queue_of(2, &mutex(other, &name)).await;
+    held.release().await.unwrap();
+    soon("the next hand-over", waiting).await.unwrap().release().await.unwrap();
+    let end = tokio::time::Instant::now() + 2 * kept[0].ttl();
+    while tokio::time::Instant::now() < end {
+        for guard in &kept {
+            assert!(guard.is_held(), "`{}` was lost by a waker: {:?}", guard.name(), guard.state());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for guard in kept {
+        guard.release().await.unwrap();
+    }
+}
+
+/// A lock whose lease ends, with its signal.
+async fn ending(client: &Client, name: &str) -> (Guard, Lost) {
+    let guard = take_free(&mutex(client, name).with_options(brief().renew(false))).await;
+    let lost = guard.lost();
+    (guard, lost)
+}
+
+/// Leaves this waker with a future that is not ready.
+fn leave_with<T>(future: &mut (impl Future<Output = T> + Unpin), waker: &Waker) {
+    let polled = Pin::new(future).poll(&mut Context::from_waker(waker));
+    assert!(polled.is_pending(), "it is ready too early");
+}
+
+/// A timer of the keeper that is about to end.
+fn soon_over(client: &Client) -> Sleep {
+    client.keeper.sleep_until(client.keeper.now() + Duration::from_millis(300))
+}
+
+/// By the end of a lease, by a timer, and by a hint.
+pub(in crate::cases) async fn a_waker_that_panics_costs_nobody_a_lock(world: World) {
+    let (client, other) = (world.client().await, world.client().await);
+    let kept = kept(&client, &world).await;
+    let panicking = Arc::new(Panicking::default());
+    let waker = Waker::from(Arc::clone(&panicking));
+
+    let (_lost_guard, mut lost) = ending(&client, &world.name("ending")).await;
+    let mut timer = soon_over(&client);
+    leave_with(&mut lost, &waker);
+    leave_with(&mut timer, &waker);
+    let name = world.name("queue");
+    let (lock, theirs) = (mutex(&client, &name), mutex(&other, &name));
+    let held = take_free(&theirs).await;
+    let mut waiting = lock.acquire();
+    tokio::select! {
+        granted = &mut waiting => panic!("the lock is held, and was granted: {granted:?}"),
+        _ = queue_of(2, &theirs) => {}
+    }
+    // An answer to it may wake it, too.
+    leave_with(&mut waiting, &waker);
+    held.release().await.unwrap();
+
+    // A look at it, for whoever has no signal of its own.
+    eventually("three panics", lock.options().ttl / 3 + SLACK, || async {
+        panicking.0.load(Ordering::Acquire) >= 3
+    })
+    .await;
+    soon("the turn of the waiter", waiting).await.unwrap().release().await.unwrap();
+    soon("the signal", lost).await;
+    soon("the timer", timer).await;
+    assert_all_goes_on(&client, &other, kept, &world).await;
+}
+
+/// A guard of the same client, one of another client on the same keeper, and one of a client elsewhere. What is held beside them is
+/// not dropped if it fails: where a waker waits for what is locked around it, that would wait as well, and say nothing.
+pub(in crate::cases) async fn a_waker_that_drops_guards_ends_and_costs_nobody_a_lock(world: World) {
+    let (client, other) = (world.client().await, world.client().await);
+    let kept = ManuallyDrop::new(kept(&client, &world).await);
+    let beside = Locks::with(Arc::new(Memory::new()), client.keeper.clone(), Arc::new(SystemEntropy));
+    let beside = beside.mutex(world.name("beside")).unwrap();
+    for what in ["signal", "timer"] {
+        let own = mutex(&client, &world.name("own"));
+        let elsewhere = mutex(&other, &world.name("elsewhere"));
+        let dropping = Arc::new(Dropping::default());
+        for lock in [&own, &elsewhere, &beside] {
+            let guard = take(lock).await;
+            dropping.guards.lock().unwrap().push(guard);
+        }
+        let waker = Waker::from(Arc::clone(&dropping));
+        let (guard, mut lost) = ending(&client, &world.name(what)).await;
+        let guard = ManuallyDrop::new(guard);
+        let mut timer = soon_over(&client);
+        if what == "signal" {
+            leave_with(&mut lost, &waker);
+        } else {
+            leave_with(&mut timer, &waker);
+        }
+        eventually(&format!("the end of a waker, by a {what}"), SLACK, || async {
+            dropping.done.load(Ordering::Acquire) == 1
+        })
+        .await;
+        drop(ManuallyDrop::into_inner(guard));
+        for lock in [&own, &elsewhere, &beside] {
+            freed(lock).await;
+        }
+        soon("the signal", lost).await;
+        soon("the timer", timer).await;
+    }
+    assert_all_goes_on(&client, &other, ManuallyDrop::into_inner(kept), &world).await;
+}

@@ -1,0 +1,149 @@
+//! A keeper that is kept from running, or has ended: no loss goes untold, and nobody is given a lock that nothing renews.
+
+use std::{
+    fmt,
+    sync::{Arc, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use lock_core::{
+    AcquireOptions, Alarms, Backend, BackendError, Creates, Departure, DistributedLock, Entry, Error,
+    Guarantees, Guard, HoldState, Keeper, Lease, Locks, LostReason, Memory, Operator, Renewal, Standing,
+    Step, SystemEntropy, WaitMode,
+};
+
+/// The most that a busy machine takes for anything here.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn locks(keeper: &Keeper) -> Locks {
+    Locks::with(Arc::new(Memory::new()), keeper.clone(), Arc::new(SystemEntropy))
+}
+
+fn hold(locks: &Locks, ttl: Duration) -> Guard {
+    let lock = locks.mutex("a").unwrap();
+    futures_executor::block_on(lock.acquire_with(&AcquireOptions::new().ttl(ttl))).unwrap()
+}
+
+/// Waits for the signal on a thread of its own, so that one that never comes fails the test.
+fn await_loss(guard: &Guard) -> LostReason {
+    let (tell, told) = mpsc::channel();
+    let lost = guard.lost();
+    thread::spawn(move || tell.send(futures_executor::block_on(lost)));
+    told.recv_timeout(guard.ttl() + PATIENCE).expect("the signal did not come")
+}
+
+#[test]
+fn a_keeper_that_is_blocked_keeps_no_loss_from_those_who_wait_for_it() {
+    let keeper = Keeper::start().unwrap();
+    let (guard, other) = (hold(&locks(&keeper), Duration::from_secs(1)), locks(&keeper));
+    let (go_on, blocked) = mpsc::channel::<()>();
+    keeper.spawn(async move {
+        let _ = blocked.recv();
+    });
+    assert!(guard.is_held());
+    assert_eq!(await_loss(&guard), LostReason::Expired);
+    // Nothing is renewed meanwhile, and that is told as well.
+    let next = hold(&other, Duration::from_secs(1));
+    assert_eq!(await_loss(&next), LostReason::Expired);
+    drop(go_on);
+    // It runs again, and renews.
+    let last = hold(&locks(&keeper), Duration::from_secs(1));
+    let until = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < until {
+        assert!(last.is_held(), "{:?}", last.state());
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What wakes a socket that somebody waits for elsewhere is the keeper's own turn to look at its sockets.
+#[cfg(unix)]
+#[test]
+fn a_keeper_that_a_panic_ends_tells_losses_refuses_locks_and_is_replaced() {
+    use std::{
+        future::Future,
+        io::Write,
+        pin::pin,
+        task::{Context, Wake, Waker},
+    };
+
+    struct Panicking;
+
+    impl Wake for Panicking {
+        fn wake(self: Arc<Self>) {
+            panic!("an ordered panic of a waker");
+        }
+    }
+
+    let keeper = Keeper::start().unwrap();
+    let guard = hold(&locks(&keeper), Duration::from_secs(1));
+    let (tell, told) = mpsc::channel();
+    keeper.spawn(async move { tell.send(tokio::net::UnixStream::pair().unwrap()).unwrap() });
+    let (here, there) = told.recv_timeout(PATIENCE).unwrap();
+    let mut readable = pin!(here.readable());
+    let waker = Waker::from(Arc::new(Panicking));
+    assert!(readable.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    there.into_std().unwrap().write_all(b"x").unwrap();
+
+    assert_eq!(await_loss(&guard), LostReason::Expired);
+    let started = Instant::now();
+    while !keeper.has_ended() {
+        assert!(started.elapsed() < PATIENCE, "it ended, and nobody noticed");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let locks = locks(&keeper);
+    let refused = futures_executor::block_on(locks.mutex("b").unwrap().acquire());
+    assert!(matches!(refused, Err(Error::KeeperEnded { .. })), "{refused:?}");
+    // Whoever waits on it is told that his time is over, all the same.
+    futures_executor::block_on(keeper.sleep_until(keeper.now() + Duration::from_millis(50)));
+}
+
+/// A store that tells of losses by a panic.
+struct Alarming(Memory);
+
+#[async_trait]
+impl Backend for Alarming {
+    async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
+        self.0.enter(entry, step, wait).await
+    }
+
+    async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        self.0.renew(leases).await
+    }
+
+    async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
+        self.0.leave(entry, creates).await
+    }
+
+    fn alarms(&self) -> Alarms {
+        Box::pin(futures_util::stream::poll_fn(|_| panic!("an ordered panic of a store")))
+    }
+
+    fn guarantees(&self) -> &Guarantees {
+        self.0.guarantees()
+    }
+
+    fn operator(&self) -> &dyn Operator {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Alarming {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Alarming")
+    }
+}
+
+#[test]
+fn a_store_that_panics_on_the_keeper_ends_no_renewals() {
+    let keeper = Keeper::start().unwrap();
+    let locks = Locks::with(Arc::new(Alarming(Memory::new())), keeper, Arc::new(SystemEntropy));
+    let guard = hold(&locks, Duration::from_secs(1));
+    let until = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < until {
+        assert_ne!(guard.state(), HoldState::Lost(LostReason::Expired), "nothing renewed it");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(guard.is_held());
+}

@@ -95,14 +95,20 @@ impl Guard {
     /// Renews the lease now, whether or not the keeper does, and says how long it may be relied on.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the lock is lost. [`Error::Backend`] if the store did not answer: the lock is still held, until
-    /// [`remaining`](Self::remaining) is over.
+    /// [`Error::Lost`] if the lock is lost: at its deadline, whether or not the store has answered by then.
+    /// [`Error::Backend`] if the store did not answer: the lock is still held, until [`remaining`](Self::remaining) is over.
     ///
     /// # Cancel safety
     /// Safe to drop. The lease may have been extended without the guard knowing it, which delays others and nothing else.
     pub async fn extend(&self) -> Result<Duration, Error> {
         let renewed = if self.is_held() {
-            shielded(pin!(self.client.renewals.renew_now(&self.hold))).await
+            let renewing = pin!(self.client.renewals.renew_now(&self.hold));
+            tokio::select! {
+                biased;
+                renewed = shielded(renewing) => renewed,
+                // No answer is worth anything after it.
+                _ = self.lost() => Ok(()),
+            }
         } else {
             Ok(())
         };

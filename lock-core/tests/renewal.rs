@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use lock_core::{AcquireOptions, DistributedLock, Guard, HoldState, LostReason, Release};
+use lock_core::{AcquireOptions, DistributedLock, Error, Guard, HoldState, LostReason, Release};
 use support::{Client, Fault, Sim, Verb, assert_at, lease, ms, s, sleep};
 
 const TTL: Duration = s(12);
@@ -87,6 +87,19 @@ async fn an_answer_after_the_deadline_proves_nothing() {
     sleep(s(3)).await;
     assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
     assert_eq!(guard.extend().await.unwrap_err().to_string().split(':').next(), Some("lock `a` was lost"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn extend_waits_for_no_answer_beyond_the_deadline() {
+    let sim = Sim::new();
+    let client = sim.client();
+    let start = sim.now();
+    let guard = client.locks.mutex("a").unwrap().acquire_with(&options().renew(false)).await.unwrap();
+    client.wire.always(Verb::Renew, Some(Fault::Lost(s(5))));
+    sleep(s(10)).await;
+    let error = guard.extend().await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error:?}");
+    assert_at(sim.now(), start + lease(TTL));
 }
 
 #[tokio::test(start_paused = true)]

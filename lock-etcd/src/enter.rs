@@ -76,19 +76,33 @@ impl Etcd {
                 None => self.wire.txn(txn).await,
                 Some(proof) => Box::pin(async { join(self.wire.txn(txn), proof).await.0 }).await,
             };
-            if !created.unanswered {
-                member.created();
-            }
             if let (Some(turn), Ok(_)) = (turn, &created.answer) {
                 turn.done();
             }
+            let answered = !created.unanswered;
             let answer = match created.answer {
                 Ok(answer) => answer,
-                Err(failure) => return self.not_created(&member, failure),
+                Err(failure) => {
+                    if answered {
+                        member.created(None);
+                    }
+                    return self.not_created(&member, failure);
+                }
             };
             let created =
-                if alone { recipe::created_alone(&answer) } else { recipe::created(&member, &answer) };
-            match created? {
+                if alone { recipe::created_alone(&answer)? } else { recipe::created(&member, &answer)? };
+            let place = match &created {
+                Created::Put(look) => Some((look.revision, look.ahead)),
+                Created::NotAlone | Created::Refused(_) => None,
+            };
+            // In one step: whoever leaves for it in between would find a create that was answered, and no place. What is not
+            // understood, or was sent to another member too, stays in doubt.
+            if answered {
+                member.created(place);
+            } else if let Some((token, ahead)) = place {
+                member.stands(token, ahead);
+            }
+            match created {
                 Created::Put(look) => {
                     crowd.note(look.ahead != Some(0));
                     return match self.stands_at_once(&member, &look, sent) {

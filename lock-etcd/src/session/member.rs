@@ -42,6 +42,13 @@ struct State {
     seen: (u64, Option<String>),
 }
 
+impl State {
+    fn stands(&mut self, token: i64, ahead: Option<u64>) {
+        self.token = token;
+        self.ahead = ahead.or(self.ahead);
+    }
+}
+
 impl Member {
     /// Under a key that is one of the slots at `place`.
     pub(super) fn new(
@@ -99,9 +106,13 @@ impl Member {
         !state.ended
     }
 
-    /// A create was answered.
-    pub(crate) fn created(&self) {
-        self.lock().unanswered -= 1;
+    /// A create was answered: with this create revision, behind so many, or with no place.
+    pub(crate) fn created(&self, place: Option<(i64, Option<u64>)>) {
+        let mut state = self.lock();
+        state.unanswered -= 1;
+        if let Some((token, ahead)) = place {
+            state.stands(token, ahead);
+        }
     }
 
     /// Its key is going to be deleted. If that is not taken note of as answered, whether it was or not, it stays in doubt.
@@ -129,8 +140,7 @@ impl Member {
     /// Takes note that it stands in the queue: with this create revision, behind so many.
     pub(crate) fn stands(&self, token: i64, ahead: Option<u64>) -> Option<u64> {
         let mut state = self.lock();
-        state.token = token;
-        state.ahead = ahead.or(state.ahead);
+        state.stands(token, ahead);
         state.ahead
     }
 
@@ -214,8 +224,7 @@ mod tests {
     fn who_was_left_for_creates_nothing_any_more_and_does_not_come_back() {
         let (_session, member) = member();
         assert!(member.creates());
-        member.created();
-        member.stands(5, Some(0));
+        member.created(Some((5, Some(0))));
         assert!(!member.end(START + s(1)), "it was alive up to now");
         assert!(!member.creates());
         assert!(!member.refresh(START + s(1)), "an answer that came late");
@@ -229,10 +238,9 @@ mod tests {
         let (_session, member) = member();
         assert_eq!(member.certain_place(), Some(0));
         assert!(member.creates() && member.creates());
-        member.created();
+        member.created(None);
         assert_eq!(member.certain_place(), None);
-        member.created();
-        member.stands(5, None);
+        member.created(Some((5, None)));
         assert_eq!(member.certain_place(), Some(5));
     }
 

@@ -101,10 +101,9 @@ pub(crate) const BUGS: &[InEngine] = &[
         switches: &[
             Switch {
                 file: "keeper/renewals.rs",
-                from: "    pub(crate) fn end(&self, id: EntryId) -> bool {\n",
-                to: r#"    pub(crate) fn end(&self, id: EntryId) -> bool {
-        if crate::bug("b18") { return self.lock().has(id); }
-"#,
+                from: "        let kept = book.take(entry.id);\n        let owed",
+                to: r#"        let kept = if crate::bug("b18") { None } else { book.take(entry.id) };
+        let owed"#,
             },
             Switch {
                 file: "keeper/book.rs",

@@ -153,16 +153,13 @@ impl Guard {
             return None;
         }
         let free_by = self.client.keeper.now() + self.ttl();
-        let owed = self.client.cleanup.owe(Arc::clone(self.hold.entry()), self.creates, free_by);
-        let kept = self.client.renewals.end(self.entry_id());
-        if self.hold.end() {
-            return Some(owed);
+        // If it was lost before, it may not be there: whoever took it out leaves for it.
+        let owed = self.client.renewals.take_out(self.hold.entry(), self.creates, free_by);
+        if !self.hold.end() {
+            return None;
         }
-        if !kept {
-            // Whoever took it out of the book leaves for it.
-            owed.forgive();
-        }
-        None
+        let owe = || self.client.cleanup.owe(Arc::clone(self.hold.entry()), self.creates, free_by);
+        Some(owed.unwrap_or_else(owe))
     }
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> Error {

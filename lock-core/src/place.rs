@@ -165,11 +165,12 @@ impl Place {
     /// Leaves whatever may be in the store to the keeper.
     fn abandon(&mut self) {
         if (self.token.is_some() || self.in_doubt || self.in_flight) && !self.client.keeper.is_forked() {
-            let owed = self.client.cleanup.owe(Arc::clone(&self.entry), self.creates(), self.free_by);
-            let kept = self.client.renewals.end(self.entry.id);
-            if self.watched && !kept && self.client.closing.is_closed() {
-                // Whoever closed the client left for it, and nothing was sent since.
-                owed.forgive();
+            let (creates, client) = (self.creates(), &self.client);
+            let owed = client.renewals.take_out(&self.entry, creates, self.free_by);
+            // Whoever closed the client left for it, and nothing was sent since.
+            let left_for = owed.is_none() && self.watched && client.closing.is_closed();
+            if owed.is_none() && !left_for {
+                drop(client.cleanup.owe(Arc::clone(&self.entry), creates, self.free_by));
             }
         }
         (self.token, self.watched, self.in_doubt, self.in_flight) = (None, false, false, false);

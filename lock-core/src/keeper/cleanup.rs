@@ -197,18 +197,9 @@ impl Owed {
             }
             answer => answer,
         }?;
-        self.settle();
-        Ok(departure)
-    }
-
-    /// Somebody else leaves for it.
-    pub(crate) fn forgive(mut self) {
-        self.settle();
-    }
-
-    fn settle(&mut self) {
         self.settled = true;
         self.cleanup.forget(self.key);
+        Ok(departure)
     }
 }
 

@@ -84,12 +84,22 @@ impl Renewals {
         self.put(entry.id, valid_until, Kept::Place { entry, creates }, watched)
     }
 
-    /// Forgets a lease. False if it is not in the book: never kept, or its end was already seen to.
-    pub(crate) fn end(&self, id: EntryId) -> bool {
+    /// Forgets a lease of which nothing is in the store.
+    pub(crate) fn end(&self, id: EntryId) {
         // Only when the book is free: with it may go what is code of others.
         let kept = self.lock().take(id);
+        drop(kept);
         self.closing.is_gone();
-        kept.is_some()
+    }
+
+    /// Forgets a lease, and owes the departure in one step: a close finds the lease or the debt. `None` if it is not in the book:
+    /// somebody else leaves for it, or has.
+    pub(crate) fn take_out(&self, entry: &Arc<Entry>, creates: Creates, free_by: BootTime) -> Option<Owed> {
+        let mut book = self.lock();
+        let kept = book.take(entry.id);
+        let owed = kept.as_ref().map(|_| self.cleanup.owe(Arc::clone(entry), creates, free_by));
+        drop(book);
+        owed
     }
 
     /// Keeps nothing more, and leaves for all who wait. From here on nothing is granted.

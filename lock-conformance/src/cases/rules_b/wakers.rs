@@ -155,12 +155,12 @@ pub(in crate::cases) async fn a_waker_that_drops_guards_ends_and_costs_nobody_a_
             dropping.done.load(Ordering::Acquire) == 1
         })
         .await;
+        soon("the signal", lost).await;
+        soon("the timer", timer).await;
         drop(ManuallyDrop::into_inner(guard));
         for lock in [&own, &elsewhere, &beside] {
             freed(lock).await;
         }
-        soon("the signal", lost).await;
-        soon("the timer", timer).await;
     }
     assert_all_goes_on(&client, &other, ManuallyDrop::into_inner(kept), &world).await;
 }

@@ -80,8 +80,8 @@ impl Etcd {
                 turn.done();
             }
             let answered = !created.unanswered;
-            let answer = match created.answer {
-                Ok(answer) => answer,
+            let created = match created.answer {
+                Ok(answer) => recipe::put(&member, &answer, alone, answered)?,
                 Err(failure) => {
                     if answered {
                         member.created(None);
@@ -89,19 +89,6 @@ impl Etcd {
                     return self.not_created(&member, failure);
                 }
             };
-            let created =
-                if alone { recipe::created_alone(&answer)? } else { recipe::created(&member, &answer)? };
-            let place = match &created {
-                Created::Put(look) => Some((look.revision, look.ahead)),
-                Created::NotAlone | Created::Refused(_) => None,
-            };
-            // In one step: whoever leaves for it in between would find a create that was answered, and no place. What is not
-            // understood, or was sent to another member too, stays in doubt.
-            if answered {
-                member.created(place);
-            } else if let Some((token, ahead)) = place {
-                member.stands(token, ahead);
-            }
             match created {
                 Created::Put(look) => {
                     crowd.note(look.ahead != Some(0));

@@ -37,13 +37,34 @@ pub(crate) struct Refusal {
     pub(crate) look: Option<Look>,
 }
 
+/// Reads what a create came to, and has the member take note of it. In one step with its place: whoever leaves for it in between would
+/// find a create that was answered, and no place. What is not understood, or was sent to another member too, stays in doubt.
+pub(crate) fn put(
+    member: &Member,
+    answer: &TxnResponse,
+    alone: bool,
+    answered: bool,
+) -> Result<Created, BackendError> {
+    let created = if alone { created_alone(answer)? } else { created(member, answer)? };
+    let place = match &created {
+        Created::Put(look) => Some((look.revision, look.ahead)),
+        Created::NotAlone | Created::Refused(_) => None,
+    };
+    if answered {
+        member.created(place);
+    } else if let Some((token, ahead)) = place {
+        member.stands(token, ahead);
+    }
+    Ok(created)
+}
+
 /// Reads the answer to [`Creation::alone`](super::Creation::alone).
-pub(crate) fn created_alone(answer: &TxnResponse) -> Result<Created, BackendError> {
+fn created_alone(answer: &TxnResponse) -> Result<Created, BackendError> {
     Ok(if answer.succeeded() { Created::Put(Look::free(revision(answer)?)) } else { Created::NotAlone })
 }
 
 /// Reads the answer to [`Creation::behind`](super::Creation::behind).
-pub(crate) fn created(member: &Member, answer: &TxnResponse) -> Result<Created, BackendError> {
+fn created(member: &Member, answer: &TxnResponse) -> Result<Created, BackendError> {
     let wrong = || misunderstood("a create");
     let revision = revision(answer)?;
     let claim = member.entry.claim;

@@ -10,10 +10,7 @@ use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, SortOrder, SortTar
 use lock_core::{Claim, Kind, WaitMode};
 
 pub(crate) use self::{
-    answer::{
-        Created, Refusal, all_stand, created, created_alone, foreign, label_of_first, looked, looked_on,
-        present,
-    },
+    answer::{Created, Refusal, all_stand, foreign, label_of_first, looked, looked_on, present, put},
     look::{Look, token_of},
 };
 use crate::{

@@ -277,7 +277,10 @@ impl News {
                 let alarms = || evictions.alarms.lock().unwrap_or_else(PoisonError::into_inner);
                 let listening = alarms().clone();
                 // They wake tasks, for which nothing may be locked.
-                listening.iter().for_each(|alarm| drop(alarm.unbounded_send(entry)));
+                for alarm in listening {
+                    // One that has ended needs no word.
+                    drop(alarm.unbounded_send(entry));
+                }
                 alarms().retain(|alarm| !alarm.is_closed());
             }
             return;

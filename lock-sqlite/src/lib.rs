@@ -42,6 +42,7 @@ mod domain;
 mod doors;
 mod error;
 mod files;
+mod forks;
 mod guarantees;
 mod home;
 mod letters;

@@ -42,7 +42,6 @@ mod domain;
 mod doors;
 mod error;
 mod files;
-mod forks;
 mod guarantees;
 mod home;
 mod letters;

@@ -14,7 +14,6 @@ use crate::{
     doors::Doors,
     error::{self, Fault},
     files::Files,
-    forks,
     home::Home,
     letters::Letters,
     post::Hall,
@@ -240,7 +239,6 @@ impl Store {
         if self.world.as_ref().is_some_and(|world| self.files.identity() == Some(world.identity)) {
             return Ok(());
         }
-        forks::check(&self.files.database)?;
         self.world = None;
         self.files.prepare()?;
         let opened = self.try_to_open(give_up);

@@ -15,10 +15,6 @@ use lock_core::{DistributedLock, Error, Guard, Release};
 use super::{
     growth::{MOST_WINDOWS, WINDOWS, assert_no_growth, footprint},
     lease::ms,
-    rules_b::forks::{
-        a_fork_that_connects_again_has_locks_of_its_own,
-        whoever_connects_again_in_a_fork_is_served_or_told_why_not,
-    },
     steps::{freed, long, mutex, queue_of, refused, take, take_free},
 };
 use crate::{Case, Client, SLACK, Usage, World, audit::eventually, ran_nothing, volume};
@@ -35,8 +31,6 @@ macro_rules! resources_cases {
             waiting_leaves_no_subscription_behind ["G04"]
             a_client_that_is_gone_leaves_no_session_and_no_connection_behind ["G05"]
             the_threads_and_files_of_a_client_go_with_it ["G06"]
-            a_fork_that_connects_again_has_locks_of_its_own ["C20"]
-            whoever_connects_again_in_a_fork_is_served_or_told_why_not ["PR35"]
         } }
     };
 }

@@ -86,7 +86,7 @@ enum Home {
 
 impl Keeper {
     /// The keeper of this process, started at first use. Lives as long as the process; one that has ended by a panic is
-    /// replaced, and a fork of the process has one of its own.
+    /// replaced.
     ///
     /// # Panics
     /// Like `std::thread::spawn`, if the operating system cannot start one more thread.
@@ -94,7 +94,7 @@ impl Keeper {
     pub fn shared() -> Self {
         static FIRST: OnceLock<Shared> = OnceLock::new();
         let mut shared = FIRST.get_or_init(Shared::start);
-        while shared.keeper.has_ended() || shared.keeper.is_forked() {
+        while shared.keeper.has_ended() {
             shared = shared.next.get_or_init(|| Box::new(Shared::start()));
         }
         shared.keeper.clone()

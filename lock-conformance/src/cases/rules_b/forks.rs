@@ -44,72 +44,6 @@ pub(in crate::cases) async fn a_fork_has_none_of_the_locks_of_its_parent_and_spo
     soon("the turn of the waiter", waiting).await.unwrap().release().await.unwrap();
 }
 
-/// By the keeper of the process, which the parent has used. The child takes, keeps, waits for and gives back a lock, and the
-/// parent's own are as they were.
-#[cfg(unix)]
-pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(world: World) {
-    use std::time::Duration;
-
-    use lock_core::{Keeper, Release};
-
-    use crate::{
-        SLACK,
-        audit::soon,
-        cases::steps::{brief, freed, mutex, on_a_thread, take_free},
-    };
-
-    let client = world.client_on(Keeper::shared(), &[]).await;
-    let parents = mutex(&client, &world.name("parents")).with_options(brief());
-    let held = take_free(&parents).await;
-    let forked = world.clone();
-    let outcome = on_a_thread(move || {
-        let fork::Fork::Parent(child) = fork::fork().expect("a process can be forked") else {
-            child::start_over(&forked);
-        };
-        child::outcome(child, SLACK + Duration::from_secs(20))
-    });
-    assert_eq!(outcome.await, child::ALL_WELL, "the child found something wrong, or hung");
-    assert!(held.is_held(), "the fork cost its parent a lock: {:?}", held.state());
-    assert_eq!(soon("the release", held.release()).await.unwrap(), Release::Released);
-    freed(&parents).await;
-    freed(&mutex(&client, &world.name("own")).with_options(brief())).await;
-}
-
-/// A store that cannot serve a fork says so, and does not hang.
-#[cfg(unix)]
-pub(in crate::cases) async fn whoever_connects_again_in_a_fork_is_served_or_told_why_not(world: World) {
-    use lock_core::{Keeper, Release};
-
-    use crate::{
-        SLACK,
-        cases::steps::{brief, mutex, on_a_thread, take_free},
-    };
-
-    let client = world.client_on(Keeper::shared(), &[]).await;
-    let held = take_free(&mutex(&client, &world.name("parents")).with_options(brief())).await;
-    let forked = world.clone();
-    let outcome = on_a_thread(move || {
-        let fork::Fork::Parent(child) = fork::fork().expect("a process can be forked") else {
-            child::ask(&forked);
-        };
-        child::outcome(child, SLACK)
-    });
-    assert_eq!(outcome.await, child::ALL_WELL, "the child was told something else, or hung");
-    assert_eq!(held.release().await.unwrap(), Release::Released);
-}
-
-/// There is no fork on this platform.
-#[cfg(not(unix))]
-pub(in crate::cases) async fn whoever_connects_again_in_a_fork_is_served_or_told_why_not(world: World) {
-    crate::ran_nothing(&world.case(), "there is no fork on this platform");
-}
-
-/// There is no fork on this platform.
-#[cfg(not(unix))]
-pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(world: World) {
-    crate::ran_nothing(&world.case(), "there is no fork on this platform");
-}
-
 /// There is no fork on this platform.
 #[cfg(not(unix))]
 pub(in crate::cases) async fn a_fork_has_none_of_the_locks_of_its_parent_and_spoils_none(world: World) {
@@ -124,14 +58,7 @@ mod child {
     };
 
     use futures_util::FutureExt;
-    use lock_core::{
-        BackendErrorKind, DistributedLock, Error, Guard, HoldState, Keeper, LostReason, Mutex, Release,
-    };
-
-    use crate::{
-        SLACK, World,
-        cases::steps::{brief, is_busy, mutex, take, take_free},
-    };
+    use lock_core::{DistributedLock, Error, Guard, HoldState, LostReason, Mutex, Release};
 
     pub(super) const ALL_WELL: &str = "exit 0";
 
@@ -166,52 +93,6 @@ mod child {
         assert_eq!(release.unwrap(), Release::AlreadyLost);
         drop(dropped);
         drop(waiting);
-    }
-
-    /// What the child does instead of going on: it begins again, as a process that nobody has forked, and ends.
-    pub(super) fn start_over(world: &World) -> ! {
-        end_after(use_locks(world))
-    }
-
-    /// The same, but it only asks for a lock.
-    pub(super) fn ask(world: &World) -> ! {
-        end_after(async {
-            let client = world.client_on(Keeper::shared(), &[]).await;
-            match mutex(&client, &world.name("own")).with_options(brief()).try_acquire().await {
-                Ok(Some(guard)) => drop(guard.release().await),
-                Err(Error::Backend { source, .. }) if *source.kind() == BackendErrorKind::Unsupported => {}
-                other => panic!("neither served nor told why not: {other:?}"),
-            }
-            client.locks.close(SLACK).await.expect("nothing is left of the child");
-        })
-    }
-
-    fn end_after(work: impl Future<Output = ()>) -> ! {
-        let well = catch_unwind(AssertUnwindSafe(|| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime can be started").block_on(work);
-        }));
-        std::process::exit(i32::from(well.is_err()));
-    }
-
-    async fn use_locks(world: &World) {
-        let client = world.client_on(Keeper::shared(), &[]).await;
-        let parents = mutex(&client, &world.name("parents")).with_options(brief());
-        assert!(is_busy(&parents).await, "the lock of the parent was granted to the child");
-        let own = mutex(&client, &world.name("own")).with_options(brief());
-        let guard = take_free(&own).await;
-        let end = Instant::now() + 2 * guard.ttl();
-        while Instant::now() < end {
-            assert!(guard.is_held(), "nobody renews it: {:?}", guard.state());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        let (next, released) = tokio::join!(take(&own), async {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            guard.release().await
-        });
-        assert_eq!(released.unwrap(), Release::Released);
-        drop(next);
-        client.locks.close(SLACK).await.expect("nothing is left of the child");
     }
 
     /// How the child ended, or that it did not.

@@ -15,6 +15,7 @@ use rustix::{
 };
 
 use crate::{
+    beside::{self, Identity},
     error::{of_io, unsupported},
     network, presence, schema,
 };
@@ -23,11 +24,17 @@ use crate::{
 const OWN_FILE: u32 = 0o600;
 const OWN_FOLDER: u32 = 0o700;
 
-/// A database and the folder of the processes that have it open.
+/// A database, with what stands beside it.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
+    /// The path that we were given. A link in it may lead elsewhere later.
+    given: PathBuf,
+    /// The same without links, when it was last opened: from here on, all its users have one path.
     pub(crate) database: PathBuf,
+    /// The folder of the processes that have it open.
     pub(crate) processes: PathBuf,
+    pub(crate) log: PathBuf,
+    pub(crate) memory: PathBuf,
     /// The folder of the default file is ours to make.
     own_folder: bool,
 }
@@ -43,20 +50,43 @@ impl Files {
         // A process may change its folder later.
         let database =
             std::path::absolute(&database).map_err(|error| of_io("finding", &database, error).unsent())?;
-        let mut processes = database.clone().into_os_string();
-        processes.push("-processes");
-        Ok(Self { database, processes: processes.into(), own_folder })
+        Ok(Self::at(database.clone(), database, own_folder))
+    }
+
+    fn at(given: PathBuf, database: PathBuf, own_folder: bool) -> Self {
+        let beside = |suffix: &str| {
+            let mut path = database.clone().into_os_string();
+            path.push(suffix);
+            PathBuf::from(path)
+        };
+        let (processes, log, memory) = (beside("-processes"), beside("-wal"), beside("-shm"));
+        Self { given, database, processes, log, memory, own_folder }
+    }
+
+    /// Follows the links in the path. The file may be missing, then its folder may be there.
+    fn resolve(&mut self) {
+        let to_be_made = || {
+            let path = match fs::read_link(&self.given) {
+                Ok(target) => self.given.parent()?.join(target),
+                Err(_) => self.given.clone(),
+            };
+            Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?))
+        };
+        if let Some(database) = fs::canonicalize(&self.given).ok().or_else(to_be_made) {
+            *self = Self::at(std::mem::take(&mut self.given), database, self.own_folder);
+        }
     }
 
     /// Makes the file, if it is missing, with the tables in it.
     ///
     /// # Errors
     /// If it cannot be made, or is where locks cannot be kept.
-    pub(crate) fn prepare(&self) -> Result<(), BackendError> {
-        let folder = self.database.parent().unwrap_or(Path::new("/"));
+    pub(crate) fn prepare(&mut self) -> Result<(), BackendError> {
         if self.own_folder {
-            make_own(folder)?;
+            make_own(self.given.parent().unwrap_or(Path::new("/")))?;
         }
+        self.resolve();
+        let folder = self.database.parent().unwrap_or(Path::new("/"));
         let looked = network::refused(folder);
         if let Some(name) = looked.map_err(|error| of_io("looking at", folder, error).unsent())? {
             let why = format!(
@@ -109,8 +139,8 @@ impl Files {
     }
 
     /// Which file it is. None if there is none.
-    pub(crate) fn identity(&self) -> Option<(u64, u64)> {
-        fs::metadata(&self.database).ok().map(|found| (found.dev(), found.ino()))
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        beside::identity(&self.given)
     }
 }
 

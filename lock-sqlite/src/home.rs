@@ -1,6 +1,6 @@
 //! [`Home`]: where this process is found by the others: its locked file, and its socket.
 
-use std::{fs::File, io, sync::Arc};
+use std::{fs::File, io, path::Path, sync::Arc};
 
 use lock_core::BackendError;
 
@@ -8,7 +8,7 @@ use crate::{
     error::of_io,
     files::Files,
     post::{Hall, Post},
-    presence::{Member, Presence},
+    presence::{self, Member, Presence},
 };
 
 /// The locked file and the socket of this client.
@@ -38,9 +38,9 @@ impl Home {
         self.presence.member
     }
 
-    /// Whether others can still judge us by the file.
-    pub(crate) fn is_in_place(&self) -> bool {
-        self.presence.is_in_place()
+    /// Whether those who look into this folder can still judge us by the file.
+    pub(crate) fn is_in(&self, folder: &Path) -> bool {
+        presence::is_judged(folder, &self.presence.member)
     }
 
     /// The file again: whoever has it open is taken for alive.

@@ -34,6 +34,7 @@
 compile_error!("lock-sqlite needs Linux: a boot id, CLOCK_BOOTTIME, flock and /proc are what it rests on");
 
 mod backend;
+mod beside;
 mod config;
 mod connect_error;
 mod desk;

@@ -64,10 +64,6 @@ impl Presence {
         Ok(Self { member, file, folder: folder.to_owned() })
     }
 
-    pub(crate) fn is_in_place(&self) -> bool {
-        is_judged(&self.folder, &self.member)
-    }
-
     /// Takes the files away, when nobody looks for them any more.
     pub(crate) fn remove(self) {
         remove_files(&self.folder, self.member.id);
@@ -101,6 +97,17 @@ fn open(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
+/// Whether anybody but `me` has the database of this folder open.
+pub(crate) fn anybody_lives(folder: &Path, me: Option<i64>) -> bool {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    files.filter_map(|file| id_of(&file.path())).any(|id| Some(id) != me && may_live(folder, id))
+}
+
+/// Whose file has this name.
+fn id_of(path: &Path) -> Option<i64> {
+    i64::from_str_radix(path.file_stem()?.to_str()?, 16).ok()
+}
+
 /// Shared, so that two who look at the same time do not take each other for the owner.
 fn is_unlocked(file: &File) -> bool {
     flock(file, FlockOperation::NonBlockingLockShared).is_ok()
@@ -110,8 +117,7 @@ fn is_unlocked(file: &File) -> bool {
 pub(crate) fn sweep(folder: &Path, known: impl Fn(i64) -> bool) {
     let Ok(files) = fs::read_dir(folder) else { return };
     for path in files.flatten().map(|file| file.path()) {
-        let id = path.file_stem().and_then(|stem| i64::from_str_radix(stem.to_str()?, 16).ok());
-        let Some(id) = id.filter(|&id| !known(id)) else { continue };
+        let Some(id) = id_of(&path).filter(|&id| !known(id)) else { continue };
         let locked = path.extension().is_some_and(|extension| extension == "sock") && may_live(folder, id);
         if !locked && open(&path).map_or(true, |file| is_unlocked(&file)) {
             // Whatever stays is swept by the next.

@@ -1,0 +1,88 @@
+//! [`Other`]: a process of its own, which is told what to do and says what it has done.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    time::Duration,
+};
+
+/// The most that a busy machine takes for anything here.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+const MARK: &str = "@child ";
+
+/// This test binary, started anew for one of the tasks of its test `other`. It is killed when it is dropped.
+pub(crate) struct Other {
+    pub(crate) child: Child,
+    told: Receiver<String>,
+    input: ChildStdin,
+}
+
+impl Other {
+    pub(crate) fn start(task: &str, path: &Path) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["other", "--exact", "--nocapture", "--test-threads=1"])
+            .env("DISTLOCK_OTHER", task)
+            .env("DISTLOCK_FILE", path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, told) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if let Some((_, said)) = line.split_once(MARK) {
+                    let _ = sender.send(said.to_owned());
+                }
+            }
+        });
+        Self { child, told, input }
+    }
+
+    /// What it says next.
+    pub(crate) fn says(&self) -> String {
+        self.told.recv_timeout(PATIENCE).expect("another process says what it has done")
+    }
+
+    pub(crate) fn tell(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+
+    pub(crate) fn signal(&self, signal: &str) {
+        send(signal, &self.child.id().to_string());
+    }
+
+    /// At once, and gone when this returns.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn send(signal: &str, pid: &str) {
+    assert!(Command::new("kill").args([&format!("-{signal}"), pid]).status().unwrap().success());
+}
+
+pub(crate) fn say(what: impl std::fmt::Display) {
+    println!("{MARK}{what}");
+    std::io::stdout().flush().unwrap();
+}
+
+/// The next line that it is told. It ends when nobody is left who could tell it something.
+pub(crate) fn listen() -> String {
+    let mut line = String::new();
+    if std::io::stdin().read_line(&mut line).unwrap() == 0 {
+        std::process::exit(1);
+    }
+    line.trim().to_owned()
+}

@@ -15,6 +15,7 @@ use rustix::{
 };
 
 use crate::{
+    access::Access,
     beside::{self, Identity},
     error::{of_io, unsupported},
     network, presence, schema,
@@ -105,9 +106,7 @@ impl Files {
     /// # Errors
     /// If it cannot be made.
     pub(crate) fn make_processes(&self) -> Result<(), BackendError> {
-        let mode = self.mode();
-        let searched = mode | (mode & 0o444) >> 2;
-        presence::make_folder(&self.processes, searched)
+        presence::make_folder(&self.processes, self.access()?)
             .map_err(|error| of_io("making", &self.processes, error).unsent())
     }
 
@@ -134,8 +133,27 @@ impl Files {
     }
 
     /// Who may use the locks is who may write to the database.
-    pub(crate) fn mode(&self) -> u32 {
-        fs::metadata(&self.database).map_or(OWN_FILE, |found| found.mode() & 0o666)
+    ///
+    /// # Errors
+    /// If it cannot be looked at.
+    pub(crate) fn access(&self) -> Result<Access, BackendError> {
+        let found = fs::metadata(&self.database);
+        found
+            .map(|found| Access::of(&found))
+            .map_err(|error| of_io("looking at", &self.database, error).unsent())
+    }
+
+    /// Opens the log and the shared memory to those who may write to the database: SQLite makes them with its mode, but with the
+    /// group of their maker.
+    ///
+    /// # Errors
+    /// If they cannot be looked at.
+    pub(crate) fn share(&self) -> Result<(), BackendError> {
+        let access = self.access()?;
+        for path in [&self.log, &self.memory] {
+            access.give_group(path).map_err(|error| of_io("looking at", path, error).unsent())?;
+        }
+        Ok(())
     }
 
     /// Which file it is. None if there is none.

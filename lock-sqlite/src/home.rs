@@ -23,10 +23,10 @@ impl Home {
     /// If the files cannot be made.
     pub(crate) fn make(files: &Files, hall: &Hall) -> Result<Self, BackendError> {
         files.make_processes()?;
-        let (folder, mode) = (&files.processes, files.mode());
+        let (folder, access) = (&files.processes, files.access()?);
         let failed = |error| of_io("making a file in", folder, error).unsent();
-        let presence = Presence::make(folder, mode).map_err(failed)?;
-        let post = Post::open(folder, presence.member.id, mode, hall.clone()).map_err(failed)?;
+        let presence = Presence::make(folder, access).map_err(failed)?;
+        let post = Post::open(folder, presence.member.id, access, hall.clone()).map_err(failed)?;
         Ok(Self { presence, post: Arc::new(post) })
     }
 

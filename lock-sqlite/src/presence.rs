@@ -1,13 +1,18 @@
 //! [`Presence`]: the file by which others see that this process lives, and by which we see it of others.
 
 use std::{
-    fs::{self, File, OpenOptions, Permissions},
+    fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::{
+    fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with},
+    io::Errno,
+};
+
+use crate::access::Access;
 
 /// How often a name is drawn anew when somebody who sweeps was quicker.
 const TRIES: u32 = 16;
@@ -36,10 +41,10 @@ impl Presence {
     ///
     /// # Errors
     /// If the folder takes no file.
-    pub(crate) fn make(folder: &Path, mode: u32) -> io::Result<Self> {
+    pub(crate) fn make(folder: &Path, access: Access) -> io::Result<Self> {
         let mut last = io::Error::other("no name was free");
         for _ in 0..TRIES {
-            match Self::try_to_make(folder, mode) {
+            match Self::try_to_make(folder, access) {
                 Ok(presence) => return Ok(presence),
                 // Somebody took it for a leftover, before it was locked.
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::WouldBlock) => {
@@ -51,12 +56,12 @@ impl Presence {
         Err(last)
     }
 
-    fn try_to_make(folder: &Path, mode: u32) -> io::Result<Self> {
+    fn try_to_make(folder: &Path, access: Access) -> io::Result<Self> {
         let id = random()?;
         let new = folder.join(format!("{}.new", hex(id)));
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(&new)?;
-        // The umask may have taken from it what the database allows.
-        file.set_permissions(Permissions::from_mode(mode))?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).mode(0o600).open(&new)?;
+        access.give(&file)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         fs::rename(&new, lock_file(folder, id))?;
         let found = file.metadata()?;
@@ -133,16 +138,30 @@ pub(crate) fn remove_files(folder: &Path, id: i64) {
     }
 }
 
-/// Makes the folder for these files, if it is not there.
+/// Makes the folder for these files, if it is not there. It gets its name when everybody may use it who is to.
 ///
 /// # Errors
 /// If it cannot be made.
-pub(crate) fn make_folder(folder: &Path, mode: u32) -> io::Result<()> {
-    match fs::DirBuilder::new().mode(mode).create(folder) {
-        Ok(()) => fs::set_permissions(folder, Permissions::from_mode(mode)),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
+pub(crate) fn make_folder(folder: &Path, access: Access) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
     }
+    let mut new = folder.as_os_str().to_owned();
+    new.push(format!("-{}.new", hex(random()?)));
+    let new = PathBuf::from(new);
+    fs::DirBuilder::new().mode(0o700).create(&new)?;
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(&new);
+    let named = opened.and_then(|opened| access.give_folder(&opened)).and_then(|()| {
+        match renameat_with(CWD, &new, CWD, folder, RenameFlags::NOREPLACE) {
+            Err(error) if error != Errno::EXIST => Err(error.into()),
+            // Somebody else was quicker, and it is as good.
+            _ => Ok(()),
+        }
+    });
+    // If it has got its name, there is nothing.
+    let _ = fs::remove_dir(&new);
+    named
 }
 
 fn lock_file(folder: &Path, id: i64) -> PathBuf {
@@ -168,9 +187,10 @@ pub(crate) fn random() -> io::Result<i64> {
 mod tests {
     use std::{sync::mpsc, thread, time::Duration};
 
-    use rustix::fs::{CWD, Mode, mkfifoat};
+    use rustix::fs::{Mode, mkfifoat};
 
     use super::*;
+    use crate::access::own;
 
     fn folder() -> tempfile::TempDir {
         tempfile::tempdir().unwrap()
@@ -179,7 +199,7 @@ mod tests {
     #[test]
     fn a_client_is_dead_when_its_file_is_no_longer_locked_and_not_before() {
         let folder = folder();
-        let presence = Presence::make(folder.path(), 0o600).unwrap();
+        let presence = Presence::make(folder.path(), own()).unwrap();
         let (member, copy) = (presence.member, presence.file.try_clone().unwrap());
         assert!(!is_dead(folder.path(), &member));
         drop(presence);
@@ -192,7 +212,7 @@ mod tests {
     #[test]
     fn to_open_and_close_the_file_elsewhere_in_the_process_kills_nobody() {
         let folder = folder();
-        let presence = Presence::make(folder.path(), 0o600).unwrap();
+        let presence = Presence::make(folder.path(), own()).unwrap();
         drop(File::open(lock_file(folder.path(), presence.member.id)).unwrap());
         assert!(!is_dead(folder.path(), &presence.member));
     }
@@ -200,7 +220,7 @@ mod tests {
     #[test]
     fn a_file_that_was_put_in_place_of_another_says_nothing() {
         let folder = folder();
-        let presence = Presence::make(folder.path(), 0o600).unwrap();
+        let presence = Presence::make(folder.path(), own()).unwrap();
         let path = lock_file(folder.path(), presence.member.id);
         fs::copy(&path, folder.path().join("copy")).unwrap();
         fs::rename(folder.path().join("copy"), &path).unwrap();
@@ -215,7 +235,7 @@ mod tests {
     #[test]
     fn two_who_look_at_the_same_time_do_not_take_each_other_for_the_owner() {
         let folder = folder();
-        let presence = Presence::make(folder.path(), 0o600).unwrap();
+        let presence = Presence::make(folder.path(), own()).unwrap();
         let (member, path) = (presence.member, lock_file(folder.path(), presence.member.id));
         drop(presence);
         let other = File::open(path).unwrap();
@@ -226,7 +246,7 @@ mod tests {
     #[test]
     fn a_sweep_takes_away_what_nobody_has_and_nobody_knows() {
         let folder = folder();
-        let [live, known, dead] = [(); 3].map(|()| Presence::make(folder.path(), 0o600).unwrap());
+        let [live, known, dead] = [(); 3].map(|()| Presence::make(folder.path(), own()).unwrap());
         let ids = [live.member.id, known.member.id, dead.member.id];
         for id in ids {
             fs::write(folder.path().join(socket_name(id)), "").unwrap();

@@ -98,6 +98,7 @@ impl World {
         // Who is here is nothing to anybody after a loss of power; where the tokens of a file begin, is.
         let empty = schema::look_from_outside(&self.connection, &files.database)? == Found::Empty;
         self.opened = Some(Opened::take(self.identity, files)?);
+        files.share().map_err(Fault::Refused)?;
         let synchronous = if empty { "FULL" } else { "NORMAL" };
         self.connection.pragma_update(None, "synchronous", synchronous)?;
         let domain = domain::of_this_process()?;

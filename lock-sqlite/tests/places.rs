@@ -7,8 +7,8 @@ mod file;
 mod other;
 
 use std::{
-    fs,
-    os::unix::fs::symlink,
+    fs::{self, Permissions},
+    os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
@@ -55,16 +55,16 @@ fn other() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
         match task.as_str() {
-            "hold" => hold(&path).await,
+            "hold" => hold(&path, Duration::from_secs(6)).await,
+            "hold for long" => hold(&path, LONG).await,
             _ => take_once(&path).await,
         }
     });
     std::process::exit(0);
 }
 
-async fn hold(path: &Path) {
-    let options = AcquireOptions::new().ttl(Duration::from_secs(6));
-    let guard = job(path).acquire_with(&options).await.unwrap();
+async fn hold(path: &Path, ttl: Duration) {
+    let guard = job(path).acquire_with(&AcquireOptions::new().ttl(ttl)).await.unwrap();
     other::say(guard.token());
     loop {
         tokio::task::block_in_place(other::listen);
@@ -217,5 +217,53 @@ async fn processes_that_open_a_new_file_at_the_same_moment_and_leave_it_are_all_
         tokens.sort_unstable();
         tokens.dedup();
         assert_eq!(tokens.len(), PROCESSES, "a token came twice");
+    }
+}
+
+/// Two users of one group, in a folder that gives what is made in it its group, and in one that does not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn users_of_one_group_see_each_other_die_and_tell_each_other() {
+    const GROUP: u32 = 54_321;
+    if !rustix::process::geteuid().is_root() {
+        return ran_nothing(
+            "users_of_one_group_see_each_other_die_and_tell_each_other",
+            "it takes other users",
+        );
+    }
+    for folder_mode in [0o2770, 0o770] {
+        let file = OwnFile::new();
+        let folder = file.path().parent().unwrap().to_owned();
+        fs::write(file.path(), "").unwrap();
+        for (path, mode) in [(file.path(), 0o660), (folder, folder_mode)] {
+            chown(&path, None, Some(GROUP)).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        }
+        let holder = Other::start_as(54_001, GROUP, "hold for long", &file.path());
+        holder.says();
+        let waiter = Other::start_as(54_002, GROUP, "hold for long", &file.path());
+        let beside = |extension: &str| -> Vec<PathBuf> {
+            let all = fs::read_dir(file.processes()).unwrap().flatten().map(|found| found.path());
+            all.filter(|path| path.extension().is_some_and(|found| found == extension)).collect()
+        };
+        let started = Instant::now();
+        while beside("sock").len() < 2 {
+            assert!(started.elapsed() < SLACK, "the second user has not come");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let processes = fs::metadata(file.processes()).unwrap();
+        assert_eq!((processes.gid(), processes.mode() & 0o7777), (GROUP, 0o2770));
+        for path in [beside("lock"), beside("sock"), vec![file.beside("-wal"), file.beside("-shm")]].concat()
+        {
+            let found = fs::metadata(&path).unwrap();
+            assert_eq!((found.gid(), found.mode() & 0o777), (GROUP, 0o660), "{}", path.display());
+        }
+        let killed = Instant::now();
+        holder.kill();
+        waiter.says();
+        assert!(
+            killed.elapsed() < SLACK,
+            "the death of another user was not seen, for {:?}",
+            killed.elapsed()
+        );
     }
 }

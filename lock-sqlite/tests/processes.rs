@@ -2,6 +2,7 @@
 
 #[allow(dead_code, reason = "shared with the suite")]
 mod file;
+#[allow(dead_code, reason = "shared with other tests")]
 mod other;
 
 use std::{

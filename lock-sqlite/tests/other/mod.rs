@@ -21,7 +21,19 @@ pub(crate) struct Other {
 
 impl Other {
     pub(crate) fn start(task: &str, path: &Path) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        Self::run(Command::new(std::env::current_exe().unwrap()), task, path)
+    }
+
+    /// As another user, with a group of his own that he makes files with, and one more.
+    pub(crate) fn start_as(user: u32, group: u32, task: &str, path: &Path) -> Self {
+        let mut command = Command::new("setpriv");
+        let [user, group] = [format!("--reuid={user}"), format!("--groups={group}")];
+        command.args([&user, &user.replace("reuid", "regid"), &group]).arg(std::env::current_exe().unwrap());
+        Self::run(command, task, path)
+    }
+
+    fn run(mut command: Command, task: &str, path: &Path) -> Self {
+        let mut child = command
             .args(["other", "--exact", "--nocapture", "--test-threads=1"])
             .env("DISTLOCK_OTHER", task)
             .env("DISTLOCK_FILE", path)

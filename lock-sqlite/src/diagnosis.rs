@@ -55,15 +55,6 @@ pub(crate) fn diagnose(store: &mut Store, give_up: Instant) -> Result<Diagnosis,
             folder.display()
         ));
     }
-    if let Ok(found) = std::fs::metadata(&database)
-        && found.nlink() > 1
-    {
-        diagnosis.problems.push(format!(
-            "{} has {} names (hard links), and whoever comes now is refused: remove all but one",
-            database.display(),
-            found.nlink()
-        ));
-    }
     place_problems(&mut diagnosis, &database);
     Ok(diagnosis)
 }

@@ -113,11 +113,6 @@ pub(crate) fn unsupported(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Unsupported, format!("{}: {why}", path.display())).unsent()
 }
 
-/// It is not as it should be, which others can mend.
-pub(crate) fn not_ready(path: &Path, why: &str) -> BackendError {
-    BackendError::new(STORE, Kind::Unavailable, format!("{}: {why}", path.display())).unsent()
-}
-
 /// What is there is not ours.
 pub(crate) fn not_ours(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Protocol, format!("{}: {why}", path.display())).unsent()

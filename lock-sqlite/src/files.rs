@@ -15,8 +15,6 @@ use rustix::{
 };
 
 use crate::{
-    access::Access,
-    beside::{self, Identity},
     error::{of_io, unsupported},
     network, presence, schema,
 };
@@ -25,17 +23,11 @@ use crate::{
 const OWN_FILE: u32 = 0o600;
 const OWN_FOLDER: u32 = 0o700;
 
-/// A database, with what stands beside it.
+/// A database and the folder of the processes that have it open.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
-    /// The path that we were given. A link in it may lead elsewhere later.
-    given: PathBuf,
-    /// The same without links, when it was last opened: from here on, all its users have one path.
     pub(crate) database: PathBuf,
-    /// The folder of the processes that have it open.
     pub(crate) processes: PathBuf,
-    pub(crate) log: PathBuf,
-    pub(crate) memory: PathBuf,
     /// The folder of the default file is ours to make.
     own_folder: bool,
 }
@@ -51,43 +43,20 @@ impl Files {
         // A process may change its folder later.
         let database =
             std::path::absolute(&database).map_err(|error| of_io("finding", &database, error).unsent())?;
-        Ok(Self::at(database.clone(), database, own_folder))
-    }
-
-    fn at(given: PathBuf, database: PathBuf, own_folder: bool) -> Self {
-        let beside = |suffix: &str| {
-            let mut path = database.clone().into_os_string();
-            path.push(suffix);
-            PathBuf::from(path)
-        };
-        let (processes, log, memory) = (beside("-processes"), beside("-wal"), beside("-shm"));
-        Self { given, database, processes, log, memory, own_folder }
-    }
-
-    /// Follows the links in the path. The file may be missing, then its folder may be there.
-    fn resolve(&mut self) {
-        let to_be_made = || {
-            let path = match fs::read_link(&self.given) {
-                Ok(target) => self.given.parent()?.join(target),
-                Err(_) => self.given.clone(),
-            };
-            Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?))
-        };
-        if let Some(database) = fs::canonicalize(&self.given).ok().or_else(to_be_made) {
-            *self = Self::at(std::mem::take(&mut self.given), database, self.own_folder);
-        }
+        let mut processes = database.clone().into_os_string();
+        processes.push("-processes");
+        Ok(Self { database, processes: processes.into(), own_folder })
     }
 
     /// Makes the file, if it is missing, with the tables in it.
     ///
     /// # Errors
     /// If it cannot be made, or is where locks cannot be kept.
-    pub(crate) fn prepare(&mut self) -> Result<(), BackendError> {
-        if self.own_folder {
-            make_own(self.given.parent().unwrap_or(Path::new("/")))?;
-        }
-        self.resolve();
+    pub(crate) fn prepare(&self) -> Result<(), BackendError> {
         let folder = self.database.parent().unwrap_or(Path::new("/"));
+        if self.own_folder {
+            make_own(folder)?;
+        }
         let looked = network::refused(folder);
         if let Some(name) = looked.map_err(|error| of_io("looking at", folder, error).unsent())? {
             let why = format!(
@@ -106,7 +75,9 @@ impl Files {
     /// # Errors
     /// If it cannot be made.
     pub(crate) fn make_processes(&self) -> Result<(), BackendError> {
-        presence::make_folder(&self.processes, self.access()?)
+        let mode = self.mode();
+        let searched = mode | (mode & 0o444) >> 2;
+        presence::make_folder(&self.processes, searched)
             .map_err(|error| of_io("making", &self.processes, error).unsent())
     }
 
@@ -133,32 +104,13 @@ impl Files {
     }
 
     /// Who may use the locks is who may write to the database.
-    ///
-    /// # Errors
-    /// If it cannot be looked at.
-    pub(crate) fn access(&self) -> Result<Access, BackendError> {
-        let found = fs::metadata(&self.database);
-        found
-            .map(|found| Access::of(&found))
-            .map_err(|error| of_io("looking at", &self.database, error).unsent())
-    }
-
-    /// Opens the log and the shared memory to those who may write to the database: SQLite makes them with its mode, but with the
-    /// group of their maker.
-    ///
-    /// # Errors
-    /// If they cannot be looked at.
-    pub(crate) fn share(&self) -> Result<(), BackendError> {
-        let access = self.access()?;
-        for path in [&self.log, &self.memory] {
-            access.give_group(path).map_err(|error| of_io("looking at", path, error).unsent())?;
-        }
-        Ok(())
+    pub(crate) fn mode(&self) -> u32 {
+        fs::metadata(&self.database).map_or(OWN_FILE, |found| found.mode() & 0o666)
     }
 
     /// Which file it is. None if there is none.
-    pub(crate) fn identity(&self) -> Option<Identity> {
-        beside::identity(&self.given)
+    pub(crate) fn identity(&self) -> Option<(u64, u64)> {
+        fs::metadata(&self.database).ok().map(|found| (found.dev(), found.ino()))
     }
 }
 

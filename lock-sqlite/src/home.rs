@@ -1,6 +1,6 @@
 //! [`Home`]: where this process is found by the others: its locked file, and its socket.
 
-use std::{fs::File, io, path::Path, sync::Arc};
+use std::{fs::File, io, sync::Arc};
 
 use lock_core::BackendError;
 
@@ -8,7 +8,7 @@ use crate::{
     error::of_io,
     files::Files,
     post::{Hall, Post},
-    presence::{self, Member, Presence},
+    presence::{Member, Presence},
 };
 
 /// The locked file and the socket of this client.
@@ -23,10 +23,10 @@ impl Home {
     /// If the files cannot be made.
     pub(crate) fn make(files: &Files, hall: &Hall) -> Result<Self, BackendError> {
         files.make_processes()?;
-        let (folder, access) = (&files.processes, files.access()?);
+        let (folder, mode) = (&files.processes, files.mode());
         let failed = |error| of_io("making a file in", folder, error).unsent();
-        let presence = Presence::make(folder, access).map_err(failed)?;
-        let post = Post::open(folder, presence.member.id, access, hall.clone()).map_err(failed)?;
+        let presence = Presence::make(folder, mode).map_err(failed)?;
+        let post = Post::open(folder, presence.member.id, mode, hall.clone()).map_err(failed)?;
         Ok(Self { presence, post: Arc::new(post) })
     }
 
@@ -38,9 +38,9 @@ impl Home {
         self.presence.member
     }
 
-    /// Whether those who look into this folder can still judge us by the file.
-    pub(crate) fn is_in(&self, folder: &Path) -> bool {
-        presence::is_judged(folder, &self.presence.member)
+    /// Whether others can still judge us by the file.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.presence.is_in_place()
     }
 
     /// The file again: whoever has it open is taken for alive.

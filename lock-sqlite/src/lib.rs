@@ -33,9 +33,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("lock-sqlite needs Linux: a boot id, CLOCK_BOOTTIME, flock and /proc are what it rests on");
 
-mod access;
 mod backend;
-mod beside;
 mod config;
 mod connect_error;
 mod desk;

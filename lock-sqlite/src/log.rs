@@ -48,20 +48,26 @@ fn start(desk: Weak<Desk>) -> Option<SyncSender<()>> {
 }
 
 fn work(calls: &Receiver<()>, desk: &Weak<Desk>) {
+    let mut open = None;
     while calls.recv().is_ok() {
         let Some(desk) = desk.upgrade() else { return };
-        if let Err(error) = bring_into_file(&desk) {
+        if let Err(error) = bring_into_file(&desk, &mut open) {
             tracing::debug!(?error, "the log was not brought into the file");
+            open = None;
         }
     }
 }
 
-/// On a connection of its own, which is closed behind it: one that stayed open would keep the shared memory of a file in which it
-/// was replaced.
-fn bring_into_file(desk: &Desk) -> Result<(), Fault> {
-    // It is dropped after the connection.
-    let Some((_opened, path)) = desk.with(Store::open_file) else { return Ok(()) };
-    let connection = connect(&path)?;
+/// A connection of its own, and the file that it is to.
+type Open = Option<((u64, u64), Connection)>;
+
+fn bring_into_file(desk: &Desk, open: &mut Open) -> Result<(), Fault> {
+    let Some((identity, path)) = desk.with(Store::open_file) else { return Ok(()) };
+    let connection = match open.take_if(|(of, _)| *of == identity) {
+        Some((_, connection)) => connection,
+        None => connect(&path)?,
+    };
+    let (_, connection) = open.insert((identity, connection));
     let started = Instant::now();
     let pages: i64 = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))?;
     if pages < SHORT {
@@ -70,7 +76,7 @@ fn bring_into_file(desk: &Desk) -> Result<(), Fault> {
     }
     let quick = started.elapsed() < QUICK;
     desk.with(|store| {
-        if (quick || store.log_is_long()) && begin_anew(&connection)? {
+        if (quick || store.log_is_long()) && begin_anew(connection)? {
             store.log_is_kept();
         }
         Ok(())
@@ -107,7 +113,7 @@ mod tests {
     fn whoever_lets_the_log_begin_anew_is_the_first_to_write_in_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("locks.db");
-        let mut files = Files::new(Some(&path)).unwrap();
+        let files = Files::new(Some(&path)).unwrap();
         files.prepare().unwrap();
         let connection = connect(&path).unwrap();
         connection.execute("UPDATE meta SET token = token + 1", []).unwrap();

@@ -3,10 +3,13 @@
 
 use std::{
     fmt,
-    fs::{self, File},
+    fs::{self, File, Permissions},
     io,
     net::Shutdown,
-    os::{fd::AsRawFd, unix::net::UnixDatagram},
+    os::{
+        fd::AsRawFd,
+        unix::{fs::PermissionsExt, net::UnixDatagram},
+    },
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -17,7 +20,7 @@ use std::{
 
 use lock_core::{Alarms, EntryId, FencingToken, Hint, Switchboard};
 
-use crate::{access::Access, presence::socket_name, waiters::Waiters};
+use crate::{presence::socket_name, waiters::Waiters};
 
 /// What one client tells another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,13 +96,13 @@ pub(crate) struct Post {
 impl Post {
     /// # Errors
     /// If the socket cannot be made, or its thread not be started.
-    pub(crate) fn open(folder: &Path, id: i64, access: Access, hall: Hall) -> io::Result<Self> {
+    pub(crate) fn open(folder: &Path, id: i64, mode: u32, hall: Hall) -> io::Result<Self> {
         let descriptor = File::open(folder)?;
         let address = address(folder, &descriptor, id);
         // Nobody else has the number: what has the name is of a former world.
         let _ = fs::remove_file(&address);
         let receiver = UnixDatagram::bind(&address)?;
-        access.give_socket(&address)?;
+        fs::set_permissions(&address, Permissions::from_mode(mode))?;
         let sender = UnixDatagram::unbound()?;
         sender.set_nonblocking(true)?;
         let ended = Arc::new(AtomicBool::new(false));
@@ -161,7 +164,6 @@ mod tests {
     use futures_util::{FutureExt, StreamExt};
 
     use super::*;
-    use crate::access::own;
 
     #[test]
     fn messages_are_read_back_and_nothing_else_is_one() {
@@ -191,7 +193,7 @@ mod tests {
             let hall = Hall::default();
             let mut hints = hall.waiters.listen(EntryId::new(7));
             let (here, there) =
-                (Post::open(&folder, 1, own(), Hall::default()), Post::open(&folder, 2, own(), hall));
+                (Post::open(&folder, 1, 0o600, Hall::default()), Post::open(&folder, 2, 0o600, hall));
             let (here, there) = (here.unwrap(), there.unwrap());
             let token = FencingToken::new(5);
             here.send(2, Message::Admitted(EntryId::new(7), token));

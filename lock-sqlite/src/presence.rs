@@ -1,18 +1,13 @@
 //! [`Presence`]: the file by which others see that this process lives, and by which we see it of others.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, Permissions},
     io,
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
-use rustix::{
-    fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with},
-    io::Errno,
-};
-
-use crate::access::Access;
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 /// How often a name is drawn anew when somebody who sweeps was quicker.
 const TRIES: u32 = 16;
@@ -41,10 +36,10 @@ impl Presence {
     ///
     /// # Errors
     /// If the folder takes no file.
-    pub(crate) fn make(folder: &Path, access: Access) -> io::Result<Self> {
+    pub(crate) fn make(folder: &Path, mode: u32) -> io::Result<Self> {
         let mut last = io::Error::other("no name was free");
         for _ in 0..TRIES {
-            match Self::try_to_make(folder, access) {
+            match Self::try_to_make(folder, mode) {
                 Ok(presence) => return Ok(presence),
                 // Somebody took it for a leftover, before it was locked.
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::WouldBlock) => {
@@ -56,17 +51,21 @@ impl Presence {
         Err(last)
     }
 
-    fn try_to_make(folder: &Path, access: Access) -> io::Result<Self> {
+    fn try_to_make(folder: &Path, mode: u32) -> io::Result<Self> {
         let id = random()?;
         let new = folder.join(format!("{}.new", hex(id)));
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create_new(true).mode(0o600).open(&new)?;
-        access.give(&file)?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(&new)?;
+        // The umask may have taken from it what the database allows.
+        file.set_permissions(Permissions::from_mode(mode))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         fs::rename(&new, lock_file(folder, id))?;
         let found = file.metadata()?;
         let member = Member { id, device: found.dev(), inode: found.ino() };
         Ok(Self { member, file, folder: folder.to_owned() })
+    }
+
+    pub(crate) fn is_in_place(&self) -> bool {
+        is_judged(&self.folder, &self.member)
     }
 
     /// Takes the files away, when nobody looks for them any more.
@@ -102,17 +101,6 @@ fn open(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
-/// Whether anybody but `me` has the database of this folder open.
-pub(crate) fn anybody_lives(folder: &Path, me: Option<i64>) -> bool {
-    let files = fs::read_dir(folder).into_iter().flatten().flatten();
-    files.filter_map(|file| id_of(&file.path())).any(|id| Some(id) != me && may_live(folder, id))
-}
-
-/// Whose file has this name.
-fn id_of(path: &Path) -> Option<i64> {
-    i64::from_str_radix(path.file_stem()?.to_str()?, 16).ok()
-}
-
 /// Shared, so that two who look at the same time do not take each other for the owner.
 fn is_unlocked(file: &File) -> bool {
     flock(file, FlockOperation::NonBlockingLockShared).is_ok()
@@ -122,7 +110,8 @@ fn is_unlocked(file: &File) -> bool {
 pub(crate) fn sweep(folder: &Path, known: impl Fn(i64) -> bool) {
     let Ok(files) = fs::read_dir(folder) else { return };
     for path in files.flatten().map(|file| file.path()) {
-        let Some(id) = id_of(&path).filter(|&id| !known(id)) else { continue };
+        let id = path.file_stem().and_then(|stem| i64::from_str_radix(stem.to_str()?, 16).ok());
+        let Some(id) = id.filter(|&id| !known(id)) else { continue };
         let locked = path.extension().is_some_and(|extension| extension == "sock") && may_live(folder, id);
         if !locked && open(&path).map_or(true, |file| is_unlocked(&file)) {
             // Whatever stays is swept by the next.
@@ -138,30 +127,16 @@ pub(crate) fn remove_files(folder: &Path, id: i64) {
     }
 }
 
-/// Makes the folder for these files, if it is not there. It gets its name when everybody may use it who is to.
+/// Makes the folder for these files, if it is not there.
 ///
 /// # Errors
 /// If it cannot be made.
-pub(crate) fn make_folder(folder: &Path, access: Access) -> io::Result<()> {
-    if folder.is_dir() {
-        return Ok(());
+pub(crate) fn make_folder(folder: &Path, mode: u32) -> io::Result<()> {
+    match fs::DirBuilder::new().mode(mode).create(folder) {
+        Ok(()) => fs::set_permissions(folder, Permissions::from_mode(mode)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
     }
-    let mut new = folder.as_os_str().to_owned();
-    new.push(format!("-{}.new", hex(random()?)));
-    let new = PathBuf::from(new);
-    fs::DirBuilder::new().mode(0o700).create(&new)?;
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
-    let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(&new);
-    let named = opened.and_then(|opened| access.give_folder(&opened)).and_then(|()| {
-        match renameat_with(CWD, &new, CWD, folder, RenameFlags::NOREPLACE) {
-            Err(error) if error != Errno::EXIST => Err(error.into()),
-            // Somebody else was quicker, and it is as good.
-            _ => Ok(()),
-        }
-    });
-    // If it has got its name, there is nothing.
-    let _ = fs::remove_dir(&new);
-    named
 }
 
 fn lock_file(folder: &Path, id: i64) -> PathBuf {
@@ -187,10 +162,9 @@ pub(crate) fn random() -> io::Result<i64> {
 mod tests {
     use std::{sync::mpsc, thread, time::Duration};
 
-    use rustix::fs::{Mode, mkfifoat};
+    use rustix::fs::{CWD, Mode, mkfifoat};
 
     use super::*;
-    use crate::access::own;
 
     fn folder() -> tempfile::TempDir {
         tempfile::tempdir().unwrap()
@@ -199,7 +173,7 @@ mod tests {
     #[test]
     fn a_client_is_dead_when_its_file_is_no_longer_locked_and_not_before() {
         let folder = folder();
-        let presence = Presence::make(folder.path(), own()).unwrap();
+        let presence = Presence::make(folder.path(), 0o600).unwrap();
         let (member, copy) = (presence.member, presence.file.try_clone().unwrap());
         assert!(!is_dead(folder.path(), &member));
         drop(presence);
@@ -212,7 +186,7 @@ mod tests {
     #[test]
     fn to_open_and_close_the_file_elsewhere_in_the_process_kills_nobody() {
         let folder = folder();
-        let presence = Presence::make(folder.path(), own()).unwrap();
+        let presence = Presence::make(folder.path(), 0o600).unwrap();
         drop(File::open(lock_file(folder.path(), presence.member.id)).unwrap());
         assert!(!is_dead(folder.path(), &presence.member));
     }
@@ -220,7 +194,7 @@ mod tests {
     #[test]
     fn a_file_that_was_put_in_place_of_another_says_nothing() {
         let folder = folder();
-        let presence = Presence::make(folder.path(), own()).unwrap();
+        let presence = Presence::make(folder.path(), 0o600).unwrap();
         let path = lock_file(folder.path(), presence.member.id);
         fs::copy(&path, folder.path().join("copy")).unwrap();
         fs::rename(folder.path().join("copy"), &path).unwrap();
@@ -235,7 +209,7 @@ mod tests {
     #[test]
     fn two_who_look_at_the_same_time_do_not_take_each_other_for_the_owner() {
         let folder = folder();
-        let presence = Presence::make(folder.path(), own()).unwrap();
+        let presence = Presence::make(folder.path(), 0o600).unwrap();
         let (member, path) = (presence.member, lock_file(folder.path(), presence.member.id));
         drop(presence);
         let other = File::open(path).unwrap();
@@ -246,7 +220,7 @@ mod tests {
     #[test]
     fn a_sweep_takes_away_what_nobody_has_and_nobody_knows() {
         let folder = folder();
-        let [live, known, dead] = [(); 3].map(|()| Presence::make(folder.path(), own()).unwrap());
+        let [live, known, dead] = [(); 3].map(|()| Presence::make(folder.path(), 0o600).unwrap());
         let ids = [live.member.id, known.member.id, dead.member.id];
         for id in ids {
             fs::write(folder.path().join(socket_name(id)), "").unwrap();

@@ -128,9 +128,8 @@ pub(crate) fn make(connection: &Connection, domain: &str) -> Result<(), Fault> {
     Ok(connection.pragma_update(None, "user_version", VERSION)?)
 }
 
-/// Where tokens begin, in a file or a log that is new: above those of one that was there before, so that they grow over its loss
-/// too. Nobody mints one in a microsecond.
-pub(crate) fn since_1970() -> i64 {
+/// Where tokens begin, in a file that is new: above those of one that was there before, so that they grow over its loss too.
+fn since_1970() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or_default()
 }

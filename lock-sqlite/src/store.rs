@@ -11,7 +11,6 @@ use lock_core::{BackendError, Clock, FencingToken, SystemClock};
 use rusqlite::Connection;
 
 use crate::{
-    beside::{self, Opened},
     doors::Doors,
     error::{self, Fault},
     files::Files,
@@ -129,7 +128,7 @@ impl Store {
             return None;
         }
         let (world, home) = (self.world.as_mut()?, self.home.as_ref()?);
-        if !world.is_in_place(&self.files) {
+        if self.files.identity() != Some(world.identity) {
             return None;
         }
         let (files, hall, doors) = (&self.files, &self.hall, &mut self.doors);
@@ -174,10 +173,10 @@ impl Store {
         self.commits - self.kept_at >= LONGEST_LOG
     }
 
-    /// Which file is open, and where, for one more connection. None if another one is there by now.
-    pub(crate) fn open_file(&mut self) -> Option<(Opened, PathBuf)> {
-        let world = self.world.as_ref().filter(|world| world.is_in_place(&self.files))?;
-        Some((world.opened()?.share(), self.files.database.clone()))
+    /// Which file is open, and where. None if another one is there by now.
+    pub(crate) fn open_file(&mut self) -> Option<((u64, u64), PathBuf)> {
+        let identity = self.world.as_ref()?.identity;
+        (self.files.identity() == Some(identity)).then(|| (identity, self.files.database.clone()))
     }
 
     /// The log is in the file, and begins anew.
@@ -237,7 +236,7 @@ impl Store {
 
     /// Opens the file if it is not open, or is another one by now.
     pub(crate) fn open(&mut self, give_up: Instant) -> Result<(), BackendError> {
-        if self.world.as_ref().is_some_and(|world| world.is_in_place(&self.files)) {
+        if self.world.as_ref().is_some_and(|world| self.files.identity() == Some(world.identity)) {
             return Ok(());
         }
         self.world = None;
@@ -247,10 +246,9 @@ impl Store {
     }
 
     fn try_to_open(&mut self, give_up: Instant) -> Result<(), Fault> {
-        beside::refuse_half(&self.files, self.home.as_ref().map(Home::id))?;
         let mut world = World::connect(&self.files, give_up)?;
         // Only now: beside a file of somebody else nothing is put.
-        let kept = self.home.take().filter(|home| home.is_in(&self.files.processes));
+        let kept = self.home.take().filter(Home::is_in_place);
         let known = kept.is_some();
         let home = match kept {
             Some(home) => home,

@@ -12,7 +12,6 @@ use crate::{
     post::{Hall, Message},
     presence::{self, Member},
     queue::{Part, Queue},
-    schema::since_1970,
     store::now,
     world::Pace,
 };
@@ -113,17 +112,6 @@ impl<'a> Verb<'a> {
         // The largest that there is.
         let last = i64::try_from(last.get()).unwrap_or(i64::MAX);
         self.connection.execute("UPDATE meta SET token = max(token, ?1)", [last])?;
-        Ok(())
-    }
-
-    /// Goes on above what may have been minted in a log that is lost.
-    ///
-    /// # Errors
-    /// Those of SQLite.
-    pub(crate) fn skip_tokens(&mut self) -> Result<(), Fault> {
-        // At the very end there is no room to skip any.
-        let skip = "UPDATE meta SET token = CASE WHEN token <= ?1 THEN ?1 ELSE max(token, ceiling) END WHERE ceiling < ?2";
-        self.connection.execute(skip, [since_1970(), i64::MAX])?;
         Ok(())
     }
 

@@ -5,7 +5,6 @@ use std::{path::Path, time::Instant};
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use crate::{
-    beside::{self, Beside, Identity, Opened},
     domain,
     error::{Fault, of_io, unsupported},
     files::Files,
@@ -25,13 +24,9 @@ const STATEMENTS: usize = 64;
 /// A database, as long as its file is not replaced and nobody declares its leases void.
 #[derive(Debug)]
 pub(crate) struct World {
-    /// It is closed before the others are dropped.
     pub(crate) connection: Connection,
-    identity: Identity,
-    /// What stood beside the file before it was opened.
-    found: Beside,
-    /// None until this process has joined.
-    opened: Option<Opened>,
+    /// Device and inode.
+    pub(crate) identity: (u64, u64),
     /// Changes when all leases were declared void.
     epoch: i64,
 }
@@ -66,8 +61,6 @@ impl World {
         let identity = files.identity().ok_or_else(|| {
             Fault::Refused(of_io("opening", path, std::io::ErrorKind::NotFound.into()).unsent())
         })?;
-        beside::refuse_other_names(path)?;
-        let found = Beside::of(files);
         let connection = Connection::open_with_flags(path, flags)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         // We wait in our own way.
@@ -76,16 +69,7 @@ impl World {
             return Err(Fault::Refused(read_only(path)));
         }
         patiently(give_up, || schema::look_from_outside(&connection, path))?;
-        Ok(Self { connection, identity, found, opened: None, epoch: 0 })
-    }
-
-    /// Whether the file, and what belongs to it, stand where they were opened.
-    pub(crate) fn is_in_place(&self, files: &Files) -> bool {
-        self.opened.as_ref().is_some_and(|opened| opened.is_in_place(files))
-    }
-
-    pub(crate) fn opened(&self) -> Option<&Opened> {
-        self.opened.as_ref()
+        Ok(Self { connection, identity, epoch: 0 })
     }
 
     /// Makes the tables if there are none, and makes this process known.
@@ -97,8 +81,6 @@ impl World {
         patiently(give_up, || use_wal(&self.connection, &files.database))?;
         // Who is here is nothing to anybody after a loss of power; where the tokens of a file begin, is.
         let empty = schema::look_from_outside(&self.connection, &files.database)? == Found::Empty;
-        self.opened = Some(Opened::take(self.identity, files)?);
-        files.share().map_err(Fault::Refused)?;
         let synchronous = if empty { "FULL" } else { "NORMAL" };
         self.connection.pragma_update(None, "synchronous", synchronous)?;
         let domain = domain::of_this_process()?;
@@ -132,9 +114,6 @@ impl World {
             }
             epoch = verb.void(domain)?;
         }
-        if self.begins_a_log() {
-            verb.skip_tokens()?;
-        }
         for member in verb.members()? {
             if member.id != me.id && presence::is_dead(&files.processes, &member) {
                 verb.bury(member.id)?;
@@ -145,12 +124,6 @@ impl World {
             (me.id, std::process::id(), me.device.cast_signed(), me.inode.cast_signed()),
         )?;
         Ok((epoch, verb.news))
-    }
-
-    /// Whether nobody knows what stood in a log that was there before: it was brought into the file, or somebody deleted it.
-    fn begins_a_log(&self) -> bool {
-        let log = self.opened.as_ref().and_then(|opened| opened.beside().log);
-        self.found.log.is_none() || self.found.log != log
     }
 
     /// Runs a verb as one transaction.

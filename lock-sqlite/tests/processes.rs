@@ -2,14 +2,13 @@
 
 #[allow(dead_code, reason = "shared with the suite")]
 mod file;
-#[allow(dead_code, reason = "shared with other tests")]
-mod other;
 
 use std::{
     fs,
-    io::Write,
+    io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
     time::{Duration, Instant},
 };
 
@@ -22,10 +21,11 @@ use lock_core::{AcquireOptions, DistributedLock, FencingToken, Keeper, Locks, Mu
 use lock_sqlite::{Sqlite, SqliteConfig};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use self::{
-    file::OwnFile,
-    other::{Other, PATIENCE, listen, say, send},
-};
+use self::file::OwnFile;
+
+/// The most that a busy machine takes for anything here.
+const PATIENCE: Duration = Duration::from_secs(180);
+const MARK: &str = "@child ";
 
 /// The mutex `job` of a client of its own. It is patient: a thousand at once on a busy machine are not served within the two
 /// seconds that a command has by default.
@@ -36,6 +36,67 @@ fn job(path: &Path) -> Mutex {
     let backend = std::sync::Arc::new(Sqlite::new(config, &keeper).unwrap());
     let locks = Locks::with(backend, keeper, std::sync::Arc::new(SystemEntropy));
     locks.with_options(AcquireOptions::new().ttl(LONG)).mutex("job").unwrap()
+}
+
+/// This test binary, started anew for one of the tasks below. It is killed when it is dropped.
+struct Other {
+    child: Child,
+    told: Receiver<String>,
+    input: ChildStdin,
+}
+
+impl Other {
+    fn start(task: &str, path: &Path) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["other", "--exact", "--nocapture", "--test-threads=1"])
+            .env("DISTLOCK_OTHER", task)
+            .env("DISTLOCK_FILE", path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, told) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if let Some((_, said)) = line.split_once(MARK) {
+                    let _ = sender.send(said.to_owned());
+                }
+            }
+        });
+        Self { child, told, input }
+    }
+
+    /// What it says next.
+    fn says(&self) -> String {
+        self.told.recv_timeout(PATIENCE).expect("another process says what it has done")
+    }
+
+    fn tell(&mut self, line: &str) {
+        writeln!(self.input, "{line}").unwrap();
+    }
+
+    fn signal(&self, signal: &str) {
+        send(signal, &self.child.id().to_string());
+    }
+
+    /// At once, and gone when this returns.
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn send(signal: &str, pid: &str) {
+    assert!(Command::new("kill").args([&format!("-{signal}"), pid]).status().unwrap().success());
 }
 
 /// Not a test: what another process does that [`Other::start`] has started.
@@ -56,6 +117,20 @@ fn other() {
         }
     });
     std::process::exit(0);
+}
+
+fn say(what: impl std::fmt::Display) {
+    println!("{MARK}{what}");
+    std::io::stdout().flush().unwrap();
+}
+
+/// The next line that it is told. It ends when nobody is left who could tell it something.
+fn listen() -> String {
+    let mut line = String::new();
+    if std::io::stdin().read_line(&mut line).unwrap() == 0 {
+        std::process::exit(1);
+    }
+    line.trim().to_owned()
 }
 
 async fn hold(path: &Path, ttl: Duration) {

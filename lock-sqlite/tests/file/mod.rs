@@ -56,8 +56,7 @@ impl OwnFile {
         Connection::open(self.path()).expect("the file is there")
     }
 
-    /// What stands beside it.
-    pub(crate) fn beside(&self, suffix: &str) -> PathBuf {
+    fn beside(&self, suffix: &str) -> PathBuf {
         let mut path: OsString = self.path().into();
         path.push(suffix);
         path.into()

@@ -128,6 +128,10 @@ impl Backend for Counted {
         self.inner.leave(entry, creates).await
     }
 
+    async fn give_back(&self) {
+        self.inner.give_back().await;
+    }
+
     fn alarms(&self) -> Alarms {
         self.inner.alarms()
     }

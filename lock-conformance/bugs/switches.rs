@@ -166,6 +166,16 @@ pub(crate) const BUGS: &[InEngine] = &[
         }],
     },
     InEngine {
+        id: "b34",
+        case: ("resources", "a_fork_that_connects_again_has_locks_of_its_own"),
+        says: "the child found something wrong",
+        switches: &[Switch {
+            file: "keeper/mod.rs",
+            from: "while shared.keeper.has_ended() || shared.keeper.is_forked() {",
+            to: "while shared.keeper.has_ended() || (shared.keeper.is_forked() && !crate::bug(\"b34\")) {",
+        }],
+    },
+    InEngine {
         id: "b33",
         case: ("rules_b", "whoever_waits_is_told_of_a_close_at_once_and_never_granted"),
         says: "the word that the client is closed: not within",

@@ -8,7 +8,7 @@ use crate::{Case, Declared, Harness, REQUIRED, cases, output::say};
 /// loss: a store that cannot show these is no store for locks.
 const ANYBODY: &[&str] = &[
     "X03", "X12", "L06", "F05", "T01", "T02", "T03", "T04", "T05", "T06", "T07", "T08", "T09", "T10", "T11",
-    "T15", "T18", "T19", "T20", "T21", "T24",
+    "T15", "T18", "T19", "T20", "T21", "T24", "C20",
 ];
 
 /// What the stores that are known may declare. Any other declaration needs a decision of record.
@@ -26,17 +26,25 @@ const KNOWN: &[(&str, &[&str])] = &[
     ("redis by url", &["L06", "F05", "T09", "T10", "T19", "T20", "T21", "T24"]),
     // Its tokens are revisions of the store, which nobody can set.
     ("etcd", &["F11", "F12", "T20"]),
-    // No wire and no server that could end; its bound is that of the disk: ADR 10.
+    // No wire and no server that could end; its bound is that of the disk: ADR 10. What it has locked is of a process, which
+    // its forks take for themselves: ADR 14.
     (
         "sqlite",
-        &["X12", "L06", "T01", "T02", "T03", "T04", "T05", "T06", "T07", "T08", "T15", "T19", "T21", "T24"],
+        &[
+            "X12", "L06", "T01", "T02", "T03", "T04", "T05", "T06", "T07", "T08", "T15", "T19", "T21", "T24",
+            "C20",
+        ],
     ),
     // Nor can one be made to forget what others may want to know of the past.
     ("etcd by url", &["F11", "F12", "L06", "F05", "T09", "T10", "T18", "T19", "T20", "T21", "T24"]),
     // Its tokens are numbers of its transactions, which nobody can set either. Requests belong to a session, and the server
-    // carries out each of them once: what a connection says twice, it says in two sessions.
-    ("zookeeper", &["F11", "F12", "T04", "T20"]),
-    ("zookeeper by url", &["F11", "F12", "L06", "F05", "T04", "T09", "T10", "T19", "T20", "T21", "T24"]),
+    // carries out each of them once: what a connection says twice, it says in two sessions. Its client has a thread that a fork
+    // has not: ADR 14.
+    ("zookeeper", &["F11", "F12", "T04", "T20", "C20"]),
+    (
+        "zookeeper by url",
+        &["F11", "F12", "L06", "F05", "T04", "T09", "T10", "T19", "T20", "T21", "T24", "C20"],
+    ),
 ];
 
 /// Checks that what a backend declares is allowed, gives a reason, and hides nothing else; prints and counts it, in one line

@@ -14,7 +14,8 @@ use lock_core::{
 
 use crate::{Gate, Layer};
 
-/// A layer that loses, delays and refuses requests. Without orders it changes nothing. Its clones take the same orders.
+/// A layer that loses, delays and refuses requests. Without orders it changes nothing, but that a session is kept until its client is
+/// gone: what arrives late is to find it. Its clones take the same orders.
 #[derive(Clone, Debug, Default)]
 pub struct Faulty {
     script: Arc<Mutex<Script>>,
@@ -217,4 +218,6 @@ impl Layer for Faulty {
         let (store, entry) = (Arc::clone(store), entry.clone());
         self.ask(Verb::Leave, async move { store.leave(&entry, creates).await }).await?
     }
+
+    async fn give_back(&self, _store: &Arc<dyn Backend>) {}
 }

@@ -40,6 +40,11 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
         store.leave(entry, creates).await
     }
 
+    /// [`Backend::give_back`].
+    async fn give_back(&self, store: &Arc<dyn Backend>) {
+        store.give_back().await;
+    }
+
     /// [`Operator::queue`].
     async fn queue(&self, store: &Arc<dyn Backend>, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
         store.operator().queue(name).await
@@ -82,6 +87,10 @@ impl Backend for Layered {
 
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
         self.layer.leave(&self.store, entry, creates).await
+    }
+
+    async fn give_back(&self) {
+        self.layer.give_back(&self.store).await;
     }
 
     fn alarms(&self) -> Alarms {

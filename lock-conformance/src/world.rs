@@ -96,6 +96,11 @@ impl World {
         Client::new(between.into_iter().fold(store, through), keeper, self.options(), page)
     }
 
+    /// Whether there is a connection to a server.
+    pub(crate) fn has_wire(&self) -> bool {
+        self.harness.wire().is_some()
+    }
+
     /// The connection to the server.
     ///
     /// # Panics

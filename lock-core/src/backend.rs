@@ -1,4 +1,4 @@
-//! [`Backend`]: what a store implements. Four verbs on a queue of leased entries.
+//! [`Backend`]: what a store implements. A few verbs on a queue of leased entries.
 
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
@@ -51,6 +51,11 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     ///
     /// With [`Creates::InDoubt`] a creating request of this entry may still arrive: it must find the door closed.
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError>;
+
+    /// Gives back what the store keeps for this client beside entries, as a session that nobody stands under any more: the client is closed,
+    /// and its process may end at once. Ready when the store has confirmed it; who calls it bounds the time. What was begun goes on when
+    /// the future is dropped. Entries stay as they are, and whoever enters later has made anew what it needs.
+    async fn give_back(&self);
 
     /// Entries of this client that may have been lost, as the store says so: an early warning, which the keeper follows
     /// up with a renewal. May miss some, may be empty; each call starts a stream of its own.

@@ -1,12 +1,12 @@
 //! [`Client`]: one backend with the keeper that serves it. What locks, places and guards share.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{mem, pin::pin, sync::Arc, time::Duration};
 
 use crate::{
     Backend, Entropy, EntryId, Error, Keeper, LockName,
     closing::Closing,
     journal::Journal,
-    keeper::{Cleanup, Renewals},
+    keeper::{Cleanup, Renewals, guarded},
 };
 
 #[derive(Debug)]
@@ -66,14 +66,18 @@ impl Client {
         }
     }
 
-    /// Waits until nothing is held and nothing is owed, for so long at the most.
+    /// Waits until nothing is held and nothing is owed, and then until the store has back what it kept besides; for so long at the
+    /// most.
     pub(crate) async fn settled(&self, within: Duration) {
         let mut over = pin!(self.keeper.sleep_until(self.keeper.now() + within));
-        while !self.keeper.is_forked() {
+        loop {
+            if self.keeper.is_forked() {
+                return;
+            }
             // Before the look: what goes after it is not missed.
             let gone = self.closing.gone();
             if self.renewals.is_empty() && self.cleanup.is_settled() {
-                return;
+                break;
             }
             tokio::select! {
                 biased;
@@ -81,9 +85,25 @@ impl Client {
                 () = &mut over => return,
             }
         }
+        let giving_back = guarded(self.backend.guarantees().store, self.backend.give_back());
+        tokio::select! {
+            biased;
+            // Nobody is kept from a lock by what it leaves behind when it panics.
+            _ = giving_back => {}
+            () = &mut over => {}
+        }
     }
 
     pub(crate) fn fresh_id(&self) -> EntryId {
         EntryId::new(self.entropy.bits())
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // What a fork has of it is the parent's. To end it would take what may seem to be locked for ever, and end sockets for both.
+        if self.keeper.is_forked() {
+            mem::forget((Arc::clone(&self.backend), Arc::clone(&self.renewals)));
+        }
     }
 }

@@ -16,11 +16,9 @@ use crate::{Alarms, EntryId, Hint, Hints, wakers::contained};
 ///
 /// Listen **before** the request that judges the standing is sent: then no hint falls between. Two listeners of one
 /// entry both get every hint, so that an old stream stays good while a new look is under way.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Switchboard {
     lines: Arc<Mutex<Lines>>,
-    /// The process that it was made in: in a fork, a thread that is not there may seem to hold the lines for ever.
-    pid: u32,
 }
 
 #[derive(Debug, Default)]
@@ -29,12 +27,6 @@ struct Lines {
     // Ordered, so that a simulation wakes its waiters in the same order every time.
     open: BTreeMap<(EntryId, u64), UnboundedSender<Hint>>,
     alarms: BTreeMap<u64, UnboundedSender<EntryId>>,
-}
-
-impl Default for Switchboard {
-    fn default() -> Self {
-        Self { lines: Arc::default(), pid: std::process::id() }
-    }
 }
 
 impl Switchboard {
@@ -47,7 +39,7 @@ impl Switchboard {
         let line = (entry, lines.next);
         lines.open.insert(line, sender);
         drop(lines);
-        Box::pin(Listener { line, hints, switchboard: self.clone() })
+        Box::pin(Listener { line, hints, switchboard: self.clone(), pid: std::process::id() })
     }
 
     /// Gives a hint to whoever listens for the entry.
@@ -73,7 +65,7 @@ impl Switchboard {
         let line = lines.next;
         lines.alarms.insert(line, sender);
         drop(lines);
-        Box::pin(AlarmListener { line, alarms, switchboard: self.clone() })
+        Box::pin(AlarmListener { line, alarms, switchboard: self.clone(), pid: std::process::id() })
     }
 
     /// Says that an entry may have been lost, to all who listen for alarms.
@@ -86,10 +78,6 @@ impl Switchboard {
     #[must_use]
     pub fn listeners(&self) -> usize {
         self.lock().open.len()
-    }
-
-    fn is_forked(&self) -> bool {
-        std::process::id() != self.pid
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Lines> {
@@ -116,6 +104,8 @@ struct Listener {
     line: (EntryId, u64),
     hints: UnboundedReceiver<Hint>,
     switchboard: Switchboard,
+    /// The process that listens: in a fork of it, a thread that is not there may seem to hold the lines for ever.
+    pid: u32,
 }
 
 impl Stream for Listener {
@@ -128,7 +118,7 @@ impl Stream for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if !self.switchboard.is_forked() {
+        if self.pid == std::process::id() {
             let sender = self.switchboard.lock().open.remove(&self.line);
             // Only now: with it goes a waker, which is code of others.
             hang_up(sender);
@@ -140,6 +130,7 @@ struct AlarmListener {
     line: u64,
     alarms: UnboundedReceiver<EntryId>,
     switchboard: Switchboard,
+    pid: u32,
 }
 
 impl Stream for AlarmListener {
@@ -152,7 +143,7 @@ impl Stream for AlarmListener {
 
 impl Drop for AlarmListener {
     fn drop(&mut self) {
-        if !self.switchboard.is_forked() {
+        if self.pid == std::process::id() {
             let sender = self.switchboard.lock().alarms.remove(&self.line);
             // Only now: with it goes a waker, which is code of others.
             hang_up(sender);
@@ -218,6 +209,30 @@ mod tests {
             drop(streams);
             std::process::exit(0);
         };
+        assert_eq!(end_of(child), Some(0), "the child hung, or failed");
+        drop(speaking);
+        drop(streams);
+        assert_eq!(board.listeners(), 0);
+    }
+
+    /// As on a store in memory, of which it has a copy.
+    #[cfg(unix)]
+    #[test]
+    fn what_a_fork_listens_to_itself_it_hangs_up() {
+        let board = Switchboard::default();
+        let stream = board.listen(EntryId::new(1));
+        let fork::Fork::Parent(child) = fork::fork().unwrap() else {
+            drop((board.listen(EntryId::new(2)), board.alarms()));
+            let left = (board.listeners(), board.lock().alarms.len());
+            std::process::exit(i32::from(left != (1, 0)));
+        };
+        assert_eq!(end_of(child), Some(0), "the child leaves something behind, or hung");
+        drop(stream);
+    }
+
+    /// How a child ended, or that it did not.
+    #[cfg(unix)]
+    fn end_of(child: i32) -> Option<i32> {
         let end = Instant::now() + Duration::from_secs(60);
         let mut ended = None;
         while ended.is_none() && Instant::now() < end {
@@ -228,9 +243,6 @@ mod tests {
             Command::new("kill").args(["-9", &child.to_string()]).status().unwrap();
             fork::waitpid(child).unwrap();
         }
-        assert_eq!(ended, Some(0), "the child hung, or failed");
-        drop(speaking);
-        drop(streams);
-        assert_eq!(board.listeners(), 0);
+        ended
     }
 }

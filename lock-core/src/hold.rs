@@ -30,6 +30,7 @@ struct Shared {
     ttl: Duration,
     clock: Arc<dyn Clock>,
     journal: Arc<Journal>,
+    /// The process that connected.
     pid: u32,
     /// The end of `max_hold`.
     hold_until: BootTime,
@@ -149,7 +150,8 @@ impl Hold {
         let hold_until = max_hold.map_or(BootTime::FAR_FUTURE, |max_hold| clock.now() + max_hold);
         let deadline = valid_until.min(hold_until);
         let state = State { phase: Phase::Held, deadline, next_watcher: 0, watchers: Vec::new() };
-        let pid = std::process::id();
+        // Should a fork go on with what its parent had asked for, what it is granted is its parent's, too.
+        let pid = journal.pid();
         let state = Mutex::new(state);
         Self(Arc::new(Shared { entry, token, ttl, clock, journal, pid, hold_until, state }))
     }

@@ -22,6 +22,8 @@ pub(crate) struct Journal {
     clock: Arc<dyn Clock>,
     /// Whoever only watches a lock keeps no thread.
     keeper: WeakKeeper,
+    /// The process that connected.
+    pid: u32,
     causes: Mutex<HashMap<Cause, Said>>,
 }
 
@@ -54,7 +56,12 @@ struct Said {
 
 impl Journal {
     pub(crate) fn new(keeper: &Keeper) -> Self {
-        Self { clock: Arc::clone(keeper.clock()), keeper: keeper.downgrade(), causes: Mutex::default() }
+        let (clock, pid) = (Arc::clone(keeper.clock()), keeper.pid());
+        Self { clock, keeper: keeper.downgrade(), pid, causes: Mutex::default() }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
     }
 
     /// Tells it, now or together with others. It runs the code of a subscriber: nothing may be locked.

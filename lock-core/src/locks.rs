@@ -95,6 +95,9 @@ impl Locks {
     /// store, requests that were not answered among them, and until the guards that are still held are released or dropped. It
     /// ends as soon as that is so, and else says what is left. Guards are not taken away: they are renewed as before.
     ///
+    /// When no lock is left, what the store keeps for this client besides, as the session of etcd, is given back, as far as the store
+    /// answers in the time that is left. If it does not, that ends by itself, and keeps nobody from a lock.
+    ///
     /// When it has returned, nothing is granted any more, whatever was on its way. A process that exits without this may leave
     /// a lock behind until its ttl ends. In a fork it does nothing: the locks are the parent's.
     ///

@@ -74,9 +74,16 @@ async fn begin(
         listening: None,
     };
     let mut work = pin!(waiting.run(place).instrument(span.clone()));
-    let granted = poll_fn(|cx| match work.as_mut().poll(cx) {
-        Poll::Ready(answer) => Poll::Ready(answer),
-        Poll::Pending => closed.as_mut().poll(cx).map(|()| Err(Error::Closed { name: name.clone() })),
+    let granted = poll_fn(|cx| {
+        let over = || Err(Error::Closed { name: name.clone() });
+        // Whoever was not polled for long asks the store for nothing any more.
+        if client.closing.is_closed() {
+            return Poll::Ready(over());
+        }
+        match work.as_mut().poll(cx) {
+            Poll::Ready(answer) => Poll::Ready(answer),
+            Poll::Pending => closed.as_mut().poll(cx).map(|()| over()),
+        }
     })
     .await?;
     span.record("waited_ms", telemetry::millis(client.keeper.now().since(started)));

@@ -116,6 +116,10 @@ impl Backend for Alarming {
         self.0.leave(entry, creates).await
     }
 
+    async fn give_back(&self) {
+        self.0.give_back().await;
+    }
+
     fn alarms(&self) -> Alarms {
         Box::pin(futures_util::stream::poll_fn(|_| panic!("an ordered panic of a store")))
     }

@@ -196,6 +196,9 @@ impl Backend for Redis {
         reply::departure(&answer)
     }
 
+    /// There is nothing but entries, and the connections, which go with the backend.
+    async fn give_back(&self) {}
+
     fn alarms(&self) -> Alarms {
         self.notifications.alarms()
     }

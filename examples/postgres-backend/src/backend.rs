@@ -144,6 +144,9 @@ impl Backend for Postgres {
         self.take_out(&entry.name, entry.id, doubt, false).await
     }
 
+    /// There is nothing but rows, and the connections, which go with the backend.
+    async fn give_back(&self) {}
+
     fn alarms(&self) -> Alarms {
         self.link.sessions.board().alarms()
     }

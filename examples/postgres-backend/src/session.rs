@@ -15,7 +15,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 use tokio_postgres::{
-    AsyncMessage, Client, Config, Connection, NoTls, SimpleQueryMessage, Socket, tls::NoTlsStream,
+    AsyncMessage, Client, Config, Connection, NoTls, SimpleQueryMessage, Socket, error::SqlState,
+    tls::NoTlsStream,
 };
 
 use crate::{
@@ -180,15 +181,7 @@ async fn greet(client: &Client, Sessions { schema, channel, .. }: &Sessions) -> 
         });
     match found.as_deref() {
         Some(FORMAT) => Ok(()),
-        None => {
-            // Whoever makes another schema is not waited for.
-            let make = format!(
-                "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('{}', 1)); CREATE SCHEMA IF NOT EXISTS {schema};
-                 {SCHEMA} COMMENT ON SCHEMA {schema} IS '{FORMAT}'; COMMIT",
-                schema.replace('\'', "''")
-            );
-            client.batch_execute(&make).await.map_err(error::of)
-        }
+        None => make(client, schema).await,
         Some(other) => {
             let message = format!(
                 "the schema {schema} has the format `{other}`, and this version of the library knows `{FORMAT}`; use the same \
@@ -197,6 +190,25 @@ async fn greet(client: &Client, Sessions { schema, channel, .. }: &Sessions) -> 
             Err(BackendError::new(STORE, BackendErrorKind::Unsupported, message))
         }
     }
+}
+
+/// Makes what the verbs need. Clients that make the same schema do so one after the other, and others are not waited for.
+async fn make(client: &Client, schema: &str) -> Result<(), BackendError> {
+    // Who is behind another one that makes it waits as long as it may: on a busy machine that takes more than a verb.
+    let make = format!(
+        "BEGIN; SET LOCAL lock_timeout = {}; SELECT pg_advisory_xact_lock(hashtextextended('{}', 1));
+         CREATE SCHEMA IF NOT EXISTS {schema}; {SCHEMA} COMMENT ON SCHEMA {schema} IS '{FORMAT}'; COMMIT",
+        LIMIT.as_millis(),
+        schema.replace('\'', "''")
+    );
+    while let Err(error) = client.batch_execute(&make).await {
+        // It was there, and somebody dropped it before anything stood in it: now it is not there.
+        if error.code() != Some(&SqlState::INVALID_SCHEMA_NAME) {
+            return Err(error::of(error));
+        }
+        client.batch_execute("ROLLBACK").await.map_err(error::of)?;
+    }
+    Ok(())
 }
 
 /// Passes on what the server says unasked, until it says no more. Nothing goes over the connection but by this.

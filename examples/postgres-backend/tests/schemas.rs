@@ -51,6 +51,28 @@ async fn a_client_that_makes_its_schema_does_not_wait_for_one_that_makes_another
     }
 }
 
+/// Somebody drops a schema, with nothing in it, behind the back of a client that found it, and is about to fill it.
+#[tokio::test]
+async fn a_schema_that_is_dropped_while_it_is_made_is_made_again() {
+    let server = OwnServer::start().await;
+    server.admin("CREATE SCHEMA dropped AUTHORIZATION clients").await;
+    let drop_it = server.admin(
+        "BEGIN; DROP SCHEMA dropped;
+         DO $$ BEGIN
+             WHILE NOT EXISTS (SELECT 1 FROM pg_locks WHERE NOT granted) LOOP PERFORM pg_sleep(0.01); END LOOP;
+         END $$; COMMIT",
+    );
+    let asking = async {
+        let begun = async || {
+            server.admin("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'").await != [""; 0]
+        };
+        eventually("it is being dropped", SLACK, begun).await;
+        locks(&server, "dropped").mutex("job").unwrap().acquire().await
+    };
+    let (_, granted) = soon("a lock", Box::pin(async { tokio::join!(drop_it, asking) })).await;
+    granted.unwrap().release().await.unwrap();
+}
+
 /// Which connection of the one waits.
 async fn waiting(server: &OwnServer) -> Option<String> {
     let connections =

@@ -208,6 +208,17 @@ fn doctor_finds_that_a_server_keeps_nothing() {
 }
 
 #[test]
+fn doctor_tells_that_a_file_has_a_second_name() {
+    let store = Store::sqlite();
+    outcome(&store.url, &["doctor"]);
+    let path = store.url.strip_prefix("sqlite:").unwrap();
+    std::fs::hard_link(path, format!("{path}.second")).unwrap();
+    let told = outcome(&store.url, &["doctor"]);
+    assert_eq!(told.code, Some(69), "{told:?}");
+    assert!(told.complained.contains("2 names (hard links)"), "{told:?}");
+}
+
+#[test]
 fn a_client_of_another_library_is_shown_and_not_broken() {
     let store = Store::redis();
     let port = store.address().port().to_string();

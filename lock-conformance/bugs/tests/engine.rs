@@ -118,3 +118,22 @@ fn b32_a_waker_that_is_woken_while_the_book_is_locked_is_found() {
 fn b33_waiters_that_are_not_told_of_a_close_are_found() {
     is_found("b33_waiters_that_are_not_told_of_a_close_are_found");
 }
+
+#[test]
+#[cfg(unix)]
+fn b34_a_fork_that_has_the_keeper_of_its_parent_is_found() {
+    is_found("b34_a_fork_that_has_the_keeper_of_its_parent_is_found");
+}
+
+/// A case of this group starts the test of its own name, in a process of its own.
+#[cfg(unix)]
+mod resources {
+    use lock_conformance::{Mode, run};
+
+    use super::MemoryHarness;
+
+    #[test]
+    fn a_fork_that_connects_again_has_locks_of_its_own() {
+        run::<MemoryHarness>("resources", "a_fork_that_connects_again_has_locks_of_its_own", Mode::Both);
+    }
+}

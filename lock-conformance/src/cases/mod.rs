@@ -8,6 +8,7 @@ mod expiry;
 mod fairness;
 mod fencing;
 mod growth;
+mod idle;
 mod inputs;
 mod lease;
 mod liveness;

@@ -15,6 +15,10 @@ use lock_core::{DistributedLock, Error, Guard, Release};
 use super::{
     growth::{MOST_WINDOWS, WINDOWS, assert_no_growth, footprint},
     lease::ms,
+    rules_b::forks::{
+        a_fork_that_connects_again_has_locks_of_its_own,
+        whoever_connects_again_in_a_fork_is_served_or_told_why_not,
+    },
     steps::{freed, long, mutex, queue_of, refused, take, take_free},
 };
 use crate::{Case, Client, SLACK, Usage, World, audit::eventually, ran_nothing, volume};
@@ -30,7 +34,10 @@ macro_rules! resources_cases {
             names_leave_nothing_behind_but_their_counters ["G03"]
             waiting_leaves_no_subscription_behind ["G04"]
             a_client_that_is_gone_leaves_no_session_and_no_connection_behind ["G05"]
+            a_client_that_was_closed_has_no_session_left ["G05"]
             the_threads_and_files_of_a_client_go_with_it ["G06"]
+            a_fork_that_connects_again_has_locks_of_its_own ["C20"]
+            whoever_connects_again_in_a_fork_is_served_or_told_why_not ["PR35"]
         } }
     };
 }
@@ -208,6 +215,23 @@ pub(super) async fn a_client_that_is_gone_leaves_no_session_and_no_connection_be
 async fn hold_for(client: &Client, name: &str, i: u32) -> Guard {
     let options = client.options().ttl(Duration::from_secs(10) * i);
     client.mutex(&format!("{name}/{i}")).acquire_with(&options).await.unwrap()
+}
+
+/// Its process may end as soon as that is done, and then nobody gives anything back.
+pub(super) async fn a_client_that_was_closed_has_no_session_left(world: World) {
+    let client = world.client().await;
+    let shared = mutex(&client, &world.name("renewed"));
+    let alone = mutex(&client, &world.name("not renewed")).with_options(long().renew(false));
+    let held = [take_free(&shared).await, take_free(&alone).await];
+    for guard in held {
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+    client.locks.close(SLACK).await.unwrap();
+    eventually("no session of a client that was closed", SLACK, || async {
+        footprint(&world).await.sessions == 0
+    })
+    .await;
+    drop(client);
 }
 
 pub(super) async fn the_threads_and_files_of_a_client_go_with_it(world: World) {

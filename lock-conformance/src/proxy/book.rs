@@ -24,6 +24,8 @@ pub(super) struct Rows {
     pub(super) links: BTreeMap<u64, Row>,
     pub(super) newcomers: Newcomers,
     pub(super) opened: u64,
+    /// Bytes that came from either side.
+    pub(super) read: u64,
     /// For connections to come: for commands, and for hints.
     to_come: [Flows; 2],
 }
@@ -55,8 +57,13 @@ pub(super) enum Fate {
 
 impl Book {
     pub(super) fn new(carries_hints: fn(&[u8]) -> bool) -> Self {
-        let rows =
-            Rows { links: BTreeMap::new(), newcomers: Newcomers::Serve, opened: 0, to_come: [PASS, PASS] };
+        let rows = Rows {
+            links: BTreeMap::new(),
+            newcomers: Newcomers::Serve,
+            opened: 0,
+            read: 0,
+            to_come: [PASS, PASS],
+        };
         Self { carries_hints, rows: Mutex::new(rows) }
     }
 
@@ -124,6 +131,7 @@ impl Book {
     /// What becomes of bytes that were just read, none being the end of all. Takes note of what it decides.
     pub(super) fn judge(&self, id: u64, way: Way, bytes: &[u8]) -> Fate {
         let mut rows = self.lock();
+        rows.read += bytes.len() as u64;
         let to_come = rows.to_come[1].clone();
         let Some(row) = rows.links.get_mut(&id) else { return Fate::Lost };
         if way == Way::Requests {

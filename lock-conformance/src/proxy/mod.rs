@@ -166,6 +166,12 @@ impl Proxy {
         self.book.lock().opened
     }
 
+    /// How many bytes came so far, from clients and from the server.
+    #[must_use]
+    pub fn passed(&self) -> u64 {
+        self.book.lock().read
+    }
+
     /// How many connections there are now.
     #[must_use]
     pub fn open(&self) -> usize {

@@ -68,6 +68,10 @@ impl Backend for Sessions {
         self.0.leave(entry, creates).await
     }
 
+    async fn give_back(&self) {
+        self.0.give_back().await;
+    }
+
     fn alarms(&self) -> Alarms {
         self.0.alarms()
     }

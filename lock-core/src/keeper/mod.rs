@@ -86,16 +86,16 @@ enum Home {
 
 impl Keeper {
     /// The keeper of this process, started at first use. Lives as long as the process; one that has ended by a panic is
-    /// replaced.
+    /// replaced, and a fork of the process has one of its own.
     ///
     /// # Panics
     /// Like `std::thread::spawn`, if the operating system cannot start one more thread.
     #[must_use]
     pub fn shared() -> Self {
-        static FIRST: OnceLock<Shared> = OnceLock::new();
-        let mut shared = FIRST.get_or_init(Shared::start);
-        while shared.keeper.has_ended() {
-            shared = shared.next.get_or_init(|| Box::new(Shared::start()));
+        static FIRST: OnceLock<Box<Shared>> = OnceLock::new();
+        let mut shared = Shared::at(&FIRST);
+        while shared.keeper.has_ended() || shared.keeper.is_forked() {
+            shared = Shared::at(&shared.next);
         }
         shared.keeper.clone()
     }
@@ -170,7 +170,7 @@ impl Keeper {
     }
 
     /// Ends the keeper where it stands, with nothing cleaned up: what a crash of the client would do. Its locks are lost
-    /// when their leases end. To end in an orderly way, use [`Locks::close`](crate::Locks::close).
+    /// when their leases end. To end in an orderly way, use [`Locks::close`](crate::Locks::close). In a fork it does nothing.
     pub fn stop(&self) {
         self.0.stop();
     }
@@ -237,6 +237,11 @@ impl Keeper {
     pub fn is_forked(&self) -> bool {
         std::process::id() != self.0.pid
     }
+
+    /// The process that started it.
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.pid
+    }
 }
 
 /// Drives the timers and the tasks of a keeper until it is stopped.
@@ -259,17 +264,27 @@ struct Shared {
 }
 
 impl Shared {
-    fn start() -> Self {
+    /// The one that stands there, or a new one. It is started before the place is touched: a fork that is made meanwhile finds it empty,
+    /// and not about to be filled by a thread that it has not.
+    fn at(place: &OnceLock<Box<Self>>) -> &Self {
+        if let Some(shared) = place.get() {
+            return shared;
+        }
         let keeper = Keeper::start().expect("the keeper's thread can be started");
-        Self { keeper, next: OnceLock::new() }
+        let started = Box::new(Self { keeper, next: OnceLock::new() });
+        // Of two who start one at the same time, one ends again.
+        place.get_or_init(|| started)
     }
 }
 
 impl Inner {
     fn stop(&self) {
+        // What a fork has of it is the parent's, and may seem to be locked for ever.
+        if self.pid != std::process::id() {
+            return;
+        }
         self.stop.notify_one();
-        // What a fork has of it may seem to be locked for ever.
-        if let Some(watchdog) = self.watchdog.as_ref().filter(|_| self.pid == std::process::id()) {
+        if let Some(watchdog) = &self.watchdog {
             watchdog.stop();
         }
     }

@@ -162,6 +162,9 @@ impl Backend for Memory {
         }))
     }
 
+    /// There is nothing but entries.
+    async fn give_back(&self) {}
+
     fn alarms(&self) -> Alarms {
         self.0.hints.alarms()
     }

@@ -57,6 +57,10 @@ impl Backend for Remote {
         self.inner.leave(entry, creates).await
     }
 
+    async fn give_back(&self) {
+        self.inner.give_back().await;
+    }
+
     fn alarms(&self) -> Alarms {
         self.inner.alarms()
     }

@@ -210,6 +210,10 @@ impl Backend for Wire {
         self.pass(Verb::Leave, 1, async move { memory.leave(&late, creates).await }).await?
     }
 
+    async fn give_back(&self) {
+        self.memory.give_back().await;
+    }
+
     fn alarms(&self) -> Alarms {
         self.memory.alarms()
     }

@@ -48,8 +48,11 @@ const PARTLY_FULL: usize = 2;
 ///
 /// Whoever no longer waits for an answer is not sent any more. What was sent is as with any other command: it may have
 /// been carried out, answered or not.
-#[derive(Default)]
-pub(super) struct Batches(Mutex<State>);
+pub(super) struct Batches {
+    state: Mutex<State>,
+    /// The process that it was made in.
+    pid: u32,
+}
 
 #[derive(Default)]
 struct State {
@@ -79,6 +82,12 @@ pub(super) enum Turn<'a> {
     Later(oneshot::Receiver<RedisResult<Value>>),
     /// The connection has ended; the verb was not sent.
     Never(Request),
+}
+
+impl Default for Batches {
+    fn default() -> Self {
+        Self { state: Mutex::default(), pid: std::process::id() }
+    }
 }
 
 impl Batches {
@@ -188,7 +197,7 @@ impl Batches {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it is held, and each change to it is whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -266,6 +275,10 @@ impl<'a> OnItsWay<'a> {
 
 impl Drop for OnItsWay<'_> {
     fn drop(&mut self) {
+        // In a fork the one who drives the connection, who is not there, may seem to hold the state for ever.
+        if self.all.pid != std::process::id() {
+            return;
+        }
         let mut state = self.all.state();
         state.batches -= self.batches;
         state.verbs -= self.verbs;

@@ -44,6 +44,83 @@ pub(in crate::cases) async fn a_fork_has_none_of_the_locks_of_its_parent_and_spo
     soon("the turn of the waiter", waiting).await.unwrap().release().await.unwrap();
 }
 
+/// By the keeper of the process, which the parent has used. The child lets go of all that it has a copy of, connects, and takes, keeps,
+/// waits for and gives back a lock; and those of the parent are as they were.
+#[cfg(unix)]
+pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(world: World) {
+    use lock_core::{Keeper, Release};
+
+    use crate::{
+        SLACK,
+        audit::soon,
+        cases::steps::{freed, mutex, on_a_thread, queue_of, take, take_free},
+    };
+
+    let client = world.client_on(Keeper::shared(), &[]).await;
+    let other = world.client().await;
+    let held = take_free(&mutex(&client, &world.name("parents"))).await;
+    let forked = world.clone();
+    let (outcome, client, held) = on_a_thread(move || {
+        let fork::Fork::Parent(child) = fork::fork().expect("a process can be forked") else {
+            drop((client, held));
+            child::start_over(&forked);
+        };
+        (child::outcome(child, SLACK * 3), client, held)
+    })
+    .await;
+    assert_eq!(outcome, child::ALL_WELL, "the child found something wrong, or hung");
+    // Its connections, its keeper and its hints are its own: with them it does all that it did before.
+    assert!(held.is_held(), "the fork cost its parent a lock: {:?}", held.state());
+    assert!(soon("an extension", held.extend()).await.is_ok());
+    let (parents, theirs) = (mutex(&client, &world.name("parents")), mutex(&other, &world.name("parents")));
+    assert_eq!(soon("the release", held.release()).await.unwrap(), Release::Released);
+    let before = take_free(&theirs).await;
+    let waiting = tokio::spawn(async move { take(&parents).await });
+    queue_of(2, &theirs).await;
+    before.release().await.unwrap();
+    soon("the turn of the parent", waiting).await.unwrap().release().await.unwrap();
+    freed(&theirs).await;
+    freed(&mutex(&other, &world.name("own"))).await;
+}
+
+/// A store that cannot serve a fork says so, and does not hang.
+#[cfg(unix)]
+pub(in crate::cases) async fn whoever_connects_again_in_a_fork_is_served_or_told_why_not(world: World) {
+    use lock_core::{Keeper, Release};
+
+    use crate::{
+        SLACK,
+        cases::steps::{mutex, on_a_thread, take_free},
+    };
+
+    let client = world.client_on(Keeper::shared(), &[]).await;
+    let held = take_free(&mutex(&client, &world.name("parents"))).await;
+    let forked = world.clone();
+    let (outcome, client, held) = on_a_thread(move || {
+        let fork::Fork::Parent(child) = fork::fork().expect("a process can be forked") else {
+            drop((client, held));
+            child::ask(&forked);
+        };
+        (child::outcome(child, SLACK * 2), client, held)
+    })
+    .await;
+    assert_eq!(outcome, child::ALL_WELL, "the child was told something else, or hung");
+    assert_eq!(held.release().await.unwrap(), Release::Released);
+    drop(client);
+}
+
+/// There is no fork on this platform.
+#[cfg(not(unix))]
+pub(in crate::cases) async fn whoever_connects_again_in_a_fork_is_served_or_told_why_not(world: World) {
+    crate::ran_nothing(&world.case(), "there is no fork on this platform");
+}
+
+/// There is no fork on this platform.
+#[cfg(not(unix))]
+pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(world: World) {
+    crate::ran_nothing(&world.case(), "there is no fork on this platform");
+}
+
 /// There is no fork on this platform.
 #[cfg(not(unix))]
 pub(in crate::cases) async fn a_fork_has_none_of_the_locks_of_its_parent_and_spoils_none(world: World) {
@@ -58,7 +135,15 @@ mod child {
     };
 
     use futures_util::FutureExt;
-    use lock_core::{DistributedLock, Error, Guard, HoldState, LostReason, Mutex, Release};
+    use lock_core::{
+        BackendErrorKind, DistributedLock, Error, Guard, HoldState, Keeper, LostReason, Mutex, Release,
+    };
+
+    use crate::{
+        SLACK, World,
+        audit::soon,
+        cases::steps::{is_busy, long, mutex, take, take_free},
+    };
 
     pub(super) const ALL_WELL: &str = "exit 0";
 
@@ -93,6 +178,55 @@ mod child {
         assert_eq!(release.unwrap(), Release::AlreadyLost);
         drop(dropped);
         drop(waiting);
+    }
+
+    /// What the child does instead of going on: it begins again, as a process that nobody has forked, and ends.
+    pub(super) fn start_over(world: &World) -> ! {
+        end_after(use_locks(world))
+    }
+
+    /// The same, but it only asks for a lock.
+    pub(super) fn ask(world: &World) -> ! {
+        end_after(async {
+            let client = world.client_on(Keeper::shared(), &[]).await;
+            match mutex(&client, &world.name("own")).try_acquire().await {
+                Ok(Some(guard)) => assert_eq!(guard.release().await.unwrap(), Release::Released),
+                Err(Error::Backend { source, .. }) if *source.kind() == BackendErrorKind::Unsupported => {}
+                other => panic!("neither served nor told why not: {other:?}"),
+            }
+            client.locks.close(SLACK).await.expect("nothing is left of the child");
+        })
+    }
+
+    fn end_after(work: impl Future<Output = ()>) -> ! {
+        let well = catch_unwind(AssertUnwindSafe(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime can be started").block_on(work);
+        }));
+        std::process::exit(i32::from(well.is_err()));
+    }
+
+    async fn use_locks(world: &World) {
+        let client = world.client_on(Keeper::shared(), &[]).await;
+        let parents = mutex(&client, &world.name("parents"));
+        assert!(is_busy(&parents).await, "the lock of the parent was granted to the child");
+        let own = mutex(&client, &world.name("own")).with_options(long().ttl(Duration::from_secs(6)));
+        let guard = take_free(&own).await;
+        soon("a renewal by the keeper of the child", async {
+            let mut left = guard.remaining();
+            while guard.remaining() <= left {
+                left = guard.remaining();
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+        let (next, released) = tokio::join!(take(&own), async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            guard.release().await
+        });
+        assert_eq!(released.unwrap(), Release::Released);
+        drop(next);
+        client.locks.close(SLACK).await.expect("nothing is left of the child");
     }
 
     /// How the child ended, or that it did not.

@@ -3,7 +3,7 @@
 mod closing;
 mod departures;
 mod entries;
-mod forks;
+pub(super) mod forks;
 mod keepers;
 mod odd_store;
 mod queues;

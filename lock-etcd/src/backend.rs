@@ -92,6 +92,10 @@ impl Backend for Etcd {
         Ok(if was_there { Departure::Left } else { Departure::Absent })
     }
 
+    async fn give_back(&self) {
+        self.sessions.give_back().await;
+    }
+
     fn alarms(&self) -> Alarms {
         self.hub.alarms()
     }

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// The first release of each series without a known fault that concerns locks: lost deletes (3.4.36, 3.5.18), leases
+/// The first release of each series without a fault that concerns locks and is mended in a later one: lost deletes (3.4.36, 3.5.18), leases
 /// revoked wrongly (3.4.31, 3.5.13), answered keep-alives of revoked leases (3.4.38, 3.5.23, 3.6.5), stale reads after a
-/// pause (3.4.42, 3.5.28, 3.6.9). Later series have none that is known.
+/// pause (3.4.42, 3.5.28, 3.6.9). Later series have none that an update is known to mend.
 const FLOORS: [Version; 3] = [Version(3, 4, 42), Version(3, 5, 28), Version(3, 6, 9)];
 
 /// Major, minor, patch.

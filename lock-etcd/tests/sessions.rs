@@ -9,9 +9,11 @@ use std::{
 };
 
 use common::{Client, LATE, name, options, soon, told};
-use lock_conformance::{Flow, Gate, Links, Proxy, Way, audit};
-use lock_core::{Claim, DistributedLock, Entry, EntryId, Error, Release, Standing, Step, WaitMode};
-use server::{OwnServer, answered, watch_streams};
+use lock_conformance::{Flow, Gate, Links, Newcomers, Proxy, Way, audit};
+use lock_core::{
+    Claim, DistributedLock, Entry, EntryId, Error, LostReason, Release, Standing, Step, WaitMode,
+};
+use server::{OwnServer, answered, quiet, watch_streams};
 
 const NAME: &str = "job";
 
@@ -124,6 +126,27 @@ async fn no_lock_is_granted_under_a_session_that_has_ended_meanwhile() {
     assert_eq!(guard.release().await.unwrap(), Release::Released);
 }
 
+/// The cluster may be in the middle of something, and the next one is admitted meanwhile: so nobody is asked whether the lease is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_seen_to_end_is_lost_though_nobody_answers() {
+    let server = OwnServer::start("case").await;
+    let direct = server.address();
+    let server = server.behind_proxy();
+    let client = Client::new(&format!("{}?command_timeout=60s&heartbeat=1h", url(&server)));
+    let guard = client.take(NAME, &told()).await;
+    let lease = server.admin().keys(&name(NAME)).await[0].lease();
+    // The stream is there by then, and what is watched on it.
+    audit::eventually("a stream", LATE, || async { watch_streams(&direct).await > 0 }).await;
+    quiet(&direct, &["Watch/Watch"]).await;
+    let gate = Gate::new();
+    server.proxy().newcomers(Newcomers::Refuse);
+    server.proxy().order(Links::Open, Way::Requests, &Flow::Hold(gate.clone()));
+    server.admin().client().await.lease_revoke(lease).await.unwrap();
+    assert_eq!(soon("the loss", guard.lost()).await, LostReason::Gone);
+    gate.open();
+    server.proxy().heal();
+}
+
 /// E6, E13: all writes of a cluster wait while a lease is revoked, the longer the more keys it has.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_lease_has_more_than_a_thousand_locks() {
@@ -180,6 +203,46 @@ async fn a_lock_that_is_not_renewed_has_a_lease_of_its_own_that_goes_with_it() {
     soon("the end of a lease that nobody needs", Box::pin(gone)).await;
     assert!(shared.is_held());
     assert_eq!(shared.release().await.unwrap(), Release::Released);
+}
+
+/// A process may end as soon as its client is closed, and then nobody gives anything back.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_close_the_server_has_no_lease_of_its_client() {
+    let server = OwnServer::start("case").await;
+    let client = Client::new(&url(&server));
+    for options in [options(), options().ttl(Duration::from_secs(5)), options().renew(false)] {
+        assert_eq!(client.take(NAME, &options).await.release().await.unwrap(), Release::Released);
+    }
+    assert!(server.admin().leases().await >= 2, "there is one for each ttl");
+    client.locks.close(LATE).await.unwrap();
+    assert_eq!(server.admin().leases().await, 0);
+}
+
+/// Nobody else tries it again: one that was not answered would be there until it ends by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_was_dropped_while_the_server_was_away_ends_when_it_is_back() {
+    let server = OwnServer::start("case").await.behind_proxy();
+    let client = Client::new(&format!("{}?command_timeout=300ms&heartbeat=1h", url(&server)));
+    assert_eq!(client.take(NAME, &told()).await.release().await.unwrap(), Release::Released);
+    assert_eq!(server.admin().leases().await, 1);
+    server.proxy().silence(Links::All);
+    drop(client);
+    // The first try is given up.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    server.proxy().heal();
+    audit::eventually("the end of the session", LATE, || async { server.admin().leases().await == 0 }).await;
+}
+
+/// Whoever gives it back has it no more when its client goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_of_its_own_goes_though_its_client_goes_at_once() {
+    let server = OwnServer::start("case").await;
+    for _ in 0..20 {
+        let client = Client::new(&url(&server));
+        let guard = client.take(NAME, &told().renew(false)).await;
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+    audit::eventually("the end of the leases", LATE, || async { server.admin().leases().await == 0 }).await;
 }
 
 /// Its lease has ended, nobody leaves for it, and no sweep finds it.

@@ -11,6 +11,7 @@ use std::{
 use etcd_client::{CompareOp, LeaseTimeToLiveOptions, ResponseHeader};
 use futures_util::future::join_all;
 use lock_core::{BackOff, BootTime, Entropy, SystemEntropy};
+use tokio::sync::watch;
 
 use super::{Pool, Session, leave::delete};
 use crate::{
@@ -29,6 +30,9 @@ const INSPECT: u32 = 3;
 const IDLE: Duration = Duration::from_secs(60);
 
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(5) };
+
+/// So long after its owner is gone it is tried to revoke a lease, which ends by itself then: an outage is mostly shorter.
+const AFTERWARDS: Duration = Duration::from_secs(60);
 
 /// Keeps a session alive, on the keeper, until it has ended or nobody needs it.
 pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, seconds: u64) {
@@ -99,15 +103,33 @@ impl Care {
     }
 
     fn over(&self, pool: &Arc<Pool>) -> Option<lock_core::Sleep> {
-        let session = &self.session;
-        let mut book = pool.lock();
-        if let Some(class) = book.classes.get_mut(&self.seconds) {
-            class.sessions.retain(|known| !Arc::ptr_eq(known, session));
-        }
-        drop(book);
-        pool.board.session_ended(session);
-        revoke(pool, session);
+        over(pool, &self.session, self.seconds);
         None
+    }
+}
+
+/// A session has ended: nobody finds it any more, whoever it kept alive is told, and its lease is revoked. Once.
+fn over(pool: &Pool, session: &Arc<Session>, seconds: u64) {
+    let mut book = pool.lock();
+    let Some(class) = book.classes.get_mut(&seconds) else { return };
+    let Some(at) = class.sessions.iter().position(|known| Arc::ptr_eq(known, session)) else { return };
+    class.sessions.remove(at);
+    drop(book);
+    pool.board.session_ended(session);
+    revoke(pool, session);
+}
+
+/// Ends the sessions that nobody has a seat in.
+pub(super) fn end_idle(pool: &Pool) {
+    let now = pool.keeper.now();
+    let mut all = Vec::new();
+    for (seconds, class) in &pool.lock().classes {
+        all.extend(class.sessions.iter().map(|session| (*seconds, Arc::clone(session))));
+    }
+    for (seconds, session) in all {
+        if session.close_if_idle(Duration::ZERO, now) {
+            over(pool, &session, seconds);
+        }
     }
 }
 
@@ -148,7 +170,7 @@ async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
 }
 
 /// Revokes the lease of a session that is over until that is confirmed: what stands under it must not live on.
-pub(super) fn revoke(pool: &Pool, session: &Arc<Session>) {
+fn revoke(pool: &Pool, session: &Arc<Session>) {
     session.end();
     let session = Arc::clone(session);
     revoke_then(pool, session.lease(), move |pool| {
@@ -158,34 +180,48 @@ pub(super) fn revoke(pool: &Pool, session: &Arc<Session>) {
     });
 }
 
-/// The same for a lease that never was a session.
+/// The same for a lease that nobody stands under.
 pub(super) fn revoke_lease(pool: &Pool, lease: i64) {
     revoke_then(pool, lease, |_| {});
 }
 
+/// The task does not need the pool: whoever drops that gives its leases back, and may end the process as soon as he has nothing else.
 fn revoke_then(pool: &Pool, lease: i64, then: impl FnOnce(&Pool) + Send + 'static) {
-    let weak = Weak::clone(&pool.this);
+    let (weak, wire, revoking) =
+        (Weak::clone(&pool.this), pool.wire.clone(), Revoking::begin(&pool.revoking));
     pool.keeper.spawn(async move {
-        let mut failures = 0;
-        loop {
-            let Some(pool) = weak.upgrade() else { return };
-            let Err(failure) = revoke_once(&pool.wire, lease).await else { return then(&pool) };
+        let keeper = wire.keeper().clone();
+        let (mut failures, mut give_up) = (0, None);
+        while let Err(failure) = revoke_once(&wire, lease).await {
             tracing::debug!(lease = format_args!("{lease:x}"), "a lease is not revoked yet: {failure}");
+            let now = keeper.now();
+            if weak.strong_count() == 0 && now >= *give_up.get_or_insert(now + AFTERWARDS) {
+                return;
+            }
             failures += 1;
-            let pause = BACK_OFF.pause(failures, SystemEntropy.bits() as u64);
-            let pause = pool.keeper.sleep_until(pool.keeper.now() + pause);
-            drop(pool);
-            pause.await;
+            keeper.sleep_until(now + BACK_OFF.pause(failures, SystemEntropy.bits() as u64)).await;
         }
+        if let Some(pool) = weak.upgrade() {
+            then(&pool);
+        }
+        drop(revoking);
     });
 }
 
-/// Revokes the lease of a session whose owner is gone: once, for nobody is there to try it again.
-pub(super) fn give_back(pool: &Pool, session: &Session) {
-    session.end();
-    let (wire, lease) = (pool.wire.clone(), session.lease());
-    // Should it fail, nobody keeps the lease alive, and it ends by itself.
-    pool.keeper.spawn(async move { drop(revoke_once(&wire, lease).await) });
+/// Counts a lease that is being revoked, until it is dropped.
+struct Revoking(watch::Sender<usize>);
+
+impl Revoking {
+    fn begin(all: &watch::Sender<usize>) -> Self {
+        all.send_modify(|leases| *leases += 1);
+        Self(all.clone())
+    }
+}
+
+impl Drop for Revoking {
+    fn drop(&mut self) {
+        self.0.send_modify(|leases| *leases -= 1);
+    }
 }
 
 /// Revokes a lease. That it is gone already is as good.

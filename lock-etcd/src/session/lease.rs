@@ -45,6 +45,8 @@ struct State {
     dead: bool,
     /// The mod revision of the key. 0 if the key has to be put again before anything is created.
     epoch: i64,
+    /// We may have deleted the key ourselves since it was put.
+    removed: bool,
     seats: usize,
     /// When a seat was last taken or left.
     used: BootTime,
@@ -60,7 +62,17 @@ impl Session {
     pub(crate) fn new(lease: i64, granted: Duration, proved: BootTime, key: Option<(Vec<u8>, i64)>) -> Self {
         let (key, epoch) = key.map_or((None, 0), |(key, epoch)| (Some(key), epoch));
         let (members, slots) = (HashMap::new(), HashMap::new());
-        let state = State { proved, dead: false, epoch, seats: 0, used: proved, lost: 0, members, slots };
+        let state = State {
+            proved,
+            dead: false,
+            epoch,
+            removed: false,
+            seats: 0,
+            used: proved,
+            lost: 0,
+            members,
+            slots,
+        };
         let (doubted, doubts) = (AtomicBool::new(false), Notify::new());
         Self { lease, granted, key, doubted, doubts, exit: Exit::default(), state: Mutex::new(state) }
     }
@@ -174,6 +186,25 @@ impl Session {
         self.lock().epoch = 0;
     }
 
+    /// The key was put. What was to delete it before compares an epoch that is over.
+    pub(super) fn put_epoch(&self, epoch: i64) {
+        let mut state = self.lock();
+        state.epoch = state.epoch.max(epoch);
+        state.removed = false;
+    }
+
+    /// The key is going to be deleted by us.
+    pub(super) fn removes_epoch(&self) {
+        self.lock().removed = true;
+    }
+
+    /// Whether it is over if its key was deleted in this revision: then its lease was revoked, or somebody deletes what is ours. Nothing
+    /// can be told from it where the key was put again since, or we may have deleted it.
+    pub(crate) fn ends_with_its_key(&self, revision: i64) -> bool {
+        let state = self.lock();
+        revision > state.epoch && !state.removed
+    }
+
     /// Puts the key again if it was lost, which closes the door to all creates before.
     pub(crate) async fn restore_epoch(&self, wire: &Wire) -> Result<(), Failure> {
         let Some(key) = &self.key else { return Ok(()) };
@@ -184,7 +215,7 @@ impl Session {
         });
         match put.await {
             Ok(answer) => {
-                self.saw_epoch(answer.header().map_or(0, etcd_client::ResponseHeader::revision));
+                self.put_epoch(answer.header().map_or(0, etcd_client::ResponseHeader::revision));
                 Ok(())
             }
             Err(failure) => {
@@ -208,7 +239,7 @@ impl Session {
     }
 
     /// A new member, which has a seat, under a key of its own.
-    pub(super) fn admit(self: &Arc<Self>, entry: &Entry, keys: Keys, now: BootTime) -> Arc<Member> {
+    pub(crate) fn admit(self: &Arc<Self>, entry: &Entry, keys: Keys, now: BootTime) -> Arc<Member> {
         let place = keys.slots(entry.claim, self.lease).into_bytes();
         let mut state = self.lock();
         let slot = match state.slots.get_mut(&place) {

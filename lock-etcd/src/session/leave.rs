@@ -94,7 +94,10 @@ impl Session {
                 let options = PutOptions::new().with_lease(self.lease());
                 ops.push(TxnOp::put(key, Vec::new(), Some(options)));
             }
-            Door::Removed => ops.push(TxnOp::delete(key, None)),
+            Door::Removed => {
+                self.removes_epoch();
+                ops.push(TxnOp::delete(key, None));
+            }
         }
         let close = Txn::new().when([here]).and_then(ops).or_else([TxnOp::get(key, None)]);
         let sent = wire.txn(|| close.clone()).await;
@@ -121,7 +124,7 @@ impl Session {
         }
         // Last: whoever closes the door in the next epoch must not take them along.
         match door {
-            Door::Shut => self.saw_epoch(answer.header().map_or(0, ResponseHeader::revision)),
+            Door::Shut => self.put_epoch(answer.header().map_or(0, ResponseHeader::revision)),
             Door::Removed => self.lost_epoch(),
         }
         Ok(())

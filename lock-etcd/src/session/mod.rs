@@ -48,6 +48,8 @@ pub(crate) struct Pool {
     prefix: String,
     board: Arc<Board>,
     book: Mutex<Book>,
+    /// How many leases are being revoked.
+    revoking: watch::Sender<usize>,
 }
 
 #[derive(Default)]
@@ -100,6 +102,7 @@ impl Sessions {
             prefix,
             board,
             book: Mutex::default(),
+            revoking: watch::Sender::new(0),
         }))
     }
 
@@ -161,6 +164,20 @@ impl Sessions {
             Some(member) => self.0.take_out(&member, in_doubt).await,
             None => Ok(false),
         }
+    }
+
+    /// Ends the sessions that nobody has a seat in, and waits until nothing is left of them, nor of any other lease that is over.
+    pub(crate) async fn give_back(&self) {
+        let openings: Vec<_> =
+            self.0.lock().classes.values().filter_map(|class| class.opening.clone()).collect();
+        for mut opening in openings {
+            // Whoever wanted it may be gone. If it fails there is none.
+            let _ = opening.wait_for(Option::is_some).await;
+        }
+        keep::end_idle(&self.0);
+        let mut revoking = self.0.revoking.subscribe();
+        // The sender lives as long as we do.
+        let _ = revoking.wait_for(|leases| *leases == 0).await;
     }
 
     /// Whether an entry left for good while a create of it was in doubt.
@@ -236,7 +253,8 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let book = std::mem::take(self.book.get_mut().unwrap_or_else(PoisonError::into_inner));
         for session in book.classes.into_values().flat_map(|class| class.sessions) {
-            keep::give_back(self, &session);
+            session.end();
+            keep::revoke_lease(self, session.lease());
         }
     }
 }

@@ -150,7 +150,7 @@ impl Board {
         Some((Attending::new(hints, entry, self), keys))
     }
 
-    /// Attends to a session: if its key is deleted, its lease was revoked, most likely.
+    /// Attends to a session: if its key is deleted, its lease was revoked, and it is over.
     pub(crate) fn watch_session(&self, session: &Arc<Session>) {
         let Some(key) = session.key() else { return };
         let mut state = self.lock();
@@ -236,14 +236,14 @@ impl Board {
 
     fn take_in(&self, id: i64, news: News) {
         let mut told = Vec::new();
-        let mut doubted = None;
+        let mut of_session = None;
         let mut state = self.lock();
         match news {
             News::Canceled => told = state.canceled(id),
             News::Created(revision) => state.created(id, revision),
             News::Deleted(revision) => {
                 if let Some(key) = state.keys.get(&id).cloned() {
-                    doubted = state.sessions.get(&key).and_then(Weak::upgrade);
+                    of_session = state.sessions.get(&key).and_then(Weak::upgrade).map(|one| (one, revision));
                     told = state.deleted(&key, revision);
                 }
             }
@@ -252,7 +252,12 @@ impl Board {
         for (entry, hint) in told {
             self.hints.send(entry, hint);
         }
-        if let Some(session) = doubted {
+        if let Some((session, revision)) = of_session {
+            // At once: whoever asks for the lease has to wait for an answer, and the next one is admitted meanwhile.
+            if session.ends_with_its_key(revision) {
+                self.session_ended(&session);
+            }
+            // Then whoever keeps it finds it over.
             session.doubt();
         }
     }

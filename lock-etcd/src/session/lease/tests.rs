@@ -231,6 +231,21 @@ fn an_epoch_only_grows_until_the_door_is_lost() {
     assert!(Session::new(1, s(12), START, None).epoch().is_none());
 }
 
+/// The key went with the lease; or because we took it away, or before it was put again.
+#[test]
+fn a_session_ends_with_its_key_unless_that_may_be_our_own_doing() {
+    let session = shared();
+    assert!(session.ends_with_its_key(8) && !session.ends_with_its_key(7));
+    session.lost_epoch();
+    assert!(session.ends_with_its_key(8), "somebody saw it before the word came");
+    session.removes_epoch();
+    session.saw_epoch(7);
+    assert!(!session.ends_with_its_key(8), "there was no space for a put");
+    session.put_epoch(9);
+    assert!(!session.ends_with_its_key(8), "the word of it came late");
+    assert!(session.ends_with_its_key(10));
+}
+
 #[test]
 fn a_doubt_is_asked_about_once() {
     let session = shared();

@@ -1,9 +1,10 @@
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use lock_core::{Claim, FencingToken};
+use lock_core::{Claim, Entry, FencingToken, LockName};
 
 use super::*;
+use crate::keys::Keys;
 
 const ME: EntryId = EntryId::new(1);
 const OTHER: EntryId = EntryId::new(2);
@@ -167,8 +168,29 @@ async fn a_watch_that_the_server_ends_has_its_waiters_look_again_and_one_that_it
     assert_eq!(hint(&mut me), None);
 }
 
+/// Whoever holds under it learns of that before anybody was asked.
 #[tokio::test]
-async fn a_session_is_asked_about_when_its_key_is_deleted_or_may_have_been() {
+async fn a_session_is_over_when_its_key_is_deleted() {
+    let board = Arc::new(Board::default());
+    let mut commands = board.opened();
+    let session = session(0x1f);
+    let now = BootTime::new(Duration::from_secs(1_000));
+    let entry = Entry::new(LockName::new("job").unwrap(), ME, Claim::mutex(), Duration::from_secs(10));
+    let member = session.admit(&entry, Keys::new("", &entry.name), now);
+    let (mut alarms, mut hints) = (board.alarms(), board.hints.listen(ME));
+    board.watch_session(&session);
+    board.take_in(2, News::Created(98));
+    board.take_in(2, News::Deleted(7));
+    assert!(session.is_alive(now) && session.is_doubted(), "it was put again since");
+    board.take_in(2, News::Deleted(99));
+    assert!(!session.is_alive(now) && session.is_doubted());
+    assert_eq!(alarms.next().now_or_never(), Some(Some(member.entry.id)));
+    assert_eq!(hints.next().now_or_never(), Some(Some(Hint::Changed)));
+    assert_eq!(sent(&mut commands), ["watch 2 s1/1f", "cancel 2"]);
+}
+
+#[tokio::test]
+async fn a_session_is_asked_about_when_its_key_may_have_been_deleted() {
     let board = Arc::new(Board::default());
     let mut commands = board.opened();
     let session = session(0x1f);
@@ -176,8 +198,6 @@ async fn a_session_is_asked_about_when_its_key_is_deleted_or_may_have_been() {
     assert_eq!(sent(&mut commands), ["watch 2 s1/1f"]);
     board.take_in(2, News::Created(98));
     assert!(!session.is_doubted());
-    board.take_in(2, News::Deleted(99));
-    assert!(session.is_doubted());
     board.closed();
     let mut commands = board.opened();
     assert!(session.is_doubted(), "nothing is known of the time between");

@@ -79,6 +79,11 @@ impl Backend for ZooKeeper {
         Ok(if was_there { Departure::Left } else { Departure::Absent })
     }
 
+    /// Begins to close the sessions, and does not wait: the client of ZooKeeper does not say when one is closed.
+    async fn give_back(&self) {
+        self.sessions.give_back();
+    }
+
     fn alarms(&self) -> Alarms {
         self.sessions.bell().listen()
     }

@@ -16,6 +16,7 @@ use zookeeper_client::{Client, Connector, Error, SessionInfo};
 use crate::{
     ZkConfig,
     error::Failure,
+    limits::Limits,
     link::Link,
     tls::{Stream, Tls},
 };
@@ -26,19 +27,30 @@ pub(crate) struct Route {
     pub(crate) config: Arc<ZkConfig>,
     tls: Option<Tls>,
     keeper: Keeper,
+    limits: Arc<Limits>,
 }
 
 impl Route {
     /// Reads the files that the configuration names.
     pub(crate) fn new(config: Arc<ZkConfig>, keeper: Keeper) -> Result<Self, ConfigError> {
         let tls = Tls::load(&config)?;
-        Ok(Self { config, tls, keeper })
+        let limits = Arc::new(Limits::new(config.endpoints.len()));
+        Ok(Self { config, tls, keeper, limits })
     }
 
-    /// Opens a session. The client's tasks run where this is polled: on the keeper.
+    /// Opens a session. The client's tasks run where this is polled: on the keeper, which has I/O.
     pub(crate) async fn open(&self, session_timeout: Duration) -> Result<Arc<Link>, Failure> {
-        let until = self.until();
-        let opened = self.connect(self.connector(session_timeout), None, until).await;
+        let (until, alone) = (self.until(), self.config.endpoints.len() == 1);
+        let patience = if alone { self.config.connect_timeout } else { self.patience(session_timeout) };
+        let mut opened = Err(self.nobody_there());
+        // One after the other, and not by the client, which waits for one that hangs for as long as it bears silence.
+        for endpoint in self.endpoints_to_try(session_timeout).await {
+            let limit = until.min(self.keeper.now() + patience);
+            opened = self.open_at(endpoint, session_timeout, limit).await;
+            if !opened.as_ref().is_err_and(is_of_one_server) || self.keeper.now() >= until {
+                break;
+            }
+        }
         match opened {
             Err(failure) if self.tls.is_some() && *failure.kind() == Kind::Unreachable => {
                 let refusal = by(&self.keeper, until, self.refusal()).await.flatten();
@@ -48,23 +60,86 @@ impl Route {
         }
     }
 
-    /// Attaches to a session that is there, by one server or by any. [`Error::SessionExpired`] is the ensemble's own word that it is not.
+    /// All of them, and first the one that says that it serves.
+    async fn endpoints_to_try(&self, session_timeout: Duration) -> Vec<usize> {
+        let mut endpoints = self.in_any_order();
+        if let Some(found) = self.find(session_timeout, &endpoints).await {
+            endpoints.retain(|endpoint| *endpoint != found);
+            endpoints.insert(0, found);
+        }
+        endpoints
+    }
+
+    /// Where to attach to a session: where somebody says that he serves, or if nobody does, anywhere, for not everybody may say so. `None`
+    /// if all are known to give sessions of less than this timeout.
+    pub(crate) async fn endpoint_for(&self, session_timeout: Duration) -> Option<usize> {
+        let mut endpoints = self.in_any_order();
+        endpoints.retain(|endpoint| self.limits.gives(*endpoint, session_timeout) != Some(false));
+        let found = self.find(session_timeout, &endpoints).await;
+        found.or(endpoints.first().copied())
+    }
+
+    fn in_any_order(&self) -> Vec<usize> {
+        let all = self.config.endpoints.len();
+        let first = SystemEntropy.bits() as usize % all;
+        (first..first + all).map(|endpoint| endpoint % all).collect()
+    }
+
+    /// Opens a session at one server.
+    async fn open_at(
+        &self,
+        endpoint: usize,
+        session_timeout: Duration,
+        until: BootTime,
+    ) -> Result<Arc<Link>, Failure> {
+        let connector = self.connector(session_timeout, self.patience(session_timeout));
+        let link = self.connect(connector, Some(endpoint), until).await?;
+        self.limits.learn(endpoint, session_timeout, link.session_timeout());
+        Ok(link)
+    }
+
+    /// Whether a server gives sessions of this timeout. If that is not known, another session tells, which is closed at once.
+    pub(crate) async fn gives(&self, endpoint: usize, session_timeout: Duration) -> Result<bool, Failure> {
+        if let Some(known) = self.limits.gives(endpoint, session_timeout) {
+            return Ok(known);
+        }
+        let until = self.keeper.now() + self.patience(session_timeout);
+        let link = self.open_at(endpoint, session_timeout, until).await?;
+        Ok(link.session_timeout() >= session_timeout)
+    }
+
+    /// Attaches to a session that is there, by a server that [gives](Self::gives) it what it has. [`Error::SessionExpired`] is the
+    /// ensemble's own word that it is not there.
     pub(crate) async fn attach(
         &self,
         session_timeout: Duration,
         session: SessionInfo,
-        endpoint: Option<usize>,
+        endpoint: usize,
     ) -> Result<Arc<Link>, Failure> {
-        let connector = self.connector(session_timeout).with_session(session);
-        self.connect(connector, endpoint, self.until()).await
+        let connector = self.connector(session_timeout, self.patience(session_timeout)).with_session(session);
+        let until = self.keeper.now() + self.patience(session_timeout);
+        let link = self.connect(connector, Some(endpoint), until).await?;
+        self.limits.learn(endpoint, session_timeout, link.session_timeout());
+        Ok(link)
     }
 
-    /// Whichever server says first that it serves, within the time that one has to answer. On the keeper, which has I/O.
-    pub(crate) async fn find(&self, session_timeout: Duration) -> Option<usize> {
-        let all = self.config.endpoints.len();
-        let first = SystemEntropy.bits() as usize % all;
-        let questions = (first..first + all).map(|endpoint| {
-            let endpoint = endpoint % all;
+    /// The same for a session that is to be closed: by any server, each of which has a moment to answer.
+    pub(crate) async fn attach_to_close(
+        &self,
+        session_timeout: Duration,
+        session: SessionInfo,
+    ) -> Result<Arc<Link>, Failure> {
+        let connector = self.connector(session_timeout, self.patience(session_timeout)).with_session(session);
+        self.connect(connector, None, self.until()).await
+    }
+
+    /// Which of several servers says first that it serves, within the time that one has to answer. On the keeper, which has I/O.
+    async fn find(&self, session_timeout: Duration, endpoints: &[usize]) -> Option<usize> {
+        if endpoints.len() < 2 {
+            // There is nothing to choose.
+            return None;
+        }
+        let questions = endpoints.iter().map(|&endpoint| {
             async move {
                 let told = self.ask(endpoint).await?;
                 // One that may not tell says so.
@@ -73,7 +148,7 @@ impl Route {
             }
             .boxed()
         });
-        let limit = self.keeper.now() + self.silence(session_timeout);
+        let limit = self.keeper.now() + self.patience(session_timeout);
         by(&self.keeper, limit, select_ok(questions)).await?.ok().map(|(endpoint, _)| endpoint)
     }
 
@@ -93,12 +168,13 @@ impl Route {
         }
     }
 
-    /// A connector with everything that the configuration says. `session_timeout` is what is asked for.
-    fn connector(&self, session_timeout: Duration) -> Connector {
+    /// A connector with everything that the configuration says. `session_timeout` is what is asked for, and `silence` how long
+    /// nothing may come.
+    fn connector(&self, session_timeout: Duration, silence: Duration) -> Connector {
         let config = &self.config;
         let mut connector = Client::connector()
             .with_session_timeout(session_timeout)
-            .with_connection_timeout(self.silence(session_timeout))
+            .with_connection_timeout(silence)
             .with_fail_eagerly();
         if let Some(tls) = &self.tls {
             connector = tls.secure(connector);
@@ -111,11 +187,12 @@ impl Route {
         }
     }
 
-    /// How long it may take until something comes on a connection.
-    pub(crate) fn silence(&self, session_timeout: Duration) -> Duration {
+    /// How long nothing may come on a connection, and how long a server may take for the first answer: so short that what is lost on the
+    /// way is asked for again on another connection within the time of a command. There may be servers that are quicker.
+    pub(crate) fn patience(&self, session_timeout: Duration) -> Duration {
         let config = &self.config;
-        let silence = config.command_timeout.min(config.connect_timeout / 2).min(silence(session_timeout));
-        silence.max(LEAST_SILENCE)
+        let limits = config.command_timeout.min(config.connect_timeout / 2);
+        limits.min(silence(session_timeout)).max(LEAST_SILENCE)
     }
 
     async fn connect(
@@ -124,19 +201,16 @@ impl Route {
         endpoint: Option<usize>,
         until: BootTime,
     ) -> Result<Arc<Link>, Failure> {
-        let config = &self.config;
+        let (config, limit) = (&self.config, until.since(self.keeper.now()));
         let hosts = config.connect_string(endpoint);
         let connected = by(&self.keeper, until, Link::connect(connector, &hosts)).await;
         match connected {
             Some(Ok(link)) => Ok(link),
-            Some(Err(error @ (Error::NoHosts | Error::Timeout))) => {
-                let message = format!("{config}: no server could be connected to ({error})");
-                Err(Failure::new(Kind::Unreachable, message).unsent())
-            }
+            Some(Err(Error::NoHosts | Error::Timeout)) => Err(self.nobody_there()),
             Some(Err(error)) => Err(Failure::of(&error).about(&config.to_string()).unsent()),
             None => {
                 let doing = format!("opening a session at {config}");
-                Err(Failure::timed_out(&doing, config.connect_timeout).unsent())
+                Err(Failure::timed_out(&doing, limit).unsent())
             }
         }
     }
@@ -152,13 +226,18 @@ impl Route {
         })
     }
 
+    fn nobody_there(&self) -> Failure {
+        let message = format!("{}: no server could be connected to", self.config);
+        Failure::new(Kind::Unreachable, message).unsent()
+    }
+
     fn until(&self) -> BootTime {
         self.keeper.now() + self.config.connect_timeout
     }
 }
 
-/// A connection on which nothing has come for so long is given up. The client has a default only for long sessions, and none for who
-/// waits for it (Z4).
+/// A connection on which nothing has come for so long is given up, or earlier. The client has a default only for long sessions, and none
+/// for who waits for it (Z4).
 ///
 /// Half of the timeout: it has to be more than the time between two heartbeats and what an answer may take, or where all answers
 /// are late, each connection is given up for the next one; and less than what leaves a session time to be attached to elsewhere.
@@ -174,6 +253,11 @@ const SERVES_NOT: &str = "not currently serving requests";
 
 /// Nobody says more than this about himself.
 const MOST_TOLD: u64 = 64 * 1024;
+
+/// Whether another server may do what this one did not.
+fn is_of_one_server(failure: &Failure) -> bool {
+    matches!(failure.kind(), Kind::Unreachable | Kind::TimedOut)
+}
 
 /// The result of a future, or `None` if it is not there by `until` on the keeper's clock. Needs no runtime.
 pub(crate) async fn by<T>(
@@ -196,6 +280,12 @@ mod tests {
 
     use super::*;
     use crate::session::{class, period};
+
+    #[test]
+    fn a_connection_is_given_up_while_a_command_has_time_for_another() {
+        let route = Route::new(Arc::new(ZkConfig::default()), Keeper::start().unwrap()).unwrap();
+        assert_eq!(route.patience(Duration::from_secs(32)), Duration::from_secs(1));
+    }
 
     /// Three tenths of a timeout is what a session of six ticks bears at the most: see `Pulse`.
     #[test]

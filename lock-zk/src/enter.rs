@@ -284,6 +284,8 @@ impl ZooKeeper {
         place: Place,
         wait: WaitMode,
     ) -> Result<Standing, BackendError> {
+        // Who tries does not come in a crowd, and one that waits has the time.
+        let _turn = if wait == WaitMode::Queue { Some(member.session.turn().await?) } else { None };
         let sent = self.keeper.now();
         if wait == WaitMode::Queue
             && let Some(sight) = member.sight(&place)

@@ -35,6 +35,7 @@ mod enter;
 mod error;
 mod guarantees;
 mod held;
+mod limits;
 mod line;
 mod link;
 mod nodes;

@@ -1,4 +1,4 @@
-//! [`Link`]: a client of ZooKeeper that can be laid aside for another one of the same session.
+//! [`Link`]: a client of ZooKeeper for one connection. The next one of its session is another client.
 
 mod tasks;
 
@@ -26,37 +26,34 @@ use self::tasks::{Tasks, drive};
 
 type Answer<T> = Result<T, Error>;
 
-/// A connection to the ensemble that is made anew when it breaks, and the requests on it.
+/// A connection to the ensemble, and the requests on it. When it breaks, another one takes its place, with a client of the same session.
 ///
-/// The client of ZooKeeper waits before each new round of tries, each time twice as long, and cannot be told not to. So whoever is
-/// without a connection for some time takes its place, with a client of the same session. Then the first one must not come back: a
-/// session has one connection, and a server that sees a second one drops the first. To drop it would be wrong, too: it would
-/// connect once more, and close the session. So it stands still, from when another one attaches.
+/// The client of ZooKeeper would make one anew by itself, and is kept from it: it stands still from when its connection breaks. For it
+/// does not tell how long a timeout the next server gives the session, and the ensemble goes by that; it waits before each new round of
+/// tries, each time twice as long; and where all that it watches is more than 128 KB, it says so in two requests of one number, and is
+/// cut off for that each time. To drop it would be wrong, too: it would connect once more, and close the session.
 ///
 /// ### To ensure correctness
-/// What was asked of a client before it was away may have been carried out. What is asked of it later, from when its connection broke,
-/// waits for it to be back, or for the next one, and goes there; but for what depends on the order of requests, which is
-/// [`NEVER_SENT`] then. The client would take it, too, and keep it: then nobody could tell, when it is replaced, that it was not sent.
-/// Watches end with [`EventType::Session`] when the client is replaced: then it is for others to look.
+/// What was asked of a client before its connection broke may have been carried out. What is asked of it later waits for the next one,
+/// and goes there; but for what depends on the order of requests, which is [`NEVER_SENT`] then. The client would take it, too, and
+/// keep it: then nobody could tell, when it is replaced, that it was not sent. Watches end with [`EventType::Session`] when the client
+/// is replaced: then it is for others to look.
 ///
 /// To drop the last of it closes the session, unless it was replaced.
 pub(crate) struct Link {
-    this: Weak<Self>,
     client: Client,
     stage: Arc<watch::Sender<Stage>>,
 }
 
 #[derive(Clone)]
 enum Stage {
-    /// It sends, receives and connects.
+    /// It sends and receives, unless its connection broke a moment ago.
     Runs,
-    /// It connects, and may not come back. Whoever asks for something waits.
-    Away,
-    /// It does nothing, and does not come back.
+    /// It has no connection, does nothing, and does not come back. Whoever asks for something waits for the next one.
     Rests,
     /// There is another one for its session, or it is of no use.
     Replaced(Weak<Link>),
-    /// Nobody needs its session any more. It still connects, to close that.
+    /// Nobody needs its session any more. It closes that, and connects for it if need be.
     Ended,
 }
 
@@ -80,28 +77,19 @@ impl Link {
         });
         let client = client.await?;
         let stage = Arc::new(watch::Sender::new(Stage::Runs));
-        drop(tokio::spawn(drive(tasks.take(), Arc::clone(&stage))));
-        Ok(Arc::new_cyclic(|this| Self { this: Weak::clone(this), client, stage }))
+        drop(tokio::spawn(drive(tasks.take(), Arc::clone(&stage), client.state_watcher())));
+        Ok(Arc::new(Self { client, stage }))
     }
 
-    /// It has no connection, and may be replaced. What was asked of it before is not taken back.
-    pub(crate) fn is_away(&self) {
-        self.enters(Stage::Away);
-    }
-
-    /// It has a connection again.
-    pub(crate) fn is_back(&self) {
-        self.enters(Stage::Runs);
-    }
-
-    /// Lets it stand still. If it is dropped before it is replaced it goes on, to close its session.
-    pub(crate) fn rest(&self) {
-        self.enters(Stage::Rests);
-    }
-
-    /// Its session has ended. Whoever waits for a connection is told so.
+    /// Nobody needs its session any more: it closes that. Whoever waits for a connection is told so. What was replaced stays so.
     pub(crate) fn ends(&self) {
-        self.enters(Stage::Ended);
+        self.stage.send_if_modified(|stage| {
+            let goes_on = !matches!(stage, Stage::Replaced(_) | Stage::Ended);
+            if goes_on {
+                *stage = Stage::Ended;
+            }
+            goes_on
+        });
     }
 
     /// Another one has its session. Whoever waits for this one is told so.
@@ -118,7 +106,15 @@ impl Link {
         self.client.state() == SessionState::SyncConnected
     }
 
-    /// Tells of connections that are lost and made from now on.
+    /// This one, or the one that takes its place if it has no connection.
+    pub(crate) async fn ready(self: Arc<Self>) -> Answer<Arc<Self>> {
+        let Err(turn) = self.turn() else { return Ok(self) };
+        // Whoever only waits does not keep its session from being closed.
+        drop(self);
+        turn.comes().await
+    }
+
+    /// Tells of the end of its connection, and of its session, from now on.
     pub(crate) fn states(&self) -> StateWatcher {
         self.client.state_watcher()
     }
@@ -144,14 +140,13 @@ impl Link {
         }
     }
 
-    /// Not to be sent later: what is sent behind it has to be carried out behind it. The client may keep it while it connects by itself:
-    /// whoever sends something behind that waits for the connection.
+    /// Not to be sent later: what is sent behind it has to be carried out behind it.
     pub(crate) fn set_data(
         &self,
         path: &str,
         data: &[u8],
     ) -> impl Future<Output = Answer<Stat>> + Send + use<> {
-        match self.turn_though_it_connects() {
+        match self.turn() {
             Ok(promise) => Left(promise.keep(self.client.set_data(path, data, None))),
             Err(turn) => Right(turn.missed()),
         }
@@ -280,45 +275,18 @@ impl Link {
         self.client.new_multi_writer()
     }
 
-    /// What has ended, or was replaced, stays so.
-    fn enters(&self, next: Stage) {
-        self.stage.send_if_modified(|stage| {
-            let goes_on = !matches!(stage, Stage::Replaced(_) | Stage::Ended);
-            if goes_on {
-                *stage = next;
-            }
-            goes_on
-        });
-    }
-
-    /// For a request: right now, or later and perhaps elsewhere.
+    /// For a request: right now, or on the next connection.
     fn turn(&self) -> Result<Promise, Turn> {
-        if self.client.state() == SessionState::Disconnected {
-            return Err(self.later(self.stage.subscribe()));
-        }
-        self.turn_though_it_connects()
-    }
-
-    fn turn_though_it_connects(&self) -> Result<Promise, Turn> {
         let stage = self.stage.subscribe();
         let runs = matches!(*stage.borrow(), Stage::Runs);
-        if runs { Ok(Promise(stage)) } else { Err(self.later(stage)) }
-    }
-
-    fn later(&self, stage: watch::Receiver<Stage>) -> Turn {
-        Turn { this: Weak::clone(&self.this), stage, states: self.states() }
+        let goes = runs && self.client.state() != SessionState::Disconnected;
+        if goes { Ok(Promise(stage)) } else { Err(Turn(stage)) }
     }
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.stage.send_if_modified(|stage| {
-            let rests = matches!(stage, Stage::Rests);
-            if rests {
-                *stage = Stage::Runs;
-            }
-            rests
-        });
+        self.ends();
     }
 }
 
@@ -363,29 +331,15 @@ impl Promise {
 }
 
 /// What is not asked of a client that has no connection.
-struct Turn {
-    this: Weak<Link>,
-    stage: watch::Receiver<Stage>,
-    states: StateWatcher,
-}
+struct Turn(watch::Receiver<Stage>);
 
 impl Turn {
-    /// That client once it is back, or the one that took its place.
+    /// The client that took its place.
     async fn comes(mut self) -> Answer<Arc<Link>> {
-        let next = loop {
-            let stage = self.stage.borrow_and_update().clone();
-            match (stage, self.states.state()) {
-                (Stage::Replaced(other), _) => break other.upgrade(),
-                (Stage::Ended, _) => break None,
-                (Stage::Away | Stage::Rests, _) | (Stage::Runs, SessionState::Disconnected) => {}
-                (Stage::Runs, _) => break self.this.upgrade(),
-            }
-            select! {
-                changed = self.stage.changed() => if changed.is_err() {
-                    break self.this.upgrade();
-                },
-                _ = self.states.changed() => {}
-            }
+        let decided = |stage: &Stage| matches!(stage, Stage::Replaced(_) | Stage::Ended);
+        let next = match self.0.wait_for(decided).await.as_deref() {
+            Ok(Stage::Replaced(other)) => other.upgrade(),
+            _ => None,
         };
         // Without one, the session is over.
         next.ok_or(NEVER_SENT)

@@ -141,7 +141,7 @@ impl ZooKeeper {
     async fn evict_node(&self, session: &Session, path: &str, entry: EntryId) -> Result<bool, BackendError> {
         let told = self.sessions.nodes().evictions();
         for _ in 0..2 {
-            let client = session.client()?;
+            let client = session.answer("an eviction", session.client()?.ready()).await?;
             let mut write = client.new_multi_writer();
             let added = write.add_delete(path, None);
             added

@@ -28,9 +28,9 @@ use crate::{
 ///
 /// ### To ensure correctness
 /// See [`Tally`] for what is known of those ahead. The server tells of deletes in the order in which they happened: if the entry's
-/// own node was deleted before, that is known when a later delete is, and nothing is granted (PR18). After another connection was made
-/// the server tells all that happened meanwhile at once, in no order: then it is for others to look. And what one transaction deletes
-/// is told one by one, so that the own node may be told of last: it is asked for behind the event.
+/// own node was deleted before, that is known when a later delete is, and nothing is granted (PR18). With its connection the watches end:
+/// then it is for others to look. And what one transaction deletes is told one by one, so that the own node may be told of last: it is
+/// asked for behind the event.
 pub(crate) struct Vigil {
     member: Arc<Member>,
     nodes: Nodes,
@@ -43,7 +43,7 @@ pub(crate) struct Vigil {
     own: Option<Gone>,
     /// Whether the own node is there, asked when all those ahead had left.
     check: Option<BoxFuture<'static, bool>>,
-    /// Tells of connections that were lost and made since before anything was watched.
+    /// Tells of the end of the connection, since before anything was watched.
     states: StateWatcher,
     /// It has said what there was to say: now it is for others to look.
     told: bool,
@@ -94,7 +94,7 @@ impl Vigil {
         check.poll_unpin(cx)
     }
 
-    /// Whether what the server has told came in the order in which it happened: all of it on one connection.
+    /// Whether the connection is there on which the server has told all of this, in the order in which it happened.
     fn is_in_order(&mut self) -> bool {
         self.states.changed().now_or_never().is_none()
     }

@@ -7,7 +7,7 @@ use futures_util::{
     future::{OptionFuture, join, join_all},
 };
 use lock_core::{BackendError, BootTime, Holder, Standing};
-use zookeeper_client::Stat;
+use zookeeper_client::{Stat, StateWatcher};
 
 use crate::{
     ZooKeeper,
@@ -44,14 +44,36 @@ impl ZooKeeper {
         sent: BootTime,
     ) -> Result<Option<Standing>, BackendError> {
         let session = &member.session;
-        let client = session.client()?;
-        // Before anything is watched.
-        let states = client.states();
-        let Some(seen) = self.watch(member, place, &sight, &client).await? else {
-            return Ok(Some(Standing::Gone));
-        };
+        loop {
+            // Who waits for a connection has nothing to watch, and has seen what he has seen.
+            let client = session.answer("a look", session.client()?.ready()).await?;
+            // Before anything is watched.
+            let states = client.states();
+            let Some(seen) = self.watch(member, place, &sight, &client).await? else {
+                return Ok(Some(Standing::Gone));
+            };
+            let Some(vigil) = self.vigil(member, place, &mut sight, seen, states)? else { return Ok(None) };
+            if !member.refresh(sent) || !session.is_alive(self.keeper.now()) {
+                return Ok(Some(Standing::Gone));
+            }
+            if session.is_on(&client) {
+                return Ok(Some(self.waits(member, place, sight, vigil, sent)));
+            }
+            // Another connection took its place meanwhile, and what that tells comes in an order that nobody here sees: once more, there.
+        }
+    }
+
+    /// What is listened to from now on. `None` if one of those who are watched has left.
+    fn vigil(
+        &self,
+        member: &Arc<Member>,
+        place: &Place,
+        sight: &mut Sight,
+        seen: Seen,
+        states: StateWatcher,
+    ) -> Result<Option<Vigil>, BackendError> {
         let shown = sight.position_of_first().unwrap_or_default();
-        sight.holder = seen.holder.or(sight.holder);
+        sight.holder = seen.holder.or(sight.holder.take());
         let (nodes, tally) = (self.sessions.nodes().clone(), sight.tally.clone());
         let mut vigil = Vigil::new(Arc::clone(member), nodes, place.token, tally, seen.own, states);
         for (i, (entry, look)) in sight.watched.iter().zip(seen.looks).enumerate() {
@@ -66,25 +88,29 @@ impl ZooKeeper {
                 Err(failure) => return Err(failure.into()),
             }
         }
-        if !member.refresh(sent) || !session.is_alive(self.keeper.now()) {
-            return Ok(Some(Standing::Gone));
-        }
-        if !session.is_on(&client) {
-            // Another client took its place meanwhile, and what that watches is told in an order that nobody here sees.
-            return Ok(None);
-        }
+        Ok(Some(vigil))
+    }
+
+    fn waits(
+        &self,
+        member: &Member,
+        place: &Place,
+        mut sight: Sight,
+        vigil: Vigil,
+        sent: BootTime,
+    ) -> Standing {
         let (ahead, first) = (sight.ahead, sight.holder.clone());
         sight.is_new = false;
         member.sees(Some(sight));
-        Ok(Some(Standing::Waiting {
+        Standing::Waiting {
             token: place.token,
-            ttl: session.granted(),
-            valid_until: session.valid_until(sent, member.entry.ttl),
+            ttl: member.session.granted(),
+            valid_until: member.session.valid_until(sent, member.entry.ttl),
             ahead,
             holder: Some(first.unwrap_or(Holder::Foreign { expires: true })),
             look_again: self.keeper.now() + (member.entry.ttl / 3).min(LOOK_AGAIN),
             hints: Box::pin(vigil),
-        }))
+        }
     }
 
     /// Watches them, in one round trip. `None` if the entry's own node is not there.

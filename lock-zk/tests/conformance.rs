@@ -41,12 +41,14 @@ impl Harness for ZkHarness {
             declare("F12", server::TOKENS_ARE_TRANSACTIONS),
             declare("T04", server::NOTHING_COMES_TWICE),
             declare("T20", server::NOTHING_IS_EVICTED),
+            declare("C20", "a thread of its client is not there in a fork, which is refused"),
         ];
         const BY_URL: &[Declared] = &[
             OWN[0],
             OWN[1],
             OWN[2],
             OWN[3],
+            OWN[4],
             declare("L06", server::NOT_OURS),
             declare("F05", server::NOT_OURS),
             declare("T09", server::NOT_OURS),

@@ -1,15 +1,20 @@
 //! [`Tasks`]: what a client of ZooKeeper is made of, run by us.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     mem,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
+    task::Poll,
 };
 
-use futures_util::future::join_all;
+use futures_util::{
+    FutureExt,
+    future::{JoinAll, join_all},
+};
 use spawns_core::{Spawn, Task};
 use tokio::{select, sync::watch};
+use zookeeper_client::{SessionState, StateWatcher};
 
 use super::Stage;
 
@@ -31,24 +36,54 @@ impl Spawn for Tasks {
     }
 }
 
-/// Runs what a client is made of, unless it is to stand still.
-pub(super) async fn drive(work: Vec<Work>, stage: Arc<watch::Sender<Stage>>) {
+/// Runs what a client is made of, unless it is to stand still: as it does from when its connection breaks, which its states tell.
+pub(super) async fn drive(work: Vec<Work>, stage: Arc<watch::Sender<Stage>>, states: StateWatcher) {
     let mut work = join_all(work);
-    let mut stages = stage.subscribe();
+    let mut told = stage.subscribe();
     loop {
-        let now = stages.borrow_and_update().clone();
+        let now = told.borrow_and_update().clone();
         match now {
-            Stage::Runs | Stage::Away | Stage::Ended => select! {
+            Stage::Runs => select! {
                 biased;
-                _ = stages.changed() => {}
+                _ = told.changed() => {}
+                is_over = runs(&mut work, &states) => {
+                    if is_over {
+                        return;
+                    }
+                    rests(&stage);
+                }
+            },
+            Stage::Ended => select! {
+                biased;
+                _ = told.changed() => {}
                 _ = &mut work => return,
             },
             // Whoever could change it is there: we are.
-            Stage::Rests => drop(stages.changed().await),
+            Stage::Rests => drop(told.changed().await),
             Stage::Replaced(_) => break,
         }
     }
-    drop(stages);
+    drop(told);
     // It wakes those who wait for it by its end, and panics where they wait for an event: so they go first.
     stage.closed().await;
+}
+
+/// Runs it until it is over, or its connection has broken: it has begun to make another one by then, and has said nothing on that.
+async fn runs(work: &mut JoinAll<Work>, states: &StateWatcher) -> bool {
+    poll_fn(|cx| match work.poll_unpin(cx) {
+        Poll::Ready(_) => Poll::Ready(true),
+        Poll::Pending if states.peek_state() == SessionState::Disconnected => Poll::Ready(false),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
+}
+
+fn rests(stage: &watch::Sender<Stage>) {
+    stage.send_if_modified(|stage| {
+        let runs = matches!(stage, Stage::Runs);
+        if runs {
+            *stage = Stage::Rests;
+        }
+        runs
+    });
 }

@@ -21,10 +21,10 @@ const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Dura
 /// back.
 ///
 /// ### To ensure correctness
-/// First a server is looked for, without a word about the session: a server drops one connection of a session for another, and the
-/// client may still come back by itself. When one is found it stands still, so that the session is not fought for. What was sent
-/// on it has been decided when something is answered on the new connection (PR08): a server takes nothing more from a connection when
-/// the session has moved on.
+/// First a server is looked for, without a word about the session: one that serves, if there are several, and that gives sessions of the
+/// timeout that this one has. The ensemble goes by what the last server gave, and the answer to that may be lost: so a server of which it
+/// is not known shows it on another session. What was sent on the connection before has been decided when something is answered on the new one (PR08): a server
+/// takes nothing more from a connection when the session has moved on.
 ///
 /// The new client attaches to the session by number and password, and says nothing of what it has seen: so it
 /// is not turned away by servers that have lost their data, but told that there is no such session. That could be a server that
@@ -32,28 +32,21 @@ const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Dura
 /// server has seen all that we have. Whoever was asked for the session on this connection leads, or led by a leader that does, so
 /// that its end was moved where it counts: a server that follows another leader, or none, closes its connections.
 pub(super) async fn bring_back(route: &Route, keeper: &Keeper, session: &Session) {
-    let Ok(client) = session.client() else { return };
-    let mut states = client.states();
-    client.is_away();
-    let is_back = async {
-        while !client.is_connected() {
-            states.changed().await;
-        }
-    };
     tokio::select! {
         biased;
         () = session.ended() => {}
-        () = is_back => client.is_back(),
-        _ = by(keeper, session.lives_until(), attach(route, keeper, session, &client)) => {}
+        _ = by(keeper, session.lives_until(), attach(route, keeper, session)) => {}
     }
 }
 
-async fn attach(route: &Route, keeper: &Keeper, session: &Session, client: &Link) {
+async fn attach(route: &Route, keeper: &Keeper, session: &Session) {
     let mut failures = 0;
     loop {
-        match attach_once(route, keeper, session, client).await {
+        match attach_once(route, keeper, session).await {
             Ok((client, attached)) => {
                 tracing::debug!(session = %format_args!("{:#x}", session.id), "a zookeeper session has a connection again");
+                // Who holds a lock does not look after what he watched as he waited, and what is watched keeps its client.
+                session.members().iter().for_each(|member| member.watches_nothing());
                 return session.goes_on_with(&client, attached);
             }
             // The same would be said of the next one.
@@ -76,20 +69,24 @@ async fn attach_once(
     route: &Route,
     keeper: &Keeper,
     session: &Session,
-    before: &Link,
 ) -> Result<(Arc<Link>, BootTime), Failure> {
     let granted = session.granted();
-    let Some(endpoint) = route.find(granted).await else {
-        return Err(Failure::new(Kind::Unreachable, "no server says that it serves"));
-    };
-    before.rest();
+    let too_short = || Failure::new(Kind::Unreachable, format!("no server gives sessions of {granted:?}"));
+    let endpoint = route.endpoint_for(granted).await.ok_or_else(too_short)?;
+    if !route.gives(endpoint, granted).await? {
+        return Err(too_short());
+    }
     let attached = keeper.now();
-    let client = route.attach(granted, session.info.clone(), Some(endpoint)).await?;
-    let (sent, limit) = (keeper.now(), route.silence(granted));
+    let client = route.attach(granted, session.info.clone(), endpoint).await?;
+    if client.session_timeout() < granted {
+        return Err(abandon(session, &client, attached));
+    }
+    let (sent, limit) = (keeper.now(), route.patience(granted));
     let written = by(keeper, sent + limit, client.set_data(&session.heart, &[])).await;
     let failure = match written {
-        // Without the node: somebody deleted it, and the next heartbeat makes it again.
-        Some(Ok(_) | Err(Error::NoNode)) => return Ok((client, attached)),
+        // Without the node: somebody deleted it, and the next heartbeat makes it again. Without the right to write to it: that was
+        // answered as well, and somebody may give it back in time.
+        Some(Ok(_) | Err(Error::NoNode | Error::NoAuth)) => return Ok((client, attached)),
         // To another connection of ours: what is in doubt is which one came last.
         Some(Err(error @ Error::SessionMoved)) => Failure::new(Kind::Unreachable, error.to_string()),
         Some(Err(error)) => Failure::of(&error),
@@ -100,4 +97,18 @@ async fn attach_once(
         client.retire();
     }
     Err(failure)
+}
+
+/// A server that gave sessions as long as this one has lowered its limit since, or another one has its address: the session is over earlier
+/// than whoever relies on it was told. So all of them lose it now, long before the ensemble ends it, and nobody closes it before they
+/// know.
+fn abandon(session: &Session, client: &Link, attached: BootTime) -> Failure {
+    let (granted, given) = (session.granted(), client.session_timeout());
+    tracing::warn!(
+        session = %format_args!("{:#x}", session.id),
+        "a zookeeper server gives sessions of {given:?}, where one of {granted:?} had been given: all locks of that are lost"
+    );
+    client.retire();
+    session.abandon(attached + given / 2);
+    Failure::session_gone()
 }

@@ -23,8 +23,15 @@ pub(super) type Attempt = watch::Receiver<Option<Result<bool, Failure>>>;
 /// gone before. The client does not tell whether a session was closed; so it is opened again by its password, until that is
 /// refused.
 pub(super) fn bury(pool: &Arc<Pool>, session: &Arc<Session>) {
-    let (weak, session) = (Weak::clone(&pool.this), Arc::clone(session));
+    let (weak, session, quiet) = (Weak::clone(&pool.this), Arc::clone(session), session.quiet_until());
+    let sleep = (pool.keeper.now() < quiet).then(|| pool.keeper.sleep_until(quiet));
     pool.keeper.spawn(async move {
+        if let Some(sleep) = sleep {
+            sleep.await;
+            let Some(pool) = weak.upgrade() else { return };
+            // Once more: one that was granted its lock in the moment in which the session ended was not told.
+            pool.bell.ring(session.members().iter().map(|member| member.entry.id));
+        }
         let mut failures = 0;
         loop {
             let Some(pool) = weak.upgrade() else { return };
@@ -47,6 +54,9 @@ pub(super) fn bury(pool: &Arc<Pool>, session: &Arc<Session>) {
 /// Whether the ensemble says that a session which was ended here is over. If not, it is closed from another connection. However many
 /// ask, there is one connection at a time for it, which the keeper opens.
 pub(super) async fn confirm_over(pool: &Pool, session: &Arc<Session>) -> Result<bool, Failure> {
+    if pool.keeper.now() < session.quiet_until() {
+        return Ok(false);
+    }
     let mut attempt = session.attempt(|done| {
         let (route, session) = (pool.route.clone(), Arc::clone(session));
         pool.keeper.spawn(async move {
@@ -72,7 +82,7 @@ pub(super) async fn confirm_over(pool: &Pool, session: &Arc<Session>) -> Result<
 
 /// Closes a session from another connection, if the ensemble does not say that it is over. On a runtime.
 async fn close(route: &Route, session: &Session) -> Result<bool, Failure> {
-    match route.attach(session.granted(), session.info.clone(), None).await {
+    match route.attach_to_close(session.granted(), session.info.clone()).await {
         // To drop it closes the session.
         Ok(client) => {
             drop(client);

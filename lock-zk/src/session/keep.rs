@@ -27,8 +27,8 @@ const INSPECT: u32 = 8;
 /// How long a session that nobody has a seat in is kept for the next one.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// How long a connection may be away before another client makes one: mostly the first one has it back at once.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// The least time from one connection to the next where the first was of no use: a server may end each at once.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// Keeps a session until it has ended or nobody needs it.
 pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, timeout: Duration) {
@@ -36,7 +36,7 @@ pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, timeout: Duration) 
     let now = pool.keeper.now();
     let Ok(states) = session.states() else { return };
     let beating = FuturesUnordered::new();
-    let mut care = Care { session, timeout, states, beating, retry: now, beats: 0, away: None };
+    let mut care = Care { session, timeout, states, beating, retry: now, beats: 0, connects: now };
     pool.keeper.spawn(async move {
         while let Some(next) = care.round(&weak).await {
             tokio::select! {
@@ -54,20 +54,20 @@ struct Care {
     session: Arc<Session>,
     /// What was asked for.
     timeout: Duration,
-    /// What its client tells of its connections.
+    /// What its client tells of its connection.
     states: StateWatcher,
     /// Heartbeats that are not answered, nor late.
     beating: FuturesUnordered<BoxFuture<'static, Result<Stat, Failure>>>,
     /// Not before then, after a heartbeat that failed.
     retry: BootTime,
     beats: u32,
-    /// Since when it has been without a connection.
-    away: Option<BootTime>,
+    /// Not before then, after a connection that was of no use.
+    connects: BootTime,
 }
 
 impl Care {
     fn hears_of(&mut self, state: SessionState) {
-        // Whether it is away is looked at in each round.
+        // Whether there is a connection is looked at in each round.
         if state.is_terminated() {
             drop(self.session.end());
         }
@@ -87,31 +87,24 @@ impl Care {
             session.over.send_replace(true);
             return None;
         }
-        if now >= self.retry.max(session.next_beat()) {
-            self.beat(&pool);
-        }
-        if self.is_due_back(now) {
+        if !session.is_connected() {
+            if now < self.connects && !session.carries() {
+                return Some(pool.keeper.sleep_until(self.connects.min(session.lives_until())));
+            }
             let (route, keeper) = (pool.route.clone(), pool.keeper.clone());
             drop(pool);
             bring_back(&route, &keeper, &session).await;
             pool = weak.upgrade()?;
-            self.away = None;
             let Ok(states) = session.states() else { return self.over(&pool) };
             self.states = states;
+            self.connects = pool.keeper.now() + PAUSE;
+        }
+        if pool.keeper.now() >= self.retry.max(session.next_beat()) {
+            self.beat(&pool);
         }
         sweep(&pool, &session);
         let next = self.retry.max(session.next_beat()).min(session.lives_until());
-        let next = self.away.map_or(next, |since| next.min(since + PATIENCE));
         Some(pool.keeper.sleep_until(next.min(pool.keeper.now() + SWEEP)))
-    }
-
-    /// Whether the connection has been away for too long.
-    fn is_due_back(&mut self, now: BootTime) -> bool {
-        if self.session.is_connected() {
-            self.away = None;
-            return false;
-        }
-        now >= *self.away.get_or_insert(now) + PATIENCE
     }
 
     /// Sends a heartbeat. The next one may be due before its answer is there.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use lock_core::{BackendErrorKind as Kind, FencingToken};
 
-use super::{Member, Place, Pool, burial::confirm_over};
+use super::{Member, Place, Pool, Session, burial::confirm_over};
 use crate::{
+    connection::by,
     error::{Cause, Failure},
     line::Line,
     nodes::Nodes,
@@ -19,10 +20,19 @@ impl Pool {
     /// Leaves for a member. It is over from here on, whatever the store answers: no answer under way brings it back, and nothing
     /// is created behind it.
     pub(super) async fn take_out(&self, member: &Arc<Member>) -> Result<bool, Failure> {
-        let expired = member.end(self.keeper.now());
+        let (now, limit) = (self.keeper.now(), self.config.command_timeout);
+        let (expired, began) = (member.end(now), member.leaves(now, limit));
         let session = &member.session;
         if !session.has_ended() {
-            match self.delete_all(member).await {
+            let deleted = match began {
+                None => self.delete_all(member).await,
+                // What broke is asked for once more, in the time that one command may take: who releases does not wait twice as long.
+                Some(until) => {
+                    let again = by(&self.keeper, until, self.delete_all(member)).await;
+                    again.unwrap_or_else(|| Err(self.too_late()))
+                }
+            };
+            match deleted {
                 Ok(was_there) => {
                     self.forget(member);
                     return Ok(was_there && !expired);
@@ -33,13 +43,26 @@ impl Pool {
         }
         // Its node goes with the session; a create of it that still is under way finds the session gone. The keeper sees to its end,
         // but may have ended itself.
-        for _ in 0..BURIALS {
-            if *session.over.borrow() || confirm_over(self, session).await? {
-                self.forget(member);
-                return Ok(false);
-            }
+        let over = by(&self.keeper, began.unwrap_or(now + limit), self.is_over(session)).await;
+        if over.unwrap_or_else(|| Err(self.too_late()))? {
+            self.forget(member);
+            return Ok(false);
         }
         Err(Failure::new(Kind::Unavailable, "the end of a session is not confirmed yet"))
+    }
+
+    /// Whether the ensemble says that a session is over.
+    async fn is_over(&self, session: &Arc<Session>) -> Result<bool, Failure> {
+        for _ in 0..BURIALS {
+            if *session.over.borrow() || confirm_over(self, session).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn too_late(&self) -> Failure {
+        Failure::timed_out("a release", self.config.command_timeout)
     }
 
     /// Deletes a member's node. If a create is in doubt, all that there may be of it: whatever was sent before in a session has been

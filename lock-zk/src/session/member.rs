@@ -3,12 +3,13 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use lock_core::{BootTime, Entry, FencingToken};
 
-use super::Session;
+use super::{Session, seats::size};
 use crate::sight::Sight;
 
 /// Ready when the entry's own node was deleted, or its session is over. Told by the server, in the order of what happened.
@@ -31,6 +32,8 @@ struct State {
     expires: Option<BootTime>,
     /// Somebody is leaving for it, or did. It does not come back.
     ended: bool,
+    /// Until when whoever leaves for it may take.
+    leaves_until: Option<BootTime>,
     /// Creates that were sent and not answered: each may have been carried out, or still be.
     unanswered: u32,
     place: Option<Place>,
@@ -68,6 +71,11 @@ impl Member {
     /// The path of its node, up to the sequence.
     pub(crate) fn path(&self) -> String {
         format!("{}/{}", self.lock, self.prefix)
+    }
+
+    /// What it takes in the transaction that ends its session.
+    pub(super) fn size(&self) -> usize {
+        size(self.lock.len() + 1 + self.prefix.len())
     }
 
     /// The path of a node beside it.
@@ -169,6 +177,12 @@ impl Member {
         gone
     }
 
+    /// What watched its node has ended with the connection.
+    pub(super) fn watches_nothing(&self) {
+        let before = self.lock().gone.take();
+        drop(before);
+    }
+
     /// What was seen from its place, if nobody of those that it watches has left since, as far as is known.
     pub(crate) fn sight(&self, place: &Place) -> Option<Sight> {
         self.lock().sight.clone().filter(|sight| sight.token == place.token)
@@ -185,6 +199,16 @@ impl Member {
         let mut state = self.lock();
         state.ended = true;
         state.expires.is_some_and(|end| now >= end) || !alive
+    }
+
+    /// Somebody leaves for it now, and may take so long. Gives until when, if it is less: somebody has begun to before.
+    pub(super) fn leaves(&self, now: BootTime, limit: Duration) -> Option<BootTime> {
+        let mut state = self.lock();
+        let began = state.leaves_until.filter(|until| now < *until);
+        if began.is_none() {
+            state.leaves_until = Some(now + limit);
+        }
+        began
     }
 
     /// Whether its time is over and somebody has to leave for it.

@@ -1,7 +1,7 @@
 //! [`Sessions`]: what keeps our entries alive, and who stands under which.
 //!
-//! One session for each class of ttl, shared by at most [`SEATS`] entries, driven and kept by the keeper. Whatever a shared
-//! session keeps alive beyond its time is taken away here: see [`keep`].
+//! One session for each class of ttl, shared by as many entries as it has [room](seats) for, driven and kept by the keeper. Whatever a
+//! shared session keeps alive beyond its time is taken away here: see [`keep`].
 
 mod back;
 mod burial;
@@ -16,6 +16,7 @@ mod pulse;
 mod seats;
 #[expect(clippy::module_inception, reason = "the one main type of the file")]
 mod session;
+mod turns;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -42,10 +43,6 @@ use crate::{
     error::{Cause, Failure},
     nodes::Nodes,
 };
-
-/// So many entries share a session at the most: when it ends, all their nodes are deleted in one transaction, which has to fit
-/// into what servers send one another.
-const SEATS: usize = 1_000;
 
 /// How long an entry that left while a create of it was in doubt finds the door closed in this process.
 const DOOR_CLOSED: Duration = Duration::from_secs(60);
@@ -130,16 +127,17 @@ impl Sessions {
         if let Some(member) = self.find(entry.id) {
             return Ok(member.is_alive(self.0.keeper.now()).then_some(member));
         }
-        let session = self.0.seat(class::timeout(entry.ttl, self.0.config.tick)).await?;
+        let path = format!("{lock}/{}", self.0.nodes.prefix(entry));
+        let size = seats::size(path.len());
+        let session = self.0.seat(class::timeout(entry.ttl, self.0.config.tick), size).await?;
         let now = self.0.keeper.now();
         let mut book = self.0.lock();
         book.closed_doors.retain(|_, until| *until > now);
         if book.closed_doors.contains_key(&entry.id) || book.members.contains_key(&entry.id) {
             drop(book);
-            session.give_back_seat();
+            session.give_back_seat(size);
             return Ok(None);
         }
-        let path = format!("{lock}/{}", self.0.nodes.prefix(entry));
         let member = session.admit(entry, &path, now);
         book.members.insert(entry.id, Arc::clone(&member));
         Ok(Some(member))
@@ -174,8 +172,8 @@ impl Sessions {
     }
 
     async fn for_ttl(&self, ttl: Duration) -> Result<Arc<Session>, Failure> {
-        let session = self.0.seat(class::timeout(ttl, self.0.config.tick)).await?;
-        session.give_back_seat();
+        let session = self.0.seat(class::timeout(ttl, self.0.config.tick), 0).await?;
+        session.give_back_seat(0);
         Ok(session)
     }
 
@@ -232,6 +230,18 @@ impl Sessions {
         }
     }
 
+    /// Closes the sessions that nobody has a seat in. The client does not tell when that is done.
+    pub(crate) fn give_back(&self) {
+        let now = self.0.keeper.now();
+        let mut sessions = Vec::new();
+        for class in self.0.lock().classes.values() {
+            sessions.extend(class.sessions.iter().cloned());
+        }
+        // Whoever keeps it finds it ended.
+        let idle = sessions.iter().filter(|session| session.close_if_idle(Duration::ZERO, now)).count();
+        tracing::trace!(idle, "zookeeper sessions given back");
+    }
+
     /// The same for one that is not to wait, or not to be there.
     pub(crate) async fn take_out(&self, member: &Arc<Member>) -> Result<bool, Failure> {
         self.0.take_out(member).await
@@ -239,14 +249,14 @@ impl Sessions {
 }
 
 impl Pool {
-    /// A seat in a shared session.
-    async fn seat(self: &Arc<Self>, timeout: Duration) -> Result<Arc<Session>, Failure> {
+    /// A seat in a shared session, for a node of this size.
+    async fn seat(self: &Arc<Self>, timeout: Duration, size: usize) -> Result<Arc<Session>, Failure> {
         loop {
             let mut opening = {
                 let now = self.keeper.now();
                 let mut book = self.lock();
                 let class = book.classes.entry(timeout).or_default();
-                let free = class.sessions.iter().find(|session| session.take_seat(SEATS, now));
+                let free = class.sessions.iter().find(|session| session.take_seat(size, now));
                 if let Some(session) = free {
                     return Ok(Arc::clone(session));
                 }

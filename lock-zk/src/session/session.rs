@@ -9,10 +9,10 @@ use std::{
 };
 
 use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper, margin};
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, SemaphorePermit, oneshot, watch};
 use zookeeper_client::{Error, SessionInfo, Stat, StateWatcher};
 
-use super::{Member, burial::Attempt, proofs::Proofs, pulse::Pulse, seats::Seats};
+use super::{Member, burial::Attempt, proofs::Proofs, pulse::Pulse, seats::Seats, turns::Turns};
 use crate::{
     connection::by,
     error::{Cause, Failure},
@@ -39,6 +39,7 @@ pub(crate) struct Session {
     ended: Notify,
     /// Rung when a heartbeat is answered: the next one may be due earlier.
     heard: Notify,
+    turns: Turns,
     state: Mutex<State>,
     /// Whether the ensemble has confirmed that it is over, and everything of it gone.
     pub(super) over: watch::Sender<bool>,
@@ -48,6 +49,8 @@ struct State {
     /// Closing it takes that nobody has it.
     client: Option<Arc<Link>>,
     proofs: Proofs,
+    /// A write was carried out on the connection that there is.
+    carries: bool,
     pulse: Pulse,
     seats: Seats,
     members: HashMap<EntryId, Arc<Member>>,
@@ -55,6 +58,8 @@ struct State {
     sweeping: bool,
     /// What last asked whether it is over.
     attempt: Option<Attempt>,
+    /// Until when nobody may close it.
+    quiet_until: BootTime,
 }
 
 impl Session {
@@ -70,13 +75,16 @@ impl Session {
             command_timeout: limits.command_timeout,
             ended: Notify::new(),
             heard: Notify::new(),
+            turns: Turns::new(),
             state: Mutex::new(State {
                 proofs: Proofs::new(limits.tick, granted, opened),
+                carries: false,
                 pulse: Pulse::new(limits.tick, granted, opened),
                 seats: Seats::new(opened),
                 members: HashMap::new(),
                 sweeping: false,
                 attempt: None,
+                quiet_until: opened,
                 client: Some(client),
             }),
             over: watch::Sender::new(false),
@@ -126,6 +134,11 @@ impl Session {
         }
     }
 
+    /// A turn to look around, until it is dropped.
+    pub(crate) async fn turn(&self) -> Result<SemaphorePermit<'_>, Failure> {
+        self.turns.take(&self.keeper, self.command_timeout).await
+    }
+
     /// Sends a write. That it was carried out is a proof.
     pub(crate) async fn write<T>(
         &self,
@@ -141,7 +154,14 @@ impl Session {
     /// A write that was sent then was just answered: it was carried out.
     pub(crate) fn proved(&self, sent: BootTime) {
         let now = self.keeper.now();
-        self.lock().proofs.take(sent, now);
+        let mut state = self.lock();
+        state.carries = true;
+        state.proofs.take(sent, now);
+    }
+
+    /// Whether the connection that there is, or was there last, has been of use.
+    pub(super) fn carries(&self) -> bool {
+        self.lock().carries
     }
 
     /// Makes a proof: with the server's word about it. The request is sent at once: what is sent behind it sees what was so then, or
@@ -207,7 +227,7 @@ impl Session {
         self.lock().is_alive(now)
     }
 
-    /// Tells of connections that are lost and made by the client that there is now.
+    /// Tells of the end of the connection that there is now.
     pub(super) fn states(&self) -> Result<StateWatcher, Failure> {
         Ok(self.client()?.states())
     }
@@ -227,6 +247,7 @@ impl Session {
         let now = self.keeper.now();
         let before = {
             let mut state = self.lock();
+            state.carries = false;
             if now < state.proofs.end() {
                 state.proofs = Proofs::new(self.tick, self.granted, attached);
             }
@@ -257,15 +278,33 @@ impl Session {
         members
     }
 
+    /// Ends it, but does not close it; nor does anybody else before that time. Whoever relied on it for longer is told so by then.
+    pub(super) fn abandon(&self, quiet_until: BootTime) {
+        let mut state = self.lock();
+        state.quiet_until = quiet_until;
+        let client = state.client.take();
+        drop(state);
+        if let Some(client) = client {
+            client.retire();
+        }
+        self.ended.notify_one();
+    }
+
+    /// Until when nobody may close it. Mostly that is over.
+    pub(super) fn quiet_until(&self) -> BootTime {
+        self.lock().quiet_until
+    }
+
     /// Whether it was ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.lock().client.is_none()
     }
 
-    /// Takes a seat, if it is alive and has one: then it is not [closed](Self::close_if_idle) until that is given back.
-    pub(super) fn take_seat(&self, most: usize, now: BootTime) -> bool {
+    /// Takes a seat for a node of this [size](super::seats::size), if it is alive and has one: then it is not
+    /// [closed](Self::close_if_idle) until that is given back.
+    pub(super) fn take_seat(&self, size: usize, now: BootTime) -> bool {
         let mut state = self.lock();
-        state.is_alive(now) && state.seats.take(most, now)
+        state.is_alive(now) && state.seats.take(size, now)
     }
 
     /// A new member, on a seat that was taken.
@@ -276,9 +315,9 @@ impl Session {
     }
 
     /// Gives back a seat that nobody took.
-    pub(super) fn give_back_seat(&self) {
+    pub(super) fn give_back_seat(&self, size: usize) {
         let now = self.keeper.now();
-        self.lock().seats.give_back(now);
+        self.lock().seats.give_back(size, now);
     }
 
     pub(super) fn dismiss(&self, member: &Arc<Member>) {
@@ -286,7 +325,7 @@ impl Session {
         let mut state = self.lock();
         if state.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
             state.members.remove(&member.entry.id);
-            state.seats.give_back(now);
+            state.seats.give_back(member.size(), now);
         }
     }
 

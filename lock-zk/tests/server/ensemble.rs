@@ -16,6 +16,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{Admin, Containers, Member, TICK, member::PATIENCE};
 
+/// The longest session that the first member of an uneven ensemble gives. The others give any.
+pub(crate) const SHORTER: Duration = Duration::from_millis(1600);
+
 /// So many are used at once: three programs that start at the same time are much for a small machine.
 const AT_ONCE: usize = 4;
 
@@ -44,6 +47,8 @@ struct Kind {
     containers: Containers,
     /// After how many ticks members miss each other.
     ticks: u32,
+    /// Whether the first one gives no longer sessions than [`SHORTER`].
+    uneven: bool,
 }
 
 #[derive(Debug)]
@@ -60,13 +65,18 @@ struct Node {
 impl Ensemble {
     /// Three members, each of which answers. They miss each other after a second.
     pub(crate) async fn start() -> Self {
-        Self::of(Kind { containers: Containers::Removed, ticks: 5 }).await
+        Self::of(Kind { containers: Containers::Removed, ticks: 5, uneven: false }).await
+    }
+
+    /// Three members, of which the first gives no longer sessions than [`SHORTER`].
+    pub(crate) async fn start_uneven() -> Self {
+        Self::of(Kind { containers: Containers::Removed, ticks: 5, uneven: true }).await
     }
 
     /// Three members that miss each other only after eight seconds: a follower that is cut off serves its clients for
     /// longer than many a session lives (F3). They keep empty containers: a create whose answer is lost needs no second one.
     pub(crate) async fn start_patient() -> Self {
-        Self::of(Kind { containers: Containers::Kept, ticks: 40 }).await
+        Self::of(Kind { containers: Containers::Kept, ticks: 40, uneven: false }).await
     }
 
     async fn of(kind: Kind) -> Self {
@@ -313,6 +323,10 @@ fn node(i: usize, numbers: &[(u16, u16); 3], ports: (Port, Port), kind: Kind) ->
         format!("syncLimit={}", kind.ticks),
         "standaloneEnabled=false".to_owned(),
     ]);
+    if kind.uneven && i == 0 {
+        // What is said last holds.
+        member.with([format!("maxSessionTimeout={}", SHORTER.as_millis())]);
+    }
     member.with(to.iter().zip(numbers).enumerate().map(|(j, (proxy, (own, election)))| {
         let port = proxy.as_ref().map_or(*own, |proxy| proxy.address().port());
         format!("server.{}=127.0.0.1:{port}:{election}", j + 1)

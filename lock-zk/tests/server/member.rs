@@ -12,7 +12,7 @@ use lock_conformance::{Port, ServerProcess};
 use super::{Admin, Containers, java};
 
 /// How long a server may take to start on a busy machine.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The tick of all test servers: the shortest session is six of them.
 pub(crate) const TICK: Duration = Duration::from_millis(200);

@@ -19,8 +19,8 @@ pub(crate) use self::{
     admin::Admin,
     by_url::{NOT_OURS, ServerByUrl},
     curator::Curator,
-    ensemble::Ensemble,
-    member::{Member, TICK},
+    ensemble::{Ensemble, SHORTER},
+    member::{Member, PATIENCE, TICK},
     test_server::{Containers, NOTHING_COMES_TWICE, NOTHING_IS_EVICTED, TOKENS_ARE_TRANSACTIONS, TestServer},
 };
 

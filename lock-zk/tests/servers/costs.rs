@@ -55,7 +55,7 @@ impl Counted {
     }
 
     /// A client with its one session. It sends no ping, which would count as a read: not for as long as it bears silence, which is half
-    /// an hour.
+    /// an hour and more.
     async fn client(&self) -> Client {
         let client = client(&format!("{}&command_timeout=1h&connect_timeout=1h", self.server.url()));
         assert_eq!(take(&client, "first", &long()).await.release().await.unwrap(), Release::Released);

@@ -3,15 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use lock_conformance::{
-    Flow, Framing, Gate, HintsOnly, Layered, SLACK, ServerControl,
+    Flow, Framing, Gate, HintsOnly, Layered, Links, Newcomers, SLACK, ServerControl,
     audit::{LONG, await_queue, eventually},
 };
-use lock_core::{AcquireOptions, DistributedLock, Locks, Release, SystemEntropy};
+use lock_core::{AcquireOptions, DistributedLock, Locks, Outage, Release, SystemEntropy};
 use tokio::task::JoinSet;
 
 use crate::{
     common::{client, soon, take, waiting},
-    server::{Containers, Ensemble, TICK, TestServer},
+    server::{Containers, Ensemble, TICK, TestServer, proxy},
     wires::{Breaks, Counts, DATA, LIST, Words, relay},
 };
 
@@ -86,6 +86,90 @@ async fn waiters_who_wait_on_ask_for_those_whom_they_watch_and_not_for_the_whole
     assert_eq!(held.release().await.unwrap(), Release::Released);
     for _ in 0..WAITERS {
         let guard = soon("the turn of each", waiters.join_next()).await.unwrap().unwrap();
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+}
+
+/// Whoever is due to look while there is no connection waits for the next one, and has seen what it has seen.
+#[tokio::test(flavor = "multi_thread")]
+async fn waiters_who_look_while_there_is_no_connection_do_not_list_the_queue_when_there_is_one() {
+    const WAITERS: u64 = 10;
+    let server = TestServer::shared_with(Containers::Kept).await;
+    let counts = Arc::new(Counts::about(NAME));
+    let (relay, _) = relay(&server, Arc::clone(&counts) as Arc<dyn Framing>);
+    let road = proxy(&relay.address().to_string());
+    let url = format!("zk://{}{}?tick={}ms", road.address(), server.admin().chroot(), TICK.as_millis());
+    // However long it takes until there is a connection: nobody gives up, and begins anew.
+    let (other, here) = (client(&server.url()), client(&format!("{url}&command_timeout=30s")));
+    let held = take(&other, NAME, &AcquireOptions::new().ttl(LONG)).await;
+    // Each looks again after three seconds.
+    let options = AcquireOptions::new().ttl(Duration::from_secs(9)).outage(Outage::Wait);
+    let mut waiters = JoinSet::new();
+    for len in 0..WAITERS {
+        let lock = here.mutex(NAME).with_options(options.clone());
+        waiters.spawn(async move { lock.acquire().await.unwrap() });
+        await_queue(&other, NAME, usize::try_from(len).unwrap() + 2).await;
+    }
+    // The nodes of all of them, and two to hear of evictions.
+    let all = WAITERS + 3;
+    eventually("the watches", SLACK, || async { server.footprint().await.unwrap().subscriptions >= all })
+        .await;
+    // They know it by then.
+    tokio::time::sleep(TICK).await;
+    let nodes = server.admin().nodes(held.name()).await;
+    let (lists, looks) = (counts.of(LIST), counts.of(DATA));
+    road.newcomers(Newcomers::Refuse);
+    road.reset(Links::All);
+    tokio::time::sleep(Duration::from_millis(3500)).await;
+    road.newcomers(Newcomers::Serve);
+    let watched = || async { counts.of(DATA) >= looks + WAITERS * 2 };
+    eventually("all watch those whom they watched", SLACK, watched).await;
+    assert_eq!(counts.of(LIST), lists, "the queue was listed though nobody had left");
+    assert_eq!(server.admin().nodes(held.name()).await, nodes, "somebody has lost its place");
+    assert_eq!(held.release().await.unwrap(), Release::Released);
+    for _ in 0..WAITERS {
+        let guard = soon("the turn of each", waiters.join_next()).await.unwrap().unwrap();
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+}
+
+/// The heartbeats of their session go the same way.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_crowd_that_has_to_look_again_only_a_few_have_asked_before_the_first_is_answered() {
+    const CROWD: u64 = 200;
+    const AT_ONCE: u64 = 64;
+    let server = TestServer::shared_with(Containers::Kept).await;
+    let counts = Arc::new(Counts::about(NAME));
+    let (relay, _) = relay(&server, Arc::clone(&counts) as Arc<dyn Framing>);
+    let road = proxy(&relay.address().to_string());
+    let url = format!("zk://{}{}?tick={}ms", road.address(), server.admin().chroot(), TICK.as_millis());
+    let (other, here) = (client(&server.url()), client(&format!("{url}&command_timeout=10s")));
+    let lasting = AcquireOptions::new().ttl(LONG);
+    let held = take(&other, NAME, &lasting).await;
+    let mut crowd = JoinSet::new();
+    for _ in 0..CROWD {
+        let lock = here.mutex(NAME).with_options(lasting.clone());
+        crowd.spawn(async move { lock.acquire().await.unwrap() });
+    }
+    // The nodes of all of them, and two to hear of evictions.
+    let all = CROWD + 3;
+    eventually("the watches", SLACK, || async { server.footprint().await.unwrap().subscriptions >= all })
+        .await;
+    // They know it by then.
+    tokio::time::sleep(TICK).await;
+    counts.lose(Some(DATA));
+    let before = counts.of(DATA);
+    road.reset(Links::All);
+    eventually("the first looks", SLACK, || async { counts.of(DATA) > before }).await;
+    // None is answered, so all who ask at once have asked by then.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let asked = counts.of(DATA) - before;
+    assert!(asked <= AT_ONCE * 3, "{asked} requests of {CROWD} who wait");
+    counts.lose(None);
+    road.reset(Links::All);
+    assert_eq!(held.release().await.unwrap(), Release::Released);
+    for _ in 0..CROWD {
+        let guard = soon("the turn of each", crowd.join_next()).await.unwrap().unwrap();
         assert_eq!(guard.release().await.unwrap(), Release::Released);
     }
 }

@@ -1,5 +1,5 @@
-//! How soon a client is back when its servers are. The client of ZooKeeper waits before each round of tries, each time twice as
-//! long.
+//! How soon a client is back when its servers are, and what is asked of it meanwhile. The client of ZooKeeper by itself waits before
+//! each round of tries, each time twice as long.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use lock_conformance::{
     Data, Flow, Links, Newcomers, SLACK, ServerControl, Way,
     audit::{await_queue, eventually, within},
 };
-use lock_core::{AcquireOptions, DistributedLock, Outage, Release};
+use lock_core::{AcquireOptions, DistributedLock, Error, Outage, Release};
 use tokio::join;
 
 use crate::{
@@ -129,8 +129,8 @@ async fn what_is_asked_for_while_the_servers_stay_away_fails_when_its_time_is_ov
     }
 }
 
-/// What breaks with a connection is asked once more, at once: when there is none, and before the client counts as away. Nothing of that
-/// was sent, so there is nothing to be in doubt about.
+/// What breaks with a connection is asked once more, at once, when there is none. Nothing of that was sent, so there is nothing to be in
+/// doubt about.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_breaks_with_the_connection_and_is_asked_again_at_once_is_done_when_the_servers_are_back() {
     // A create needs no container before it, whose answer would be lost.
@@ -147,7 +147,6 @@ async fn what_breaks_with_the_connection_and_is_asked_again_at_once_is_done_when
     await_queue(&other, "other", 1).await;
     await_queue(&other, NAME, 0).await;
     cut(&server);
-    // Between two tries of the client itself.
     tokio::time::sleep(Duration::from_millis(1200)).await;
     server.proxy().heal();
     let granted = soon("a lock that was asked for", asked).await.unwrap().unwrap();
@@ -174,6 +173,33 @@ async fn what_is_asked_again_when_its_session_has_ended_is_asked_in_another_one(
     let granted = soon("a lock that was asked for", asked).await.unwrap().unwrap();
     assert!(!held.is_held());
     assert_eq!(granted.release().await.unwrap(), Release::Released);
+}
+
+/// The connection ends when the release has waited for most of its time, and it is asked for once more: for the rest of that, and not for
+/// as long again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_by_way_of_a_server_that_hangs_is_unconfirmed_when_its_time_is_over_and_not_later() {
+    const LIMIT: Duration = Duration::from_secs(6);
+    const BREAKS: Duration = Duration::from_secs(4);
+    // Whoever waits as long again waits until four seconds after the limit.
+    const LATEST: Duration = Duration::from_millis(8500);
+    let server = start().await;
+    let here = client(&format!("{}&command_timeout=6s&connect_timeout=10s", server.url()));
+    let guard = take(&here, NAME, &options().ttl(Duration::from_secs(60))).await;
+    server.proxy().silence(Links::All);
+    let asked = Instant::now();
+    let released = tokio::spawn(guard.release());
+    tokio::time::sleep(BREAKS).await;
+    // New ones are as silent.
+    server.proxy().reset(Links::All);
+    let error = soon("an answer", released).await.unwrap().unwrap_err();
+    let took = asked.elapsed();
+    assert!(matches!(error, Error::ReleaseUnconfirmed { .. }), "{error:?}");
+    assert!(took >= LIMIT && took < LATEST, "after {took:?}: {error:?}");
+    server.proxy().heal();
+    server.proxy().reset(Links::All);
+    // What was not confirmed is made up for.
+    assert!(here.locks.close(SLACK).await.is_ok());
 }
 
 /// It takes connections, and says nothing on them. With these limits whoever waits for one waits for ten seconds and more.
@@ -214,7 +240,9 @@ async fn a_server_that_hangs_keeps_nobody_from_coming_back_by_way_of_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backend_that_is_dropped_while_the_servers_are_away_looks_for_none_any_more_and_its_session_is_closed_by_one()
  {
-    const MANY: u64 = 12;
+    const MANY: u64 = 6;
+    // So long that whoever looks for a server each second does so more often than one who waits twice as long each time.
+    const LONG_ENOUGH: Duration = Duration::from_secs(8);
     let server = TestServer::own().await.behind_proxy();
     let here = client(&server.url());
     let long = options().ttl(Duration::from_secs(120));
@@ -228,13 +256,12 @@ async fn a_backend_that_is_dropped_while_the_servers_are_away_looks_for_none_any
     // The keeper lives on, as the one of a process does.
     let keeper = here.keeper.clone();
     drop(here);
+    // It begins to wait now.
+    tokio::time::sleep(took.max(Duration::from_secs(2))).await;
     let before = tries();
-    tokio::time::sleep(took).await;
+    tokio::time::sleep(LONG_ENOUGH).await;
     let after = tries() - before;
-    assert!(
-        after <= MANY / 4,
-        "{after} tries of a client that nobody has, where there had been {MANY} before"
-    );
+    assert!(after <= 4, "{after} tries of a client that nobody has in {LONG_ENOUGH:?}");
     server.start(Data::Kept).await.unwrap();
     eventually("no session is left", SLACK * 4, || async { server.admin().nodes_of_sessions().await == 0 })
         .await;

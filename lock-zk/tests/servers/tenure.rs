@@ -79,7 +79,6 @@ async fn cut_off_who_comes_back(offsets: &[u64], clients: usize) {
         let pairs = holders_and_heirs(clients, TTL, &here, &client(&there)).await;
         ensemble.front(follower).newcomers(Newcomers::Refuse);
         ensemble.front(follower).reset(Links::All);
-        // Its own client would be back by itself, later than another one is attached.
         tokio::time::sleep(Duration::from_millis(600)).await;
         ensemble.front(follower).newcomers(Newcomers::Serve);
         let back = pairs

@@ -4,7 +4,11 @@ use std::{
     collections::BTreeMap,
     io,
     net::{SocketAddr, ToSocketAddrs},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -67,31 +71,72 @@ impl Framing for Breaks {
     }
 }
 
-/// Counts what is asked about something, and passes everything on.
+/// Counts what is asked about something, and passes everything on; or loses one kind of it, which then is not answered.
 #[derive(Debug)]
-pub(crate) struct Counts(String, Mutex<BTreeMap<i32, u64>>);
+pub(crate) struct Counts {
+    name: String,
+    asked: Mutex<BTreeMap<i32, u64>>,
+    lost: Mutex<Option<i32>>,
+}
 
 impl Counts {
     pub(crate) fn about(name: &str) -> Self {
-        Self(name.to_owned(), Mutex::default())
+        Self { name: name.to_owned(), asked: Mutex::default(), lost: Mutex::default() }
     }
 
     /// How many requests of some kind there were.
     pub(crate) fn of(&self, operation: i32) -> u64 {
-        self.1.lock().unwrap().get(&operation).copied().unwrap_or_default()
+        self.asked.lock().unwrap().get(&operation).copied().unwrap_or_default()
+    }
+
+    /// Requests of this kind do not arrive from now on. Nor, with none, is any lost any more.
+    pub(crate) fn lose(&self, operation: Option<i32>) {
+        *self.lost.lock().unwrap() = operation;
+    }
+
+    fn judge(&self, packet: &[u8]) -> Judgement {
+        let operation = number(packet, 8);
+        if !names(packet, &self.name) {
+            return Judgement::Passes;
+        }
+        *self.asked.lock().unwrap().entry(operation).or_default() += 1;
+        if *self.lost.lock().unwrap() == Some(operation) { Judgement::IsLost } else { Judgement::Passes }
     }
 }
 
 #[async_trait]
 impl Framing for Counts {
     async fn serve(&self, client: TcpStream, address: SocketAddr, _: Arc<Traffic>) -> io::Result<()> {
-        let count = |packet: &[u8]| {
-            if names(packet, &self.0) {
-                *self.1.lock().unwrap().entry(number(packet, 8)).or_default() += 1;
+        pass(client, address, |packet| self.judge(packet), |_| Judgement::Passes).await
+    }
+}
+
+/// Has the server give shorter sessions than it does: what it says to whoever connects is changed on its way.
+#[derive(Debug, Default)]
+pub(crate) struct Shortens(Mutex<Option<Duration>>);
+
+impl Shortens {
+    /// From the next connection on.
+    pub(crate) fn to(&self, timeout: Duration) {
+        *self.0.lock().unwrap() = Some(timeout);
+    }
+}
+
+#[async_trait]
+impl Framing for Shortens {
+    async fn serve(&self, client: TcpStream, address: SocketAddr, _: Arc<Traffic>) -> io::Result<()> {
+        let (shorter, welcomed) = (*self.0.lock().unwrap(), AtomicBool::new(false));
+        let answer = |packet: &[u8]| match shorter {
+            Some(timeout) if !welcomed.swap(true, Ordering::Relaxed) => {
+                // Behind its length stands the version of the protocol, and then the timeout.
+                let millis = i32::try_from(timeout.as_millis()).expect("tests use short timeouts");
+                let mut welcome = packet.to_vec();
+                welcome[8..12].copy_from_slice(&millis.to_be_bytes());
+                Judgement::Becomes(welcome)
             }
-            Judgement::Passes
+            _ => Judgement::Passes,
         };
-        pass(client, address, count, |_| Judgement::Passes).await
+        pass(client, address, |_| Judgement::Passes, answer).await
     }
 }
 
@@ -140,6 +185,8 @@ impl Framing for Words {
 /// What becomes of a packet.
 enum Judgement {
     Passes,
+    /// This arrives instead, which is as long.
+    Becomes(Vec<u8>),
     Waits(Gate),
     IsLost,
     /// The connection with it.
@@ -171,6 +218,7 @@ async fn one_way(
             let mut passes = true;
             match judge(&read[..len]) {
                 Judgement::Passes => {}
+                Judgement::Becomes(other) => read[..len].copy_from_slice(&other),
                 Judgement::Waits(gate) => gate.pass().await,
                 Judgement::IsLost => passes = false,
                 Judgement::Breaks => return Err(io::ErrorKind::ConnectionReset.into()),

@@ -158,7 +158,8 @@ impl Sqlite {
         if std::process::id() == self.pid {
             return Ok(());
         }
-        let message = "this process is a fork of the one that opened the file; connect anew";
+        let message = "this process is a fork of the one that opened the file, and cannot open it itself; open it only in the \
+                       forks, or execute a program there";
         Err(BackendError::new(STORE, BackendErrorKind::Unreachable, message).unsent())
     }
 
@@ -263,6 +264,9 @@ impl Backend for Sqlite {
         })
         .await
     }
+
+    /// There is nothing but entries, and the files of this process, which go with it.
+    async fn give_back(&self) {}
 
     fn alarms(&self) -> Alarms {
         self.desk.hall.alarms()

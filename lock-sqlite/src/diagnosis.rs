@@ -1,10 +1,6 @@
 //! Facts about the file, and what is wrong with it for locks.
 
-use std::{
-    os::unix::fs::{MetadataExt, PermissionsExt},
-    path::Path,
-    time::Instant,
-};
+use std::{fs, os::unix::fs::MetadataExt, path::Path, sync::Arc, time::Instant};
 
 use lock_core::{BackendError, Diagnosis};
 
@@ -20,9 +16,14 @@ const LITTLE: u64 = 16 << 20;
 /// A log that is longer was not brought into the file for a long time: somebody reads without an end.
 const LONG_LOG: u64 = 64 << 20;
 
+/// What is made in such a folder has its group.
+const SETGID: u32 = 0o2000;
+
+/// In such a folder everybody takes away only what is his.
+const STICKY: u32 = 0o1000;
+
 pub(crate) fn diagnose(store: &mut Store, give_up: Instant) -> Result<Diagnosis, BackendError> {
-    let folder = store.files.processes.clone();
-    let (mut facts, members) = store.read(give_up, |connection, _| {
+    let (mut facts, members, folder) = store.read(give_up, |connection, home| {
         let number = |query: &str| connection.query_row(query, [], |row| row.get::<_, i64>(0));
         let mut all = connection.prepare_cached("SELECT id, device, inode FROM members")?;
         let members = all.query_map([], crate::verb::member)?.collect::<Result<Vec<_>, _>>()?;
@@ -40,7 +41,7 @@ pub(crate) fn diagnose(store: &mut Store, give_up: Instant) -> Result<Diagnosis,
             ("processes", members.len().to_string()),
             ("pages", number("PRAGMA page_count")?.to_string()),
         ];
-        Ok((facts, members))
+        Ok((facts, members, Arc::clone(home.folder())))
     })?;
     let database = store.files.database.clone();
     facts.insert(1, ("file", database.display().to_string()));
@@ -52,14 +53,15 @@ pub(crate) fn diagnose(store: &mut Store, give_up: Instant) -> Result<Diagnosis,
         diagnosis.problems.push(format!(
             "the files of {unjudged} processes in {} are gone or replaced, so their locks are only free when their ttl ends: \
              let nothing clean up there",
-            folder.display()
+            folder.path().display()
         ));
     }
+    disk_problems(&mut diagnosis, &database);
     place_problems(&mut diagnosis, &database);
     Ok(diagnosis)
 }
 
-fn place_problems(diagnosis: &mut Diagnosis, database: &Path) {
+fn disk_problems(diagnosis: &mut Diagnosis, database: &Path) {
     let folder = database.parent().unwrap_or(Path::new("/"));
     if let Ok(disk) = rustix::fs::statvfs(folder) {
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
@@ -73,7 +75,7 @@ fn place_problems(diagnosis: &mut Diagnosis, database: &Path) {
     }
     let mut log = database.as_os_str().to_owned();
     log.push("-wal");
-    let length = std::fs::metadata(log).map_or(0, |log| log.len());
+    let length = fs::metadata(log).map_or(0, |log| log.len());
     diagnosis.facts.push(("log, bytes", length.to_string()));
     if length > LONG_LOG {
         diagnosis.problems.push(format!(
@@ -81,17 +83,51 @@ fn place_problems(diagnosis: &mut Diagnosis, database: &Path) {
             database.display()
         ));
     }
-    if let Ok(found) = std::fs::metadata(folder) {
-        let mode = found.permissions().mode();
-        let foreign = found.uid() != rustix::process::geteuid().as_raw();
-        // In a sticky folder nobody replaces the files of others.
-        if mode & 0o022 != 0 && mode & 0o1000 == 0 {
-            diagnosis.problems.push(format!(
-                "others may replace files in {} ({:o}{}), and a replaced file is another world of locks: close it to them",
-                folder.display(),
-                mode & 0o7777,
-                if foreign { ", of somebody else" } else { "" }
-            ));
-        }
+}
+
+/// Who may come to the file, and by which way.
+fn place_problems(diagnosis: &mut Diagnosis, database: &Path) {
+    let folder = database.parent().unwrap_or(Path::new("/"));
+    let (Ok(found), Ok(file)) = (fs::metadata(folder), fs::metadata(database)) else { return };
+    let (shown, mode, group) = (folder.display(), found.mode() & 0o7777, file.gid());
+    if file.nlink() > 1 {
+        diagnosis.problems.push(format!(
+            "{} has {} names (hard links), and whoever comes now is refused: remove all but one",
+            database.display(),
+            file.nlink()
+        ));
     }
+    let (for_group, for_all) = (file.mode() & 0o020 != 0, file.mode() & 0o002 != 0);
+    let of_group = found.gid() == group;
+    // Who may write to the database spoils it as it is. In a sticky folder nobody replaces the files of others.
+    let foreign = match (for_all, for_group && of_group) {
+        (true, _) => 0,
+        (_, true) => 0o002,
+        _ => 0o022,
+    };
+    if mode & foreign != 0 && mode & STICKY == 0 {
+        let whose =
+            if found.uid() == rustix::process::geteuid().as_raw() { "" } else { ", of somebody else" };
+        diagnosis.problems.push(format!(
+            "others may replace files in {shown} ({mode:o}{whose}), and a replaced file is another world of locks: close it to them"
+        ));
+    }
+    if for_group && !(of_group && mode & SETGID != 0) {
+        diagnosis.problems.push(format!(
+            "group {group} has the file, but not what others make in {shown} ({mode:o}, group {}), and so they may be kept from it: \
+             `chgrp {group} {shown}; chmod g+s {shown}`",
+            found.gid()
+        ));
+    }
+    if (for_group || for_all) && mode & STICKY != 0 && protects_files() {
+        diagnosis.problems.push(format!(
+            "in {shown}, which is sticky ({mode:o}), the system keeps users from what others have made (`fs.protected_regular`): \
+             put the file into a folder that is not"
+        ));
+    }
+}
+
+/// Whether in a folder to which others may write a file can only be opened by who has made it.
+fn protects_files() -> bool {
+    fs::read_to_string("/proc/sys/fs/protected_regular").is_ok_and(|set| set.trim() != "0")
 }

@@ -56,6 +56,7 @@ pub(crate) fn of_sqlite(path: &Path, error: Sqlite) -> BackendError {
     let hint = match kind {
         Kind::Protocol => "; it is damaged, or no database of locks: move it away while nobody uses it",
         Kind::Unreachable => "; check the path, and that its folder is there",
+        Kind::TimedOut => "; it took as long as a command may take: see what else stands in it",
         _ => "",
     };
     BackendError::new(STORE, kind, format!("{}: {error}{hint}", path.display())).with_source(error)
@@ -67,6 +68,7 @@ fn kind(code: Option<ErrorCode>, path: &Path) -> Kind {
             Kind::Unavailable
         }
         Some(ErrorCode::DiskFull | ErrorCode::OutOfMemory) => Kind::OutOfMemory,
+        Some(ErrorCode::OperationInterrupted) => Kind::TimedOut,
         Some(ErrorCode::ReadOnly) => Kind::ReadOnly,
         Some(ErrorCode::PermissionDenied) => Kind::Denied,
         // The shared memory beside the file cannot say that the disk is full.
@@ -113,6 +115,11 @@ pub(crate) fn unsupported(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Unsupported, format!("{}: {why}", path.display())).unsent()
 }
 
+/// It is not as it should be, which others can mend.
+pub(crate) fn not_ready(path: &Path, why: &str) -> BackendError {
+    BackendError::new(STORE, Kind::Unavailable, format!("{}: {why}", path.display())).unsent()
+}
+
 /// What is there is not ours.
 pub(crate) fn not_ours(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Protocol, format!("{}: {why}", path.display())).unsent()
@@ -128,6 +135,7 @@ mod tests {
         for (code, expected) in [
             (ErrorCode::DatabaseBusy, Kind::Unavailable),
             (ErrorCode::DiskFull, Kind::OutOfMemory),
+            (ErrorCode::OperationInterrupted, Kind::TimedOut),
             (ErrorCode::ReadOnly, Kind::ReadOnly),
             (ErrorCode::PermissionDenied, Kind::Denied),
             (ErrorCode::CannotOpen, Kind::Unreachable),

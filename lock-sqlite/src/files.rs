@@ -2,32 +2,38 @@
 
 use std::{
     env,
-    fs::{self, DirBuilder, File, OpenOptions, Permissions},
+    fs::{self, DirBuilder, File, Permissions},
     io,
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
 use lock_core::BackendError;
-use rustix::{
-    fs::{CWD, RenameFlags, renameat_with},
-    io::Errno,
-};
 
 use crate::{
+    access::Access,
+    beside::{self, Identity},
     error::{of_io, unsupported},
-    network, presence, schema,
+    making, network,
 };
 
 /// For nobody else but the user.
-const OWN_FILE: u32 = 0o600;
 const OWN_FOLDER: u32 = 0o700;
 
-/// A database and the folder of the processes that have it open.
+/// So many links are followed to a file that is to be made. The system itself follows no more.
+const LINKS: usize = 40;
+
+/// A database, with what stands beside it.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
+    /// The path that we were given. A link in it may lead elsewhere later.
+    given: PathBuf,
+    /// The same without links, when it was last opened: from here on, all its users have one path.
     pub(crate) database: PathBuf,
+    /// The folder of the processes that have it open.
     pub(crate) processes: PathBuf,
+    pub(crate) log: PathBuf,
+    pub(crate) memory: PathBuf,
     /// The folder of the default file is ours to make.
     own_folder: bool,
 }
@@ -43,20 +49,47 @@ impl Files {
         // A process may change its folder later.
         let database =
             std::path::absolute(&database).map_err(|error| of_io("finding", &database, error).unsent())?;
-        let mut processes = database.clone().into_os_string();
-        processes.push("-processes");
-        Ok(Self { database, processes: processes.into(), own_folder })
+        Ok(Self::at(database.clone(), database, own_folder))
+    }
+
+    fn at(given: PathBuf, database: PathBuf, own_folder: bool) -> Self {
+        let beside = |suffix: &str| {
+            let mut path = database.clone().into_os_string();
+            path.push(suffix);
+            PathBuf::from(path)
+        };
+        let (processes, log, memory) = (beside("-processes"), beside("-wal"), beside("-shm"));
+        Self { given, database, processes, log, memory, own_folder }
+    }
+
+    /// Follows the links in the path. The file may be missing, then its folder may be there.
+    fn resolve(&mut self) {
+        let found = fs::canonicalize(&self.given).ok().or_else(|| self.to_be_made());
+        if let Some(database) = found {
+            *self = Self::at(std::mem::take(&mut self.given), database, self.own_folder);
+        }
+    }
+
+    /// Where a file is made that is not there.
+    fn to_be_made(&self) -> Option<PathBuf> {
+        let mut path = self.given.clone();
+        for _ in 0..LINKS {
+            let Ok(target) = fs::read_link(&path) else { break };
+            path = path.parent()?.join(target);
+        }
+        Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?))
     }
 
     /// Makes the file, if it is missing, with the tables in it.
     ///
     /// # Errors
     /// If it cannot be made, or is where locks cannot be kept.
-    pub(crate) fn prepare(&self) -> Result<(), BackendError> {
-        let folder = self.database.parent().unwrap_or(Path::new("/"));
+    pub(crate) fn prepare(&mut self) -> Result<(), BackendError> {
         if self.own_folder {
-            make_own(folder)?;
+            make_own(self.given.parent().unwrap_or(Path::new("/")))?;
         }
+        self.resolve();
+        let folder = self.folder();
         let looked = network::refused(folder);
         if let Some(name) = looked.map_err(|error| of_io("looking at", folder, error).unsent())? {
             let why = format!(
@@ -65,66 +98,43 @@ impl Files {
             return Err(unsupported(&self.database, &why));
         }
         if self.identity().is_none() {
-            self.make(folder)?;
+            making::make(self)?;
         }
         Ok(())
     }
 
-    /// Makes the folder of the processes.
-    ///
-    /// # Errors
-    /// If it cannot be made.
-    pub(crate) fn make_processes(&self) -> Result<(), BackendError> {
-        let mode = self.mode();
-        let searched = mode | (mode & 0o444) >> 2;
-        presence::make_folder(&self.processes, searched)
-            .map_err(|error| of_io("making", &self.processes, error).unsent())
-    }
-
-    /// Makes the file before SQLite sees it, so that nobody else can ever open it, and gives it its name when it is whole. It is
-    /// closed before: to close it later would drop the locks that this process may have on it by then.
-    fn make(&self, folder: &Path) -> Result<(), BackendError> {
-        let failed = |error| of_io("making", &self.database, error).unsent();
-        let mut new = self.database.clone().into_os_string();
-        new.push(format!("-{:016x}.new", presence::random().map_err(failed)?));
-        let new = PathBuf::from(new);
-        let named = create(&new).map_err(failed).and_then(|()| {
-            schema::fill(&new).map_err(|fault| fault.at(&self.database).unsent())?;
-            name(&new, &self.database).map_err(failed)
-        });
-        if !matches!(named, Ok(true)) {
-            // It may not have been made.
-            let _ = fs::remove_file(&new);
-        }
-        if named? {
-            // So that the name outlives a loss of power, as the tokens in it do.
-            File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
-        }
-        Ok(())
+    /// Where the database stands.
+    pub(crate) fn folder(&self) -> &Path {
+        self.database.parent().unwrap_or(Path::new("/"))
     }
 
     /// Who may use the locks is who may write to the database.
-    pub(crate) fn mode(&self) -> u32 {
-        fs::metadata(&self.database).map_or(OWN_FILE, |found| found.mode() & 0o666)
+    ///
+    /// # Errors
+    /// If it cannot be looked at.
+    pub(crate) fn access(&self) -> Result<Access, BackendError> {
+        let found = fs::metadata(&self.database);
+        found
+            .map(|found| Access::of(&found))
+            .map_err(|error| of_io("looking at", &self.database, error).unsent())
+    }
+
+    /// Opens the log and the shared memory to those who may write to the database: SQLite makes them with its mode, but with the
+    /// group of their maker.
+    ///
+    /// # Errors
+    /// If they cannot be looked at.
+    pub(crate) fn share(&self) -> Result<(), BackendError> {
+        let access = self.access()?;
+        for path in [&self.log, &self.memory] {
+            access.give_group(path).map_err(|error| of_io("looking at", path, error).unsent())?;
+        }
+        Ok(())
     }
 
     /// Which file it is. None if there is none.
-    pub(crate) fn identity(&self) -> Option<(u64, u64)> {
-        fs::metadata(&self.database).ok().map(|found| (found.dev(), found.ino()))
-    }
-}
-
-fn create(new: &Path) -> io::Result<()> {
-    OpenOptions::new().write(true).create_new(true).mode(OWN_FILE).open(new).map(drop)
-}
-
-/// False if somebody else was quicker: then his is the file.
-fn name(new: &Path, database: &Path) -> io::Result<bool> {
-    File::open(new)?.sync_all()?;
-    match renameat_with(CWD, new, CWD, database, RenameFlags::NOREPLACE) {
-        Ok(()) => Ok(true),
-        Err(Errno::EXIST) => Ok(false),
-        Err(error) => Err(error.into()),
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        beside::identity(&self.given)
     }
 }
 
@@ -146,12 +156,14 @@ fn default_file() -> Result<PathBuf, BackendError> {
 fn make_own(folder: &Path) -> Result<(), BackendError> {
     let made = DirBuilder::new().recursive(true).mode(OWN_FOLDER).create(folder);
     made.map_err(|error| of_io("making", folder, error).unsent())?;
-    let found = fs::metadata(folder).map_err(|error| of_io("looking at", folder, error).unsent())?;
+    let looking = |error| of_io("looking at", folder, error).unsent();
+    let own = File::open(folder).map_err(looking)?;
+    let found = own.metadata().map_err(looking)?;
     if found.uid() != rustix::process::geteuid().as_raw() {
         return Err(of_io("using", folder, io::ErrorKind::PermissionDenied.into()).unsent());
     }
     if found.mode() & 0o077 != 0 {
-        let closed = fs::set_permissions(folder, Permissions::from_mode(OWN_FOLDER));
+        let closed = own.set_permissions(Permissions::from_mode(OWN_FOLDER));
         closed.map_err(|error| of_io("closing to others", folder, error).unsent())?;
     }
     Ok(())

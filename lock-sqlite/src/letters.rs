@@ -1,8 +1,9 @@
 //! [`Letters`]: what is told when a transaction is committed, and the store is free again.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use crate::{
+    folder::Folder,
     home::Home,
     post::{Hall, Message, Post},
     presence,
@@ -15,12 +16,12 @@ pub(crate) struct Letters {
     here: Vec<Message>,
     /// The post of that time: the file may be replaced before they are sent.
     away: Vec<(Arc<Post>, i64, Message)>,
-    buried: Vec<(PathBuf, i64)>,
+    buried: Vec<(Arc<Folder>, i64)>,
 }
 
 impl Letters {
     /// What a transaction has brought, whose process is found at `home`.
-    pub(crate) fn add(&mut self, news: News, home: &Home, processes: &std::path::Path) {
+    pub(crate) fn add(&mut self, news: News, home: &Home) {
         for (member, message) in news.told {
             if member == home.id() {
                 self.here.push(message);
@@ -28,7 +29,7 @@ impl Letters {
                 self.away.push((Arc::clone(&home.post), member, message));
             }
         }
-        self.buried.extend(news.buried.into_iter().map(|member| (processes.to_owned(), member)));
+        self.buried.extend(news.buried.into_iter().map(|member| (Arc::clone(home.folder()), member)));
     }
 
     pub(crate) fn send(self, hall: &Hall) {

@@ -33,19 +33,26 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("lock-sqlite needs Linux: a boot id, CLOCK_BOOTTIME, flock and /proc are what it rests on");
 
+mod access;
 mod backend;
+mod beside;
 mod config;
 mod connect_error;
+mod connection;
 mod desk;
 mod diagnosis;
 mod domain;
 mod doors;
 mod error;
 mod files;
+mod folder;
+mod forks;
 mod guarantees;
 mod home;
 mod letters;
+mod limit;
 mod log;
+mod making;
 mod network;
 mod operator;
 mod post;

@@ -11,9 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
-use crate::{desk::Desk, error::Fault, store::Store};
+use crate::{connection, desk::Desk, error::Fault, store::Store};
 
 /// Everybody here waits for a disk that was quicker than this a moment ago, so that the log can begin anew: that takes a moment
 /// in which nobody writes.
@@ -48,26 +48,20 @@ fn start(desk: Weak<Desk>) -> Option<SyncSender<()>> {
 }
 
 fn work(calls: &Receiver<()>, desk: &Weak<Desk>) {
-    let mut open = None;
     while calls.recv().is_ok() {
         let Some(desk) = desk.upgrade() else { return };
-        if let Err(error) = bring_into_file(&desk, &mut open) {
+        if let Err(error) = bring_into_file(&desk) {
             tracing::debug!(?error, "the log was not brought into the file");
-            open = None;
         }
     }
 }
 
-/// A connection of its own, and the file that it is to.
-type Open = Option<((u64, u64), Connection)>;
-
-fn bring_into_file(desk: &Desk, open: &mut Open) -> Result<(), Fault> {
-    let Some((identity, path)) = desk.with(Store::open_file) else { return Ok(()) };
-    let connection = match open.take_if(|(of, _)| *of == identity) {
-        Some((_, connection)) => connection,
-        None => connect(&path)?,
-    };
-    let (_, connection) = open.insert((identity, connection));
+/// On a connection of its own, which is closed behind it: one that stayed open would keep others from a file in half, and nobody
+/// would look whether it is one.
+fn bring_into_file(desk: &Desk) -> Result<(), Fault> {
+    // It is dropped after the connection.
+    let Some((_opened, path)) = desk.with(Store::open_file) else { return Ok(()) };
+    let connection = connect(&path)?;
     let started = Instant::now();
     let pages: i64 = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))?;
     if pages < SHORT {
@@ -76,7 +70,7 @@ fn bring_into_file(desk: &Desk, open: &mut Open) -> Result<(), Fault> {
     }
     let quick = started.elapsed() < QUICK;
     desk.with(|store| {
-        if (quick || store.log_is_long()) && begin_anew(connection)? {
+        if (quick || store.log_is_long()) && begin_anew(&connection)? {
             store.log_is_kept();
         }
         Ok(())
@@ -84,8 +78,7 @@ fn bring_into_file(desk: &Desk, open: &mut Open) -> Result<(), Fault> {
 }
 
 fn connect(path: &Path) -> Result<Connection, Fault> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
+    let connection = connection::open(path)?;
     connection.busy_timeout(PATIENCE)?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
@@ -113,9 +106,9 @@ mod tests {
     fn whoever_lets_the_log_begin_anew_is_the_first_to_write_in_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("locks.db");
-        let files = Files::new(Some(&path)).unwrap();
+        let mut files = Files::new(Some(&path)).unwrap();
         files.prepare().unwrap();
-        let connection = connect(&path).unwrap();
+        let connection = connect(&files.database).unwrap();
         connection.execute("UPDATE meta SET token = token + 1", []).unwrap();
         // Its head tells how often it has begun anew.
         let log = || std::fs::read(folder.path().join("locks.db-wal")).unwrap()[12..16].to_vec();

@@ -2,15 +2,9 @@
 //! looked for.
 
 use std::{
-    fmt,
-    fs::{self, File, Permissions},
-    io,
+    fmt, io,
     net::Shutdown,
-    os::{
-        fd::AsRawFd,
-        unix::{fs::PermissionsExt, net::UnixDatagram},
-    },
-    path::{Path, PathBuf},
+    os::unix::net::UnixDatagram,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -20,7 +14,12 @@ use std::{
 
 use lock_core::{Alarms, EntryId, FencingToken, Hint, Switchboard};
 
-use crate::{presence::socket_name, waiters::Waiters};
+use crate::{
+    access::Access,
+    folder::Folder,
+    presence::{new_name, socket_name},
+    waiters::Waiters,
+};
 
 /// What one client tells another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +29,6 @@ pub(crate) enum Message {
     /// This entry of yours was taken out of its queue by force.
     Evicted(EntryId),
 }
-
-/// A path that is longer does not fit the address of a socket; then its folder is named by a descriptor.
-const LONGEST_PATH: usize = 100;
 
 /// Longer than any message.
 const BUFFER: usize = 128;
@@ -86,8 +82,7 @@ impl Hall {
 /// Sends to all clients of a store, and receives for this one, on a thread of its own that ends with it.
 #[derive(Debug)]
 pub(crate) struct Post {
-    folder: File,
-    path: PathBuf,
+    folder: Arc<Folder>,
     sender: UnixDatagram,
     receiver: UnixDatagram,
     ended: Arc<AtomicBool>,
@@ -96,13 +91,8 @@ pub(crate) struct Post {
 impl Post {
     /// # Errors
     /// If the socket cannot be made, or its thread not be started.
-    pub(crate) fn open(folder: &Path, id: i64, mode: u32, hall: Hall) -> io::Result<Self> {
-        let descriptor = File::open(folder)?;
-        let address = address(folder, &descriptor, id);
-        // Nobody else has the number: what has the name is of a former world.
-        let _ = fs::remove_file(&address);
-        let receiver = UnixDatagram::bind(&address)?;
-        fs::set_permissions(&address, Permissions::from_mode(mode))?;
+    pub(crate) fn open(folder: &Arc<Folder>, id: i64, access: Access, hall: Hall) -> io::Result<Self> {
+        let receiver = folder.bind(&socket_name(id), &new_name(id), access)?;
         let sender = UnixDatagram::unbound()?;
         sender.set_nonblocking(true)?;
         let ended = Arc::new(AtomicBool::new(false));
@@ -110,12 +100,12 @@ impl Post {
         thread::Builder::new()
             .name("distlock-sqlite-post".into())
             .spawn(move || receive(&socket, &over, &hall))?;
-        Ok(Self { folder: descriptor, path: folder.to_owned(), sender, receiver, ended })
+        Ok(Self { folder: Arc::clone(folder), sender, receiver, ended })
     }
 
     /// Without waiting: a client whose socket is full, or gone, is not told.
     pub(crate) fn send(&self, to: i64, message: Message) {
-        let address = address(&self.path, &self.folder, to);
+        let address = self.folder.address(&socket_name(to));
         if let Err(error) = self.sender.send_to(message.to_string().as_bytes(), address) {
             tracing::debug!(%message, %error, "a hint was not delivered");
         }
@@ -149,14 +139,6 @@ fn receive(socket: &UnixDatagram, ended: &AtomicBool, hall: &Hall) {
     }
 }
 
-fn address(folder: &Path, descriptor: &File, id: i64) -> PathBuf {
-    let plain = folder.join(socket_name(id));
-    if plain.as_os_str().len() <= LONGEST_PATH {
-        return plain;
-    }
-    PathBuf::from(format!("/proc/self/fd/{}/{}", descriptor.as_raw_fd(), socket_name(id)))
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -164,6 +146,7 @@ mod tests {
     use futures_util::{FutureExt, StreamExt};
 
     use super::*;
+    use crate::access::own;
 
     #[test]
     fn messages_are_read_back_and_nothing_else_is_one() {
@@ -188,12 +171,12 @@ mod tests {
     #[test]
     fn what_is_sent_to_a_client_arrives_however_deep_its_folder_is() {
         let root = tempfile::tempdir().unwrap();
-        for folder in [root.path().to_owned(), root.path().join("x".repeat(200))] {
-            fs::create_dir_all(&folder).unwrap();
+        for path in [root.path().join("x"), root.path().join("x".repeat(200))] {
+            let folder = Arc::new(Folder::open(&path, own()).unwrap());
             let hall = Hall::default();
             let mut hints = hall.waiters.listen(EntryId::new(7));
             let (here, there) =
-                (Post::open(&folder, 1, 0o600, Hall::default()), Post::open(&folder, 2, 0o600, hall));
+                (Post::open(&folder, 1, own(), Hall::default()), Post::open(&folder, 2, own(), hall));
             let (here, there) = (here.unwrap(), there.unwrap());
             let token = FencingToken::new(5);
             here.send(2, Message::Admitted(EntryId::new(7), token));

@@ -1,13 +1,10 @@
 //! [`Presence`]: the file by which others see that this process lives, and by which we see it of others.
 
-use std::{
-    fs::{self, File, OpenOptions, Permissions},
-    io,
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
-    path::{Path, PathBuf},
-};
+use std::{fs::File, io, os::unix::fs::MetadataExt};
 
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::{access::Access, folder::Folder};
 
 /// How often a name is drawn anew when somebody who sweeps was quicker.
 const TRIES: u32 = 16;
@@ -28,7 +25,6 @@ pub(crate) struct Member {
 pub(crate) struct Presence {
     pub(crate) member: Member,
     pub(crate) file: File,
-    folder: PathBuf,
 }
 
 impl Presence {
@@ -36,10 +32,10 @@ impl Presence {
     ///
     /// # Errors
     /// If the folder takes no file.
-    pub(crate) fn make(folder: &Path, mode: u32) -> io::Result<Self> {
+    pub(crate) fn make(folder: &Folder, access: Access) -> io::Result<Self> {
         let mut last = io::Error::other("no name was free");
         for _ in 0..TRIES {
-            match Self::try_to_make(folder, mode) {
+            match Self::try_to_make(folder, access) {
                 Ok(presence) => return Ok(presence),
                 // Somebody took it for a leftover, before it was locked.
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::WouldBlock) => {
@@ -51,54 +47,33 @@ impl Presence {
         Err(last)
     }
 
-    fn try_to_make(folder: &Path, mode: u32) -> io::Result<Self> {
+    fn try_to_make(folder: &Folder, access: Access) -> io::Result<Self> {
         let id = random()?;
-        let new = folder.join(format!("{}.new", hex(id)));
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(&new)?;
-        // The umask may have taken from it what the database allows.
-        file.set_permissions(Permissions::from_mode(mode))?;
+        let file = folder.create(&new_name(id))?;
+        access.give(&file)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        fs::rename(&new, lock_file(folder, id))?;
+        folder.rename(&new_name(id), &lock_name(id))?;
         let found = file.metadata()?;
-        let member = Member { id, device: found.dev(), inode: found.ino() };
-        Ok(Self { member, file, folder: folder.to_owned() })
-    }
-
-    pub(crate) fn is_in_place(&self) -> bool {
-        is_judged(&self.folder, &self.member)
-    }
-
-    /// Takes the files away, when nobody looks for them any more.
-    pub(crate) fn remove(self) {
-        remove_files(&self.folder, self.member.id);
+        Ok(Self { member: Member { id, device: found.dev(), inode: found.ino() }, file })
     }
 }
 
 /// Whether a client is certainly dead: the file that it locked is there, and nobody has it locked. What cannot be judged is
 /// not dead; its leases end by themselves.
-pub(crate) fn is_dead(folder: &Path, member: &Member) -> bool {
-    let Ok(file) = open(&lock_file(folder, member.id)) else { return false };
+pub(crate) fn is_dead(folder: &Folder, member: &Member) -> bool {
+    let Ok(file) = folder.open_file(&lock_name(member.id)) else { return false };
     let same = file.metadata().is_ok_and(|found| (found.dev(), found.ino()) == (member.device, member.inode));
     same && is_unlocked(&file)
 }
 
 /// Whether the file that a client locked is there, to judge it by.
-pub(crate) fn is_judged(folder: &Path, member: &Member) -> bool {
-    let found = fs::symlink_metadata(lock_file(folder, member.id));
-    found.is_ok_and(|found| (found.dev(), found.ino()) == (member.device, member.inode))
+pub(crate) fn is_judged(folder: &Folder, member: &Member) -> bool {
+    folder.identity(&lock_name(member.id)) == Some((member.device, member.inode))
 }
 
 /// Whether a client of another boot or clock may still be there. Its file may have another number by now.
-pub(crate) fn may_live(folder: &Path, id: i64) -> bool {
-    open(&lock_file(folder, id)).is_ok_and(|file| !is_unlocked(&file))
-}
-
-/// Opens what stands under a name of ours. Who may write to the folder may have put anything there: a pipe would keep us until
-/// somebody writes to it, and with us, in the middle of a transaction, everybody; a link leads anywhere.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+pub(crate) fn may_live(folder: &Folder, id: i64) -> bool {
+    folder.open_file(&lock_name(id)).is_ok_and(|file| !is_unlocked(&file))
 }
 
 /// Shared, so that two who look at the same time do not take each other for the owner.
@@ -107,48 +82,51 @@ fn is_unlocked(file: &File) -> bool {
 }
 
 /// Takes away what clients left behind that died before they were known, or whose end was noticed.
-pub(crate) fn sweep(folder: &Path, known: impl Fn(i64) -> bool) {
-    let Ok(files) = fs::read_dir(folder) else { return };
-    for path in files.flatten().map(|file| file.path()) {
-        let id = path.file_stem().and_then(|stem| i64::from_str_radix(stem.to_str()?, 16).ok());
-        let Some(id) = id.filter(|&id| !known(id)) else { continue };
-        let locked = path.extension().is_some_and(|extension| extension == "sock") && may_live(folder, id);
-        if !locked && open(&path).map_or(true, |file| is_unlocked(&file)) {
-            // Whatever stays is swept by the next.
-            let _ = fs::remove_file(&path);
+pub(crate) fn sweep(folder: &Folder, known: impl Fn(i64) -> bool) {
+    for name in folder.names() {
+        let Some((id, kind)) = read_name(&name).filter(|(id, _)| !known(*id)) else { continue };
+        let kept = match folder.open_file(&name) {
+            Ok(file) => !is_unlocked(&file),
+            // What is somebody else's alone cannot be judged.
+            Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+        };
+        // A socket, and what it is made by way of, belong to whoever has the file locked.
+        if !kept && (kind == LOCK || !may_live(folder, id)) {
+            folder.remove(&name);
         }
     }
 }
 
-pub(crate) fn remove_files(folder: &Path, id: i64) {
-    for path in [lock_file(folder, id), folder.join(socket_name(id))] {
-        // It may be gone already.
-        let _ = fs::remove_file(path);
+pub(crate) fn remove_files(folder: &Folder, id: i64) {
+    for name in [lock_name(id), socket_name(id)] {
+        folder.remove(&name);
     }
 }
 
-/// Makes the folder for these files, if it is not there.
-///
-/// # Errors
-/// If it cannot be made.
-pub(crate) fn make_folder(folder: &Path, mode: u32) -> io::Result<()> {
-    match fs::DirBuilder::new().mode(mode).create(folder) {
-        Ok(()) => fs::set_permissions(folder, Permissions::from_mode(mode)),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-    }
+const LOCK: &str = "lock";
+const SOCKET: &str = "sock";
+const NEW: &str = "new";
+
+/// The name of the file that a client keeps locked.
+pub(crate) fn lock_name(id: i64) -> String {
+    format!("{id:016x}.{LOCK}")
 }
 
-fn lock_file(folder: &Path, id: i64) -> PathBuf {
-    folder.join(format!("{}.lock", hex(id)))
-}
-
+/// That of its socket.
 pub(crate) fn socket_name(id: i64) -> String {
-    format!("{}.sock", hex(id))
+    format!("{id:016x}.{SOCKET}")
 }
 
-fn hex(id: i64) -> String {
-    format!("{id:016x}")
+/// That of what has no name of its own yet.
+pub(crate) fn new_name(id: i64) -> String {
+    format!("{id:016x}.{NEW}")
+}
+
+/// Whose file has this name, and what it is. None if the name is none of these.
+fn read_name(name: &str) -> Option<(i64, &str)> {
+    let (id, kind) = name.split_once('.')?;
+    let id = i64::from_str_radix(id, 16).ok()?;
+    [lock_name(id), socket_name(id), new_name(id)].iter().any(|ours| ours == name).then_some((id, kind))
 }
 
 /// A positive number that nobody else draws.
@@ -160,100 +138,111 @@ pub(crate) fn random() -> io::Result<i64> {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::mpsc, thread, time::Duration};
+    use std::{fs, os::unix::fs::symlink, sync::mpsc, thread, time::Duration};
 
     use rustix::fs::{CWD, Mode, mkfifoat};
+    use tempfile::TempDir;
 
     use super::*;
+    use crate::access::own;
 
-    fn folder() -> tempfile::TempDir {
-        tempfile::tempdir().unwrap()
+    fn folder() -> (TempDir, Folder) {
+        let root = tempfile::tempdir().unwrap();
+        let folder = Folder::open(&root.path().join("processes"), own()).unwrap();
+        (root, folder)
     }
 
     #[test]
     fn a_client_is_dead_when_its_file_is_no_longer_locked_and_not_before() {
-        let folder = folder();
-        let presence = Presence::make(folder.path(), 0o600).unwrap();
+        let (_root, folder) = folder();
+        let presence = Presence::make(&folder, own()).unwrap();
         let (member, copy) = (presence.member, presence.file.try_clone().unwrap());
-        assert!(!is_dead(folder.path(), &member));
+        assert!(!is_dead(&folder, &member));
         drop(presence);
-        assert!(!is_dead(folder.path(), &member), "a child still has the file");
+        assert!(!is_dead(&folder, &member), "a child still has the file");
         drop(copy);
-        assert!(is_dead(folder.path(), &member) && !may_live(folder.path(), member.id));
+        assert!(is_dead(&folder, &member) && !may_live(&folder, member.id));
     }
 
     /// A POSIX record lock would be gone with any descriptor of the file that this process closes.
     #[test]
     fn to_open_and_close_the_file_elsewhere_in_the_process_kills_nobody() {
-        let folder = folder();
-        let presence = Presence::make(folder.path(), 0o600).unwrap();
-        drop(File::open(lock_file(folder.path(), presence.member.id)).unwrap());
-        assert!(!is_dead(folder.path(), &presence.member));
+        let (_root, folder) = folder();
+        let presence = Presence::make(&folder, own()).unwrap();
+        drop(File::open(folder.path().join(lock_name(presence.member.id))).unwrap());
+        assert!(!is_dead(&folder, &presence.member));
     }
 
     #[test]
     fn a_file_that_was_put_in_place_of_another_says_nothing() {
-        let folder = folder();
-        let presence = Presence::make(folder.path(), 0o600).unwrap();
-        let path = lock_file(folder.path(), presence.member.id);
+        let (_root, folder) = folder();
+        let presence = Presence::make(&folder, own()).unwrap();
+        let path = folder.path().join(lock_name(presence.member.id));
         fs::copy(&path, folder.path().join("copy")).unwrap();
         fs::rename(folder.path().join("copy"), &path).unwrap();
-        assert!(!is_dead(folder.path(), &presence.member), "a copy was taken for the file that is locked");
+        assert!(!is_dead(&folder, &presence.member), "a copy was taken for the file that is locked");
         fs::remove_file(&path).unwrap();
         assert!(
-            !is_dead(folder.path(), &presence.member),
+            !is_dead(&folder, &presence.member),
             "a file that is missing was taken for one that is not locked"
         );
     }
 
     #[test]
     fn two_who_look_at_the_same_time_do_not_take_each_other_for_the_owner() {
-        let folder = folder();
-        let presence = Presence::make(folder.path(), 0o600).unwrap();
-        let (member, path) = (presence.member, lock_file(folder.path(), presence.member.id));
+        let (_root, folder) = folder();
+        let presence = Presence::make(&folder, own()).unwrap();
+        let (member, path) = (presence.member, folder.path().join(lock_name(presence.member.id)));
         drop(presence);
         let other = File::open(path).unwrap();
         assert!(is_unlocked(&other));
-        assert!(is_dead(folder.path(), &member));
+        assert!(is_dead(&folder, &member));
     }
 
     #[test]
     fn a_sweep_takes_away_what_nobody_has_and_nobody_knows() {
-        let folder = folder();
-        let [live, known, dead] = [(); 3].map(|()| Presence::make(folder.path(), 0o600).unwrap());
+        let (_root, folder) = folder();
+        let [live, known, dead] = [(); 3].map(|()| Presence::make(&folder, own()).unwrap());
         let ids = [live.member.id, known.member.id, dead.member.id];
         for id in ids {
             fs::write(folder.path().join(socket_name(id)), "").unwrap();
         }
-        fs::write(folder.path().join("ffff.new"), "").unwrap();
-        fs::write(folder.path().join("a file of somebody else"), "").unwrap();
+        fs::write(folder.path().join(new_name(7)), "").unwrap();
+        fs::create_dir(folder.path().join(new_name(8))).unwrap();
+        for name in ["a file of somebody else", "7.lock", "000000000000000b.db"] {
+            fs::write(folder.path().join(name), "").unwrap();
+        }
+        symlink("7.lock", folder.path().join(lock_name(9))).unwrap();
         drop((known, dead));
-        sweep(folder.path(), |id| id == ids[1]);
+        sweep(&folder, |id| id == ids[1]);
         let left = fs::read_dir(folder.path()).unwrap().count();
         assert_eq!(
             left,
-            2 + 2 + 1,
+            2 + 2 + 3,
             "the files of one that lives, of one that is known, and of somebody else"
         );
-        assert!(may_live(folder.path(), ids[0]) && !lock_file(folder.path(), ids[2]).exists());
-        live.remove();
-        assert!(!lock_file(folder.path(), ids[0]).exists());
+        assert!(may_live(&folder, ids[0]) && !folder.path().join(lock_name(ids[2])).exists());
+        remove_files(&folder, ids[0]);
+        assert!(!folder.path().join(lock_name(ids[0])).exists());
     }
 
     /// A verb looks into the folder in the middle of its transaction.
     #[test]
     fn a_pipe_under_the_name_of_a_file_keeps_nobody() {
-        let folder = folder();
+        let (_root, folder) = folder();
         let member = Member { id: 7, device: 0, inode: 0 };
-        for name in [lock_file(folder.path(), 7), folder.path().join("8.new"), lock_file(folder.path(), 9)] {
+        for name in [
+            folder.path().join(lock_name(7)),
+            folder.path().join(new_name(8)),
+            folder.path().join(lock_name(9)),
+        ] {
             mkfifoat(CWD, &name, Mode::from_raw_mode(0o600)).unwrap();
         }
         let (tell, told) = mpsc::channel();
-        let path = folder.path().to_owned();
         thread::spawn(move || {
-            let judged = (is_dead(&path, &member), may_live(&path, member.id));
-            sweep(&path, |id| id == 9);
-            tell.send((judged, fs::read_dir(&path).unwrap().count()))
+            let judged = (is_dead(&folder, &member), may_live(&folder, member.id));
+            sweep(&folder, |id| id == 9);
+            tell.send((judged, folder.names().len()))
         });
         let (judged, left) = told.recv_timeout(Duration::from_secs(20)).expect("it waits for a writer");
         assert_eq!(judged, (false, false), "it was taken for a file that somebody had locked");

@@ -2,14 +2,15 @@
 
 use std::{
     path::Path,
+    sync::OnceLock,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use lock_core::BackendError;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
 use crate::{
-    domain,
+    connection, domain,
     error::{Fault, not_ours, unsupported},
     world::BLOCK,
 };
@@ -86,7 +87,53 @@ pub(crate) fn look(connection: &Connection, path: &Path) -> Result<Found, Fault>
     if version != VERSION {
         return Err(Fault::Refused(other_version(path, version)));
     }
-    Ok(Found::Ours)
+    let (found, ours) = (Part::all(connection)?, Part::ours()?);
+    // What is there and is none of ours; else what is not there.
+    let differs = found.iter().find(|part| !ours.contains(part));
+    match differs.or_else(|| ours.iter().find(|part| !found.contains(part))) {
+        Some(part) => Err(Fault::Refused(changed(path, part))),
+        None => Ok(Found::Ours),
+    }
+}
+
+/// A table, or anything else that a file is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    kind: String,
+    name: String,
+    sql: Option<String>,
+}
+
+impl Part {
+    /// All of a file; of one that has many more than we make, the first of them.
+    fn all(connection: &Connection) -> Result<Vec<Self>, Fault> {
+        let mut select = connection.prepare("SELECT type, name, sql FROM sqlite_schema LIMIT 16")?;
+        let parts = select
+            .query_map([], |row| Ok(Self { kind: row.get(0)?, name: row.get(1)?, sql: row.get(2)? }))?;
+        Ok(parts.collect::<Result<_, _>>()?)
+    }
+
+    /// Those that we make.
+    fn ours() -> Result<&'static [Self], Fault> {
+        static OURS: OnceLock<Vec<Part>> = OnceLock::new();
+        if let Some(ours) = OURS.get() {
+            return Ok(ours);
+        }
+        let memory = Connection::open_in_memory()?;
+        memory.execute_batch(TABLES)?;
+        let ours = Self::all(&memory)?;
+        Ok(OURS.get_or_init(|| ours))
+    }
+}
+
+/// What others add may keep everybody from the locks: an index or a check is carried out with each change.
+fn changed(path: &Path, part: &Part) -> BackendError {
+    let Part { kind, name, .. } = part;
+    let (kind, name) = (kind.escape_debug(), name.escape_debug());
+    let why = format!(
+        "the {kind} `{name}` in it is not as this library makes it: drop what was added, or move the file away while nobody uses it"
+    );
+    not_ours(path, &why)
 }
 
 fn foreign(path: &Path) -> BackendError {
@@ -105,8 +152,7 @@ fn other_version(path: &Path, version: i32) -> BackendError {
 /// # Errors
 /// Those of SQLite, and of the files that tell one boot from another.
 pub(crate) fn fill(path: &Path) -> Result<(), Fault> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags)?;
+    let mut connection = connection::open(path)?;
     connection.pragma_update(None, "synchronous", "OFF")?;
     connection.pragma_update(None, "journal_mode", "MEMORY")?;
     let transaction = connection.transaction()?;
@@ -128,8 +174,9 @@ pub(crate) fn make(connection: &Connection, domain: &str) -> Result<(), Fault> {
     Ok(connection.pragma_update(None, "user_version", VERSION)?)
 }
 
-/// Where tokens begin, in a file that is new: above those of one that was there before, so that they grow over its loss too.
-fn since_1970() -> i64 {
+/// Where tokens begin, in a file or a log that is new: above those of one that was there before, so that they grow over its loss
+/// too. Nobody mints one in a microsecond.
+pub(crate) fn since_1970() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or_default()
 }

@@ -11,9 +11,11 @@ use lock_core::{BackendError, Clock, FencingToken, SystemClock};
 use rusqlite::Connection;
 
 use crate::{
+    beside::Opened,
     doors::Doors,
     error::{self, Fault},
     files::Files,
+    forks,
     home::Home,
     letters::Letters,
     post::Hall,
@@ -99,8 +101,9 @@ impl Store {
             self.open(give_up)?;
             // Both were made by `open`.
             let (Some(world), Some(home)) = (&mut self.world, &self.home) else { continue };
+            let (me, folder) = (home.id(), home.folder());
             let (files, hall, doors) = (&self.files, &self.hall, &mut self.doors);
-            let around = Around { me: home.id(), files, hall, doors, pace: Pace::Until(give_up) };
+            let around = Around { me, files, folder, hall, doors, pace: Pace::Until(give_up) };
             match world.write(around, &verb) {
                 Ok(Begun::Done(value, news)) => {
                     self.done(news);
@@ -128,11 +131,12 @@ impl Store {
             return None;
         }
         let (world, home) = (self.world.as_mut()?, self.home.as_ref()?);
-        if self.files.identity() != Some(world.identity) {
+        if !world.is_in_place(&self.files) {
             return None;
         }
+        let (me, folder) = (home.id(), home.folder());
         let (files, hall, doors) = (&self.files, &self.hall, &mut self.doors);
-        let begun = world.write(Around { me: home.id(), files, hall, doors, pace: Pace::AtOnce }, verb);
+        let begun = world.write(Around { me, files, folder, hall, doors, pace: Pace::AtOnce }, verb);
         self.judge_disk(started.elapsed());
         match begun {
             Ok(Begun::Done(value, news)) => {
@@ -173,10 +177,10 @@ impl Store {
         self.commits - self.kept_at >= LONGEST_LOG
     }
 
-    /// Which file is open, and where. None if another one is there by now.
-    pub(crate) fn open_file(&mut self) -> Option<((u64, u64), PathBuf)> {
-        let identity = self.world.as_ref()?.identity;
-        (self.files.identity() == Some(identity)).then(|| (identity, self.files.database.clone()))
+    /// Which file is open, and where, for one more connection. None if another one is there by now.
+    pub(crate) fn open_file(&mut self) -> Option<(Opened, PathBuf)> {
+        let world = self.world.as_ref().filter(|world| world.is_in_place(&self.files))?;
+        Some((world.opened()?.share(), self.files.database.clone()))
     }
 
     /// The log is in the file, and begins anew.
@@ -212,7 +216,10 @@ impl Store {
         let (Some(world), Some(home)) = (&self.world, &self.home) else {
             return Err(error::unsupported(&self.files.database, "the file was not opened"));
         };
-        read(&world.connection, home).map_err(|fault| self.failed(fault))
+        world.limit.set(give_up);
+        let done = read(&world.connection, home);
+        world.limit.lift();
+        done.map_err(|fault| self.failed(fault))
     }
 
     /// What the error is to others. After anything but a busy or full database the file is opened anew.
@@ -230,16 +237,38 @@ impl Store {
     fn done(&mut self, news: News) {
         self.commits += 1;
         if let Some(home) = self.home.as_ref().filter(|_| !news.is_empty()) {
-            self.letters.add(news, home, &self.files.processes);
+            self.letters.add(news, home);
         }
     }
 
+    /// Closes the file if it is open, and is no longer where it was opened. As long as somebody has half of it, nobody else gets any.
+    pub(crate) fn let_go(&mut self) {
+        if !self.is_in_place() {
+            self.world = None;
+        }
+    }
+
+    fn is_in_place(&self) -> bool {
+        self.world.as_ref().is_some_and(|world| world.is_in_place(&self.files))
+    }
+
+    /// Whether others who come now see that this process lives.
+    fn is_seen(&self) -> bool {
+        self.home.as_ref().is_some_and(|home| home.is_in_place(&self.files.processes))
+    }
+
     /// Opens the file if it is not open, or is another one by now.
+    ///
+    /// # Errors
+    /// If it cannot be used.
     pub(crate) fn open(&mut self, give_up: Instant) -> Result<(), BackendError> {
-        if self.world.as_ref().is_some_and(|world| self.files.identity() == Some(world.identity)) {
+        if self.is_in_place() && self.is_seen() {
             return Ok(());
         }
-        self.world = None;
+        forks::check(&self.files.database)?;
+        // Of a database that is elsewhere by now nobody gets anything until this process has the one that is here; of the same one this
+        // process would get nothing.
+        let _elsewhere = self.world.take().filter(|world| !world.is_of(&self.files));
         self.files.prepare()?;
         let opened = self.try_to_open(give_up);
         opened.map_err(|fault| self.failed(fault).unsent())
@@ -248,19 +277,26 @@ impl Store {
     fn try_to_open(&mut self, give_up: Instant) -> Result<(), Fault> {
         let mut world = World::connect(&self.files, give_up)?;
         // Only now: beside a file of somebody else nothing is put.
-        let kept = self.home.take().filter(Home::is_in_place);
-        let known = kept.is_some();
-        let home = match kept {
-            Some(home) => home,
-            None => Home::make(&self.files, &self.hall).map_err(Fault::Refused)?,
+        let made = if self.is_seen() {
+            None
+        } else {
+            Some(Home::make(&self.files, &self.hall).map_err(Fault::Refused)?)
         };
+        // What was there before stays locked until the file knows of the other: else this process would be taken for dead.
+        let former = self.home.as_ref().filter(|_| made.is_some()).map(Home::id);
+        // One of them is there.
+        let Some(home) = made.as_ref().or(self.home.as_ref()) else { return Ok(()) };
+        let (me, folder) = (home.id(), home.folder());
         let (files, hall, doors) = (&self.files, &self.hall, &mut self.doors);
-        let around = Around { me: home.id(), files, hall, doors, pace: Pace::Until(give_up) };
-        let joined = world.join(&home, around, give_up);
-        match joined {
+        let around = Around { me, files, folder, hall, doors, pace: Pace::Until(give_up) };
+        let joined = world.join(home, former, around, give_up);
+        let gone = match (&joined, made) {
+            (Ok(_), Some(made)) => self.home.replace(made),
             // Nobody knows of it yet.
-            Err(_) if !known => home.remove(),
-            _ => self.home = Some(home),
+            (_, made) => made,
+        };
+        if let Some(gone) = gone {
+            gone.remove();
         }
         let news = joined?;
         self.world = Some(world);

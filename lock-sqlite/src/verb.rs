@@ -1,7 +1,5 @@
 //! [`Verb`]: a transaction that has begun, with the reading of the clock by which it judges.
 
-use std::path::Path;
-
 use lock_core::{BackendError, BackendErrorKind, EntryId, FencingToken, LockName};
 use rusqlite::Connection;
 
@@ -9,9 +7,11 @@ use crate::{
     doors::Doors,
     error::{Fault, STORE},
     files::Files,
+    folder::Folder,
     post::{Hall, Message},
     presence::{self, Member},
     queue::{Part, Queue},
+    schema::since_1970,
     store::now,
     world::Pace,
 };
@@ -26,7 +26,7 @@ pub(crate) struct Verb<'a> {
     pub(crate) epoch: i64,
     token: i64,
     ceiling: i64,
-    processes: &'a Path,
+    folder: &'a Folder,
     pace: Pace,
     pub(crate) hall: &'a Hall,
     pub(crate) doors: &'a mut Doors,
@@ -45,6 +45,8 @@ pub(crate) struct Around<'a> {
     /// Whose verb it is.
     pub(crate) me: i64,
     pub(crate) files: &'a Files,
+    /// Where it is seen who lives.
+    pub(crate) folder: &'a Folder,
     pub(crate) hall: &'a Hall,
     pub(crate) doors: &'a mut Doors,
     pub(crate) pace: Pace,
@@ -74,9 +76,9 @@ impl<'a> Verb<'a> {
         let mut meta = connection.prepare_cached("SELECT epoch, token, ceiling FROM meta")?;
         let (epoch, token, ceiling) =
             meta.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        let (processes, news) = (around.files.processes.as_path(), News::default());
-        let Around { me, hall, doors, pace, .. } = around;
-        Ok(Self { connection, now: now(), me, epoch, token, ceiling, processes, pace, hall, doors, news })
+        let Around { me, folder, hall, doors, pace, .. } = around;
+        let news = News::default();
+        Ok(Self { connection, now: now(), me, epoch, token, ceiling, folder, pace, hall, doors, news })
     }
 
     /// # Errors
@@ -115,6 +117,17 @@ impl<'a> Verb<'a> {
         Ok(())
     }
 
+    /// Goes on above what may have been minted in a log that is lost.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub(crate) fn skip_tokens(&mut self) -> Result<(), Fault> {
+        // At the very end there is no room to skip any.
+        let skip = "UPDATE meta SET token = CASE WHEN token <= ?1 THEN ?1 ELSE max(token, ceiling) END WHERE ceiling < ?2";
+        self.connection.execute(skip, [since_1970(), i64::MAX])?;
+        Ok(())
+    }
+
     /// An entry of somebody was admitted.
     pub(crate) fn admits(&mut self, member: i64, entry: EntryId, token: i64) {
         self.news.told.push((member, Message::Admitted(entry, FencingToken::new(token.cast_unsigned()))));
@@ -141,7 +154,7 @@ impl<'a> Verb<'a> {
             let mut find =
                 self.connection.prepare_cached("SELECT id, device, inode FROM members WHERE id = ?1")?;
             let found = find.query_map([id], member)?.next().transpose()?;
-            if found.is_some_and(|member| presence::is_dead(self.processes, &member)) {
+            if found.is_some_and(|member| presence::is_dead(self.folder, &member)) {
                 if self.pace == Pace::AtOnce {
                     return Err(Fault::TakesTime);
                 }
@@ -150,6 +163,16 @@ impl<'a> Verb<'a> {
             }
         }
         Ok(any)
+    }
+
+    /// What a client has in queues, another one has that is the same: it was not to be judged any more.
+    ///
+    /// # Errors
+    /// Those of SQLite.
+    pub(crate) fn inherit(&self, former: i64) -> Result<(), Fault> {
+        self.connection.execute("UPDATE entries SET member = ?2 WHERE member = ?1", (former, self.me))?;
+        self.connection.execute("DELETE FROM members WHERE id = ?1", [former])?;
+        Ok(())
     }
 
     /// Forgets a client, and all that it has in queues.
@@ -182,7 +205,7 @@ impl<'a> Verb<'a> {
     pub(crate) fn void(&mut self, domain: &str) -> Result<i64, Fault> {
         self.connection.execute_batch("DELETE FROM entries; DELETE FROM members")?;
         self.epoch = presence::random().map_err(|error| {
-            Fault::Refused(crate::error::of_io("drawing a number, for", self.processes, error).unsent())
+            Fault::Refused(crate::error::of_io("drawing a number, for", self.folder.path(), error).unsent())
         })?;
         self.token = self.ceiling;
         let void = "UPDATE meta SET domain = ?1, epoch = ?2, token = ceiling";

@@ -28,7 +28,8 @@ impl Waiters {
     /// The hints for an entry from now on.
     pub(crate) fn listen(&self, entry: EntryId) -> Hints {
         self.lock().entry(entry).or_default().listeners += 1;
-        Box::pin(Listener { entry, hints: self.board.listen(entry), waiters: self.clone() })
+        let (hints, pid) = (self.board.listen(entry), std::process::id());
+        Box::pin(Listener { entry, hints, waiters: self.clone(), pid })
     }
 
     /// The store has said where an entry waits. Nothing, if nobody listens any more.
@@ -70,6 +71,8 @@ struct Listener {
     entry: EntryId,
     hints: Hints,
     waiters: Waiters,
+    /// The process that listens.
+    pid: u32,
 }
 
 impl Stream for Listener {
@@ -82,6 +85,10 @@ impl Stream for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
+        // In a fork the thread of the file, which is not there, may seem to hold them for ever.
+        if self.pid != std::process::id() {
+            return;
+        }
         let mut waiting = self.waiters.lock();
         if let Some(mine) = waiting.get_mut(&self.entry) {
             mine.listeners -= 1;

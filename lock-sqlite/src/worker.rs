@@ -29,6 +29,9 @@ const LOOK: Duration = Duration::from_millis(25);
 /// With so many looks, one is for hints that were lost.
 const HINTS_EVERY: u32 = 4;
 
+/// How often somebody who does nothing looks whether the file is still where it was: if he has half of it, others wait for him.
+const PLACE: Duration = Duration::from_secs(5);
+
 /// How long a look waits for others.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -46,13 +49,10 @@ fn work(jobs: &Receiver<Job>, desk: &Arc<Desk>) {
     let (mut watch, mut next_look) = (Watch::default(), Instant::now());
     loop {
         let asleep = desk.may_sleep();
-        let job = if asleep {
-            jobs.recv().map_err(|_| RecvTimeoutError::Disconnected)
-        } else {
-            jobs.recv_timeout(next_look.saturating_duration_since(Instant::now()))
-        };
-        match job {
+        let pause = if asleep { PLACE } else { next_look.saturating_duration_since(Instant::now()) };
+        match jobs.recv_timeout(pause) {
             Ok(job) => desk.carry_out(job),
+            Err(RecvTimeoutError::Timeout) if asleep => desk.with(Store::let_go),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
                 return desk.with(|store| store.close(Instant::now() + FAREWELL));
@@ -115,7 +115,10 @@ impl Watch {
             })?;
             (self.names, self.asked_at) = (names, Some(asked_at));
         }
-        let folder = store.files.processes.clone();
+        // It was made by what has just been read.
+        let Some(folder) = store.home.as_ref().map(|home| Arc::clone(home.folder())) else {
+            return Ok(Vec::new());
+        };
         let dead: Vec<i64> = self
             .holders
             .iter()

@@ -1,14 +1,19 @@
 //! [`World`]: the database that stands in the file now, with a connection to it.
 
-use std::{path::Path, time::Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::{
-    domain,
+    beside::{self, Beside, Identity, Opened},
+    connection, domain,
     error::{Fault, of_io, unsupported},
     files::Files,
     home::Home,
+    limit::Limit,
     presence::{self, Member},
     schema::{self, Found},
     store::patiently,
@@ -18,15 +23,23 @@ use crate::{
 /// So many tokens are minted until the disk has to keep that they were (PR33).
 pub(crate) const BLOCK: i64 = 1 << 20;
 
+/// A caller's own thread is kept for no longer by what stands in the file.
+const MOMENT: Duration = Duration::from_millis(20);
+
 /// More than there are: each is compiled once.
 const STATEMENTS: usize = 64;
 
 /// A database, as long as its file is not replaced and nobody declares its leases void.
 #[derive(Debug)]
 pub(crate) struct World {
+    /// It is closed before the others are dropped.
     pub(crate) connection: Connection,
-    /// Device and inode.
-    pub(crate) identity: (u64, u64),
+    pub(crate) limit: Limit,
+    identity: Identity,
+    /// What stood beside the file before it was opened.
+    found: Beside,
+    /// None until this process has joined.
+    opened: Option<Opened>,
     /// Changes when all leases were declared void.
     epoch: i64,
 }
@@ -57,47 +70,77 @@ impl World {
     /// If it cannot be opened, or is not for us.
     pub(crate) fn connect(files: &Files, give_up: Instant) -> Result<Self, Fault> {
         let path = &files.database;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let identity = files.identity().ok_or_else(|| {
             Fault::Refused(of_io("opening", path, std::io::ErrorKind::NotFound.into()).unsent())
         })?;
-        let connection = Connection::open_with_flags(path, flags)?;
+        beside::refuse_other_names(path)?;
+        beside::wait_for_others(files, give_up)?;
+        let found = Beside::of(files);
+        let connection = connection::open(path)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        // We wait in our own way.
-        connection.busy_timeout(std::time::Duration::ZERO)?;
+        let limit = Limit::on(&connection)?;
+        limit.set(give_up);
         if connection.is_readonly("main")? {
             return Err(Fault::Refused(read_only(path)));
         }
         patiently(give_up, || schema::look_from_outside(&connection, path))?;
-        Ok(Self { connection, identity, epoch: 0 })
+        Ok(Self { connection, limit, identity, found, opened: None, epoch: 0 })
     }
 
-    /// Makes the tables if there are none, and makes this process known.
+    /// Whether the file, and what belongs to it, stand where they were opened.
+    pub(crate) fn is_in_place(&self, files: &Files) -> bool {
+        self.opened.as_ref().is_some_and(|opened| opened.is_in_place(files))
+    }
+
+    /// Whether it is the file that stands there now.
+    pub(crate) fn is_of(&self, files: &Files) -> bool {
+        files.identity() == Some(self.identity)
+    }
+
+    pub(crate) fn opened(&self) -> Option<&Opened> {
+        self.opened.as_ref()
+    }
+
+    /// Makes the tables if there are none, and makes this process known: in place of the `former`, if that was this process, too, and
+    /// nobody can see any more that it lives.
     ///
     /// # Errors
     /// If it cannot be used.
-    pub(crate) fn join(&mut self, home: &Home, around: Around<'_>, give_up: Instant) -> Result<News, Fault> {
-        let files = around.files;
+    pub(crate) fn join(
+        &mut self,
+        home: &Home,
+        former: Option<i64>,
+        around: Around<'_>,
+        give_up: Instant,
+    ) -> Result<News, Fault> {
+        let (files, folder) = (around.files, around.folder);
         patiently(give_up, || use_wal(&self.connection, &files.database))?;
         // Who is here is nothing to anybody after a loss of power; where the tokens of a file begin, is.
         let empty = schema::look_from_outside(&self.connection, &files.database)? == Found::Empty;
+        self.opened = Some(Opened::take(self.identity, files)?);
+        files.share().map_err(Fault::Refused)?;
         let synchronous = if empty { "FULL" } else { "NORMAL" };
         self.connection.pragma_update(None, "synchronous", synchronous)?;
         let domain = domain::of_this_process()?;
         self.begin(Pace::Until(give_up))?;
-        let (epoch, news) = self.ended(self.register(home.member(), around, &domain))?;
+        let (epoch, news) = self.ended(self.register(home.member(), former, around, &domain))?;
         self.epoch = epoch;
         self.connection.pragma_update(None, "synchronous", "NORMAL")?;
         // Not up to now: so the log does not grow for ever by processes that come, write a little, and go.
         self.connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-        presence::sweep(&files.processes, |id| id == home.id() || self.knows(id));
+        presence::sweep(folder, |id| id == home.id() || self.knows(id));
         Ok(news)
     }
 
     /// In a transaction: makes what is missing, voids what is of another boot, buries the dead, and enters this process.
-    fn register(&self, me: Member, around: Around<'_>, domain: &str) -> Result<(i64, News), Fault> {
-        let files = around.files;
-        let path = &files.database;
+    fn register(
+        &self,
+        me: Member,
+        former: Option<i64>,
+        around: Around<'_>,
+        domain: &str,
+    ) -> Result<(i64, News), Fault> {
+        let (path, folder) = (&around.files.database, around.folder);
         if schema::look(&self.connection, path)? == Found::Empty {
             schema::make(&self.connection, domain)?;
         }
@@ -107,15 +150,20 @@ impl World {
         let mut verb = Verb::begin(&self.connection, around)?;
         if theirs != domain {
             // PR32: its times mean nothing here.
-            if let Some(member) =
-                verb.members()?.iter().find(|member| presence::may_live(&files.processes, member.id))
+            if let Some(member) = verb.members()?.iter().find(|member| presence::may_live(folder, member.id))
             {
                 return Err(Fault::Refused(another_clock(path, member.id)));
             }
             epoch = verb.void(domain)?;
         }
+        if self.begins_a_log() {
+            verb.skip_tokens()?;
+        }
+        if let Some(former) = former {
+            verb.inherit(former)?;
+        }
         for member in verb.members()? {
-            if member.id != me.id && presence::is_dead(&files.processes, &member) {
+            if member.id != me.id && presence::is_dead(folder, &member) {
                 verb.bury(member.id)?;
             }
         }
@@ -124,6 +172,12 @@ impl World {
             (me.id, std::process::id(), me.device.cast_signed(), me.inode.cast_signed()),
         )?;
         Ok((epoch, verb.news))
+    }
+
+    /// Whether nobody knows what stood in a log that was there before: it was brought into the file, or somebody deleted it.
+    fn begins_a_log(&self) -> bool {
+        let log = self.opened.as_ref().and_then(|opened| opened.beside().log);
+        self.found.log.is_none() || self.found.log != log
     }
 
     /// Runs a verb as one transaction.
@@ -174,11 +228,16 @@ impl World {
 
     fn begin(&self, pace: Pace) -> Result<(), Fault> {
         let mut begin = self.connection.prepare_cached("BEGIN IMMEDIATE")?;
-        let mut begin = || Ok(begin.execute([]).map(|_| ())?);
-        match pace {
-            Pace::AtOnce => begin(),
-            Pace::Until(give_up) => patiently(give_up, begin),
-        }
+        let mut begin = || -> Result<(), Fault> {
+            begin.execute([])?;
+            Ok(())
+        };
+        let end = match pace {
+            Pace::AtOnce => begin().map(|()| Instant::now() + MOMENT),
+            Pace::Until(give_up) => patiently(give_up, begin).map(|()| give_up),
+        };
+        self.limit.set(end?);
+        Ok(())
     }
 
     /// Brings into the file what stands in the log and nobody reads. False if somebody else is doing it.
@@ -192,6 +251,7 @@ impl World {
 
     /// Commits what was done, or undoes it all.
     fn ended<T>(&self, done: Result<T, Fault>) -> Result<T, Fault> {
+        self.limit.lift();
         let committed = done.and_then(|value| {
             self.connection.prepare_cached("COMMIT")?.execute([])?;
             Ok(value)
@@ -203,6 +263,7 @@ impl World {
     }
 
     fn roll_back(&self) {
+        self.limit.lift();
         // SQLite may have done it by itself; and if it cannot, the connection is not used again.
         let _ = self.connection.execute_batch("ROLLBACK");
     }

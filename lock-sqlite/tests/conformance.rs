@@ -51,6 +51,7 @@ impl Harness for SqliteHarness {
             ),
             no(NO_SERVER, "T21"),
             no("whoever may open the file need not show who he is", "T24"),
+            no("a fork would take the locks of its parent for its own, and is refused", "C20"),
         ];
         DECLARED
     }

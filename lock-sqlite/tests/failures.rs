@@ -361,11 +361,13 @@ async fn on_a_disk_that_counts() {
     let Some(file) = here("on_a_disk_that_counts") else { return };
     let lock = job(&file.path());
     let held = lock.acquire().await.unwrap();
-    // The file, its name, the head of the log and the name of the log; more only when the last one goes.
-    assert_eq!(waits(), 4);
+    // The file, its name, the head of the log and the name of the log; more only when the last one goes. The tokens too, if all
+    // that took longer than a second.
+    let made = waits();
+    assert!((4..=5).contains(&made), "{made}");
     assert!(job(&file.path()).try_acquire().await.unwrap().is_none());
     held.release().await.unwrap();
-    assert_eq!(waits(), 4);
+    assert_eq!(waits(), made);
 }
 
 /// Waits until the clients of a file are gone, with all that they have beside it.

@@ -2,30 +2,29 @@
 
 #[allow(dead_code, reason = "shared with the suite")]
 mod file;
+#[allow(dead_code, reason = "shared with other tests")]
+mod other;
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
-    path::{Path, PathBuf},
-    process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc::{Receiver, channel},
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 use lock_conformance::{
     SLACK,
     audit::{LONG, within},
-    ran_nothing,
 };
 use lock_core::{AcquireOptions, DistributedLock, FencingToken, Keeper, Locks, Mutex, SystemEntropy};
 use lock_sqlite::{Sqlite, SqliteConfig};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use self::file::OwnFile;
-
-/// The most that a busy machine takes for anything here.
-const PATIENCE: Duration = Duration::from_secs(180);
-const MARK: &str = "@child ";
+use self::{
+    file::OwnFile,
+    other::{Other, PATIENCE, listen, say, send},
+};
 
 /// The mutex `job` of a client of its own. It is patient: a thousand at once on a busy machine are not served within the two
 /// seconds that a command has by default.
@@ -38,99 +37,16 @@ fn job(path: &Path) -> Mutex {
     locks.with_options(AcquireOptions::new().ttl(LONG)).mutex("job").unwrap()
 }
 
-/// This test binary, started anew for one of the tasks below. It is killed when it is dropped.
-struct Other {
-    child: Child,
-    told: Receiver<String>,
-    input: ChildStdin,
-}
-
-impl Other {
-    fn start(task: &str, path: &Path) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["other", "--exact", "--nocapture", "--test-threads=1"])
-            .env("DISTLOCK_OTHER", task)
-            .env("DISTLOCK_FILE", path)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let input = child.stdin.take().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (sender, told) = channel();
-        std::thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                if let Some((_, said)) = line.split_once(MARK) {
-                    let _ = sender.send(said.to_owned());
-                }
-            }
-        });
-        Self { child, told, input }
-    }
-
-    /// What it says next.
-    fn says(&self) -> String {
-        self.told.recv_timeout(PATIENCE).expect("another process says what it has done")
-    }
-
-    fn tell(&mut self, line: &str) {
-        writeln!(self.input, "{line}").unwrap();
-    }
-
-    fn signal(&self, signal: &str) {
-        send(signal, &self.child.id().to_string());
-    }
-
-    /// At once, and gone when this returns.
-    fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn send(signal: &str, pid: &str) {
-    assert!(Command::new("kill").args([&format!("-{signal}"), pid]).status().unwrap().success());
-}
-
 /// Not a test: what another process does that [`Other::start`] has started.
 #[test]
 fn other() {
-    let Ok(task) = std::env::var("DISTLOCK_OTHER") else {
-        return ran_nothing("other", "it is what other tests start in a process of its own");
-    };
-    let path = PathBuf::from(std::env::var("DISTLOCK_FILE").unwrap());
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    runtime.block_on(async {
-        match task.as_str() {
-            "hold" => hold(&path, LONG).await,
-            "hold briefly" => hold(&path, Duration::from_secs(3)).await,
-            "hold with a child" => hold_with_a_child(&path).await,
-            "write" => write(&path),
-            _ => crowd(&path).await,
-        }
+    other::carry_out(async |task, path| match task {
+        "hold" => hold(path, LONG).await,
+        "hold briefly" => hold(path, Duration::from_secs(3)).await,
+        "hold with a child" => hold_with_a_child(path).await,
+        "write" => write(path),
+        _ => crowd(path).await,
     });
-    std::process::exit(0);
-}
-
-fn say(what: impl std::fmt::Display) {
-    println!("{MARK}{what}");
-    std::io::stdout().flush().unwrap();
-}
-
-/// The next line that it is told. It ends when nobody is left who could tell it something.
-fn listen() -> String {
-    let mut line = String::new();
-    if std::io::stdin().read_line(&mut line).unwrap() == 0 {
-        std::process::exit(1);
-    }
-    line.trim().to_owned()
 }
 
 async fn hold(path: &Path, ttl: Duration) {

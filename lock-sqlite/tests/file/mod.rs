@@ -56,7 +56,8 @@ impl OwnFile {
         Connection::open(self.path()).expect("the file is there")
     }
 
-    fn beside(&self, suffix: &str) -> PathBuf {
+    /// What stands beside it.
+    pub(crate) fn beside(&self, suffix: &str) -> PathBuf {
         let mut path: OsString = self.path().into();
         path.push(suffix);
         path.into()

@@ -1,0 +1,172 @@
+//! [`Access`]: who may use what stands beside the database. Those who may write to it, and nobody else.
+
+use std::{
+    fs::Metadata,
+    io,
+    os::{fd::AsFd, unix::fs::MetadataExt},
+    path::Path,
+};
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid, chmodat, chownat, fchmod, fchown, fstat, openat,
+    statat,
+};
+
+/// What is made in such a folder has the group of the folder.
+const SETGID: u32 = 0o2000;
+
+/// What the group may do.
+const GROUP: u32 = 0o070;
+
+/// Whether the group may write, and whether everybody may.
+const GROUP_WRITES: u32 = 0o020;
+const ALL_WRITE: u32 = 0o002;
+
+/// The mode, the owner and the group of a database, for what is beside it. It is given by descriptors, or by names in a folder that is
+/// nobody else's: what has a name in a folder of several users may be something else by now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    mode: u32,
+    owner: u32,
+    group: u32,
+}
+
+impl Access {
+    /// As a file is found.
+    pub(crate) fn of(database: &Metadata) -> Self {
+        Self { mode: database.mode() & 0o666, owner: database.uid(), group: database.gid() }
+    }
+
+    /// Gives it to an open file, which was made for nobody else.
+    ///
+    /// # Errors
+    /// If the mode cannot be set.
+    pub(crate) fn give(self, file: impl AsFd) -> io::Result<()> {
+        self.give_with(self.mode, file)
+    }
+
+    /// Gives it to an open folder.
+    ///
+    /// # Errors
+    /// If the mode cannot be set.
+    pub(crate) fn give_folder(self, folder: impl AsFd) -> io::Result<()> {
+        let inherited = if self.mode & GROUP == 0 { 0 } else { SETGID };
+        // Who may read it, may search it.
+        let searched = (self.mode & 0o444) >> 2;
+        self.give_with(self.mode | searched | inherited, folder)
+    }
+
+    fn give_with(self, mode: u32, file: impl AsFd) -> io::Result<()> {
+        let file = file.as_fd();
+        let mode = self.hand_over(mode, &fstat(file)?, |owner, group| fchown(file, owner, group));
+        Ok(fchmod(file, mode)?)
+    }
+
+    /// Gives it to what has this name in an open folder, into which nobody else comes: to a socket, whose descriptor has nothing to
+    /// do with its file.
+    ///
+    /// # Errors
+    /// If the mode cannot be set.
+    pub(crate) fn give_name(self, folder: impl AsFd, name: &str) -> io::Result<()> {
+        let folder = folder.as_fd();
+        let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let mode = self.hand_over(self.mode, &found, |owner, group| {
+            chownat(folder, name, owner, group, AtFlags::SYMLINK_NOFOLLOW)
+        });
+        Ok(chmodat(folder, name, mode, AtFlags::empty())?)
+    }
+
+    /// Gives something the group of the database, as far as its maker may, and the mode that it is to have then. Root gives it to the owner
+    /// as well, who could not use it otherwise; SQLite does the same.
+    fn hand_over(
+        self,
+        mode: u32,
+        found: &Stat,
+        give: impl Fn(Option<Uid>, Option<Gid>) -> rustix::io::Result<()>,
+    ) -> Mode {
+        let group = Some(Gid::from_raw(self.group));
+        let owner = rustix::process::geteuid().is_root().then(|| Uid::from_raw(self.owner));
+        let given = owner.is_some() && give(owner, group).is_ok();
+        let has_group = given || found.st_gid == self.group || give(None, group).is_ok();
+        // Whoever is not in the group can give it nothing. His own group has no business here.
+        Mode::from_raw_mode(if has_group { mode } else { mode & !(GROUP | SETGID) })
+    }
+
+    /// Gives the group alone to a file that was made with our mode, without opening it: to close it would drop what this process
+    /// has locked there. Anything else under its name is left as it is: who may write to the folder may have put it there.
+    ///
+    /// # Errors
+    /// If it cannot be looked at.
+    pub(crate) fn give_group(self, path: &Path) -> io::Result<()> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(CWD, path, flags, Mode::empty())?;
+        let found = fstat(&file)?;
+        let made = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
+            && is_ours(&found)
+            && found.st_nlink == 1
+            && found.st_mode & 0o666 == self.mode;
+        if made && found.st_gid != self.group {
+            // Whoever is not in the group cannot.
+            let _ = chownat(&file, "", None, Some(Gid::from_raw(self.group)), AtFlags::EMPTY_PATH);
+        }
+        Ok(())
+    }
+
+    /// Whether nobody but those who may write to the database can put something into this folder, or take it away.
+    pub(crate) fn trusts(self, folder: &Stat) -> bool {
+        if self.mode & ALL_WRITE != 0 {
+            return true;
+        }
+        let of_group = self.mode & GROUP_WRITES != 0 && folder.st_gid == self.group;
+        let of_user = is_ours(folder) || folder.st_uid == 0 || folder.st_uid == self.owner;
+        folder.st_mode & ALL_WRITE == 0 && (of_group || (of_user && folder.st_mode & GROUP_WRITES == 0))
+    }
+}
+
+/// Whether this is a file of the user who runs this process.
+pub(crate) fn is_ours(found: &Stat) -> bool {
+    found.st_uid == rustix::process::geteuid().as_raw()
+}
+
+/// That of a file which the user of this process has for himself.
+#[cfg(test)]
+pub(crate) fn own() -> Access {
+    let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+    Access { mode: 0o600, owner: user.as_raw(), group: group.as_raw() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The mode, the owner and the group of a folder.
+    fn folder(mode: u32, owner: u32, group: u32) -> Stat {
+        let mut folder = fstat(std::fs::File::open("/").unwrap()).unwrap();
+        (folder.st_mode, folder.st_uid, folder.st_gid) = (mode, owner, group);
+        folder
+    }
+
+    #[test]
+    fn a_folder_is_trusted_if_only_those_come_into_it_who_may_write_to_the_database() {
+        let me = rustix::process::geteuid().as_raw();
+        let (anna, bert, app) = (54_001, 54_002, 54_321);
+        let access = |mode| Access { mode, owner: anna, group: app };
+        for (database, mode, owner, group, expected) in [
+            (0o600, 0o700, me, app, true),
+            (0o600, 0o700, 0, app, true),
+            (0o600, 0o755, anna, app, true),
+            (0o600, 0o700, bert, app, false),
+            (0o600, 0o770, anna, app, false),
+            (0o600, 0o777, me, app, false),
+            (0o660, 0o2770, bert, app, true),
+            (0o660, 0o770, bert, bert, false),
+            (0o660, 0o770, me, bert, false),
+            (0o660, 0o777, me, app, false),
+            (0o640, 0o770, me, app, false),
+            (0o666, 0o777, bert, bert, true),
+        ] {
+            let found = folder(mode, owner, group);
+            assert_eq!(access(database).trusts(&found), expected, "{database:o}: {mode:o}, {owner}, {group}");
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! [`Opened`]: the log and the shared memory that belong to a database as it was opened. Each is half of it: under another name, and where
+//! they were deleted, it has others, and is another world.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+
+use crate::{
+    connection,
+    error::{self, Fault, not_ready, unsupported},
+    files::Files,
+    presence,
+};
+
+/// Device and inode.
+pub(crate) type Identity = (u64, u64);
+
+/// What stands beside a database now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Beside {
+    pub(crate) log: Option<Identity>,
+    memory: Option<Identity>,
+}
+
+impl Beside {
+    pub(crate) fn of(files: &Files) -> Self {
+        Self { log: identity(&files.log), memory: identity(&files.memory) }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.log.is_some() && self.memory.is_some()
+    }
+}
+
+/// Which file this is. None if there is none.
+pub(crate) fn identity(path: &Path) -> Option<Identity> {
+    fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
+/// Databases that connections of this process have open, with their shared memory and the number of these connections. SQLite has
+/// one such memory for all of them, and takes it without a look whether it still has its name.
+static OPEN: Mutex<BTreeMap<Identity, (Identity, usize)>> = Mutex::new(BTreeMap::new());
+
+/// What a connection has open, until it is closed.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    database: Identity,
+    memory: Identity,
+    beside: Beside,
+}
+
+impl Opened {
+    /// To be called when the connection has read: then it has both open, and nobody takes them away but by force.
+    ///
+    /// # Errors
+    /// If somebody did.
+    pub(crate) fn take(database: Identity, files: &Files) -> Result<Self, Fault> {
+        let beside = Beside::of(files);
+        let (Some(_), Some(memory)) = (beside.log, beside.memory) else { return Err(in_half(files)) };
+        let mut open = open();
+        let (known, connections) = open.entry(database).or_insert((memory, 0));
+        if *known != memory {
+            return Err(in_half(files));
+        }
+        *connections += 1;
+        Ok(Self { database, memory, beside })
+    }
+
+    /// For one more connection to the same.
+    pub(crate) fn share(&self) -> Self {
+        open().entry(self.database).or_insert((self.memory, 0)).1 += 1;
+        let Self { database, memory, beside } = *self;
+        Self { database, memory, beside }
+    }
+
+    /// Whether all of it still stands under its name. Three looks at the file system.
+    pub(crate) fn is_in_place(&self, files: &Files) -> bool {
+        files.identity() == Some(self.database) && Beside::of(files) == self.beside
+    }
+
+    pub(crate) fn beside(&self) -> Beside {
+        self.beside
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let mut open = open();
+        if let Some((_, connections)) = open.get_mut(&self.database) {
+            *connections -= 1;
+            if *connections == 0 {
+                open.remove(&self.database);
+            }
+        }
+    }
+}
+
+fn open() -> MutexGuard<'static, BTreeMap<Identity, (Identity, usize)>> {
+    // Nothing panics while it is held.
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Under each of its names a database would be another world. Who has it open is found without this, by the locks that SQLite holds on
+/// the file itself; but only as long as he is there, and not by whoever finds a log of former times under his name.
+///
+/// # Errors
+/// If it has more than one.
+pub(crate) fn refuse_other_names(path: &Path) -> Result<(), Fault> {
+    let names = fs::metadata(path).map_or(1, |found| found.nlink());
+    if names > 1 {
+        let why = format!(
+            "it has {names} names (hard links), and under each it would be another world of locks; remove all but one"
+        );
+        return Err(Fault::Refused(unsupported(path, &why)));
+    }
+    // Kernels before 5.8 do not tell.
+    let found = statx(CWD, path, AtFlags::empty(), StatxFlags::empty());
+    if found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
+        let why = "it is mounted by itself, without what stands beside it; mount its folder";
+        return Err(Fault::Refused(unsupported(path, why)));
+    }
+    Ok(())
+}
+
+/// Whoever begins a log, or a shared memory, waits until nobody has the database open: nobody who comes or goes at this moment, nobody
+/// from whom they were taken away, and nobody who has others, under another path. All that those have written is in the file then, if
+/// they were not killed: the last one who goes brings it there.
+///
+/// # Errors
+/// If somebody has it open for all that time, or those of SQLite.
+pub(crate) fn wait_for_others(files: &Files, give_up: Instant) -> Result<(), Fault> {
+    // He who goes does not bring anything into the file while somebody looks: so this is done ever more seldom.
+    const LONGEST: u64 = 200;
+    let mut longest = 1;
+    while !Beside::of(files).is_whole() && !is_unused(&files.database)? {
+        // Two who always look at the same moment would keep each other from it.
+        let drawn = presence::random().map_or(1, i64::cast_unsigned) % longest;
+        let pause = Duration::from_millis(1 + drawn);
+        if Instant::now() + pause >= give_up {
+            return Err(in_half(files));
+        }
+        thread::sleep(pause);
+        longest = (longest * 2).min(LONGEST);
+    }
+    Ok(())
+}
+
+/// Whether nobody has a database open, under whatever path. In WAL mode each connection holds a lock on the file from its first look to
+/// its end; and one that is to have a log for itself alone takes it from all others before it touches the log.
+fn is_unused(database: &Path) -> Result<bool, Fault> {
+    let connection = connection::open(database)?;
+    if connection.is_readonly("main")? {
+        // Whoever opens it is told so.
+        return Ok(true);
+    }
+    connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+    match connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i32>(0)) {
+        Ok(_) => Ok(true),
+        Err(error) if error::is_busy(&error) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn in_half(files: &Files) -> Fault {
+    let path = files.database.display();
+    let why = format!(
+        "somebody has it open whose log or shared memory (`-wal`, `-shm`) is not here: they were deleted or replaced, or he came by \
+         another path (`mv`, a mount); it can be used when he has noticed, within seconds, or has ended (`fuser {path}`)"
+    );
+    Fault::Refused(not_ready(&files.database, &why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A database with a connection that has a log and a shared memory, in a folder of its own.
+    fn in_use() -> (tempfile::TempDir, Files, rusqlite::Connection) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
+        files.prepare().unwrap();
+        let connection = connection::open(&files.database).unwrap();
+        connection.execute("UPDATE meta SET token = 7", []).unwrap();
+        (folder, files, connection)
+    }
+
+    fn token(connection: &rusqlite::Connection) -> i64 {
+        connection.query_row("SELECT token FROM meta", [], |row| row.get(0)).unwrap()
+    }
+
+    fn refuses(files: &Files) -> bool {
+        wait_for_others(files, Instant::now() + Duration::from_millis(20)).is_err()
+    }
+
+    #[test]
+    fn whoever_has_both_beside_the_file_keeps_nobody_out() {
+        let (_folder, files, connection) = in_use();
+        assert!(!refuses(&files));
+        drop(connection);
+        assert!(!refuses(&files), "the last one left nothing beside it, and is gone");
+    }
+
+    /// What was written into it is in the file, when he who has it open goes.
+    #[test]
+    fn whoever_has_half_of_it_keeps_others_out_until_he_goes_and_nothing_is_lost() {
+        for lost in [[true, true], [true, false], [false, true]] {
+            let (_folder, files, connection) = in_use();
+            for (path, lost) in [&files.log, &files.memory].into_iter().zip(lost) {
+                if lost {
+                    fs::remove_file(path).unwrap();
+                }
+            }
+            assert!(refuses(&files), "{lost:?}: another world was begun beside that of somebody");
+            drop(connection);
+            assert!(!refuses(&files), "{lost:?}: he is gone");
+            assert_eq!(token(&connection::open(&files.database).unwrap()), 7, "{lost:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_has_it_open_under_another_path_keeps_others_out() {
+        let (folder, files, connection) = in_use();
+        let path = folder.path().join("moved.db");
+        fs::rename(&files.database, &path).unwrap();
+        let mut moved = Files::new(Some(&path)).unwrap();
+        moved.prepare().unwrap();
+        assert!(refuses(&moved));
+        drop(connection);
+        assert!(!refuses(&moved));
+    }
+
+    /// SQLite gives a new connection the memory that this process has, whatever has its name by now.
+    #[test]
+    fn a_memory_that_was_replaced_is_nobodys_while_this_process_has_the_former_one() {
+        let (_folder, files, _connection) = in_use();
+        let database = files.identity().unwrap();
+        let first = Opened::take(database, &files).unwrap();
+        assert!(first.is_in_place(&files));
+        let copy = files.memory.with_extension("copy");
+        fs::copy(&files.memory, &copy).unwrap();
+        fs::rename(&copy, &files.memory).unwrap();
+        assert!(!first.is_in_place(&files));
+        let shared = first.share();
+        drop(first);
+        assert!(Opened::take(database, &files).is_err());
+        drop(shared);
+        assert!(Opened::take(database, &files).is_ok());
+    }
+}

@@ -1,0 +1,32 @@
+//! Connections to the database: to what stands under its very path, and without what SQLite would carry out by itself because somebody
+//! who may write to the file has put it there.
+
+use std::{path::Path, time::Duration};
+
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
+
+use crate::error::Fault;
+
+/// What a file may not have us do.
+const SETTINGS: [(DbConfig, bool); 4] = [
+    (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+    (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+    (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+    (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+];
+
+/// Opens a file that is there, and reads nothing of it yet. It waits for nobody: we wait in our own way.
+///
+/// # Errors
+/// If it cannot be opened, or there is a link in its path.
+pub(crate) fn open(path: &Path) -> Result<Connection, Fault> {
+    let connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW,
+    )?;
+    connection.busy_timeout(Duration::ZERO)?;
+    for (setting, on) in SETTINGS {
+        connection.set_db_config(setting, on)?;
+    }
+    Ok(connection)
+}

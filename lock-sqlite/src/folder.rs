@@ -1,0 +1,247 @@
+//! [`Folder`]: the folder of the processes, as it was opened. What is done in it is done by its descriptor, so that nobody is led
+//! astray by what others put in its place meanwhile.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        unix::{fs::MetadataExt, net::UnixDatagram},
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{
+        AtFlags, CWD, Dir, Mode, OFlags, RenameFlags, fstat, mkdirat, openat, renameat, renameat_with,
+        unlinkat,
+    },
+    io::Errno,
+    path::Arg,
+};
+
+use crate::{
+    access::{Access, is_ours},
+    beside::Identity,
+    presence,
+};
+
+/// An open folder into which nobody puts anything who may not write to the database.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Opens it, and makes it first if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be made, is none, or is open to others.
+    pub(crate) fn open(path: &Path, access: Access) -> io::Result<Self> {
+        let opened = match look_into(CWD, path) {
+            Err(Errno::NOENT) => {
+                make(path, access)?;
+                look_into(CWD, path)
+            }
+            opened => opened,
+        };
+        let fd = opened.map_err(|error| match error {
+            Errno::NOTDIR | Errno::LOOP => refused("it is a link, or no folder; remove it"),
+            error => error.into(),
+        })?;
+        let found = fstat(&fd)?;
+        if !access.trusts(&found) {
+            let (mode, user, group) = (found.st_mode & 0o7777, found.st_uid, found.st_gid);
+            let why = format!(
+                "others than those who may write to the database may write to it (mode {mode:o}, user {user}, group {group}); \
+                 remove it while nobody uses the database"
+            );
+            return Err(refused(&why));
+        }
+        Ok(Self { fd, path: path.to_owned() })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens a file that stands in it. Who may write to the folder may have put anything there: a pipe would keep us until
+    /// somebody writes to it, and with us, in the middle of a transaction, everybody; a link leads anywhere.
+    ///
+    /// # Errors
+    /// If there is none, or it is something else.
+    pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = File::from(openat(&self.fd, name, flags, Mode::empty())?);
+        if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+    }
+
+    /// Makes a file, for this user alone.
+    ///
+    /// # Errors
+    /// If the folder takes none, or the name is taken.
+    pub(crate) fn create(&self, name: &str) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)?))
+    }
+
+    /// Makes a socket, for those who may write to the database. It gets its name when it is theirs: until then it stands in a folder
+    /// `by_way_of`, which is ours alone.
+    ///
+    /// # Errors
+    /// If the folder takes none.
+    pub(crate) fn bind(&self, name: &str, by_way_of: &str, access: Access) -> io::Result<UnixDatagram> {
+        mkdirat(&self.fd, by_way_of, Mode::RWXU)?;
+        let bound = look_into_own(self.fd.as_fd(), by_way_of).and_then(|own| {
+            let socket = UnixDatagram::bind(address(&own, name))?;
+            access.give_name(&own, name)?;
+            renameat(&own, name, &self.fd, name)?;
+            Ok(socket)
+        });
+        if bound.is_err() {
+            self.remove(by_way_of);
+        } else {
+            // If it stays, it is swept by the next.
+            let _ = unlinkat(&self.fd, by_way_of, AtFlags::REMOVEDIR);
+        }
+        bound
+    }
+
+    /// Where somebody sends to who tells a socket in it something. A path to it may be too long for the address of a socket.
+    pub(crate) fn address(&self, name: &str) -> PathBuf {
+        address(&self.fd, name)
+    }
+
+    /// # Errors
+    /// If there is no such file.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(renameat(&self.fd, from, &self.fd, to)?)
+    }
+
+    /// Takes away a file, a socket, or a folder by way of which one was to be made. It may be gone already; whatever stays is swept by
+    /// the next.
+    pub(crate) fn remove(&self, name: &str) {
+        if unlinkat(&self.fd, name, AtFlags::empty()) != Err(Errno::ISDIR) {
+            return;
+        }
+        if let Ok(inner) = look_into(self.fd.as_fd(), name) {
+            // The one that it was made for. A folder with anything else in it is none of ours, and stays.
+            let own = name.replace(".new", ".sock");
+            let _ = unlinkat(&inner, &own, AtFlags::empty());
+        }
+        let _ = unlinkat(&self.fd, name, AtFlags::REMOVEDIR);
+    }
+
+    /// Which file has this name. None if there is none.
+    pub(crate) fn identity(&self, name: &str) -> Option<Identity> {
+        let found = fs::symlink_metadata(self.address(name));
+        found.ok().map(|found| (found.dev(), found.ino()))
+    }
+
+    /// What stands in it. Nothing, if it cannot be read.
+    pub(crate) fn names(&self) -> Vec<String> {
+        names_in(&self.fd).unwrap_or_default()
+    }
+}
+
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
+}
+
+fn address(folder: &OwnedFd, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd()))
+}
+
+fn look_into(folder: BorrowedFd<'_>, name: impl Arg) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(folder, name, flags, Mode::empty())
+}
+
+/// Opens a folder that we have just made for ourselves. Who may rename what stands beside it may have put another one of ours in
+/// its place: then nothing in that one is given to anybody.
+fn look_into_own(folder: BorrowedFd<'_>, name: impl Arg) -> io::Result<OwnedFd> {
+    let own = look_into(folder, name)?;
+    let found = fstat(&own)?;
+    let is_closed = !Mode::from_raw_mode(found.st_mode).intersects(Mode::RWXG | Mode::RWXO);
+    if is_ours(&found) && is_closed && names_in(&own)?.is_empty() {
+        Ok(own)
+    } else {
+        Err(refused("somebody else has put another folder in its place"))
+    }
+}
+
+fn names_in(folder: &OwnedFd) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name != "." && name != ".." {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// It gets its name when everybody may use it who is to.
+fn make(path: &Path, access: Access) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(format!("-{:016x}.new", presence::random()?));
+    mkdirat(CWD, &new, Mode::RWXU)?;
+    let named = look_into_own(CWD, &new).and_then(|own| {
+        access.give_folder(&own)?;
+        match renameat_with(CWD, &new, CWD, path, RenameFlags::NOREPLACE) {
+            // Somebody else was quicker, and his is as good.
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    });
+    // If it has got its name, there is nothing.
+    let _ = unlinkat(CWD, &new, AtFlags::REMOVEDIR);
+    named
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+    use crate::access::own;
+
+    /// What it was made for stands in it; a link to it, or what others may write to, is no folder of ours, and stays as it is.
+    #[test]
+    fn a_link_and_a_folder_that_is_open_to_others_are_refused_and_left_as_they_are() {
+        let root = tempfile::tempdir().unwrap();
+        let (good, link, open) = (root.path().join("a"), root.path().join("b"), root.path().join("c"));
+        Folder::open(&good, own()).unwrap();
+        assert_eq!(fs::metadata(&good).unwrap().mode() & 0o7777, 0o700);
+        Folder::open(&good, own()).unwrap();
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+        symlink(&good, &link).unwrap();
+        for path in [&link, &open] {
+            let error = Folder::open(path, own()).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
+        }
+        assert_eq!(fs::metadata(&open).unwrap().mode() & 0o777, 0o777);
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 3, "something else was left behind");
+    }
+
+    #[test]
+    fn what_is_made_by_way_of_a_folder_leaves_nothing_of_it_behind() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = Folder::open(&root.path().join("a"), own()).unwrap();
+        let socket = folder.bind("7.sock", "7.new", own()).unwrap();
+        assert_eq!(folder.names(), ["7.sock"]);
+        let sender = UnixDatagram::unbound().unwrap();
+        sender.send_to(b"hello", folder.address("7.sock")).unwrap();
+        assert_eq!(socket.recv(&mut [0; 8]).unwrap(), 5);
+        let found = fs::symlink_metadata(folder.path().join("7.sock")).unwrap();
+        assert_eq!(found.mode() & 0o777, 0o600);
+        // As somebody leaves it who ends in the middle.
+        fs::create_dir(folder.path().join("8.new")).unwrap();
+        fs::write(folder.path().join("8.new/8.sock"), "").unwrap();
+        folder.remove("8.new");
+        folder.remove("7.sock");
+        assert!(folder.names().is_empty());
+    }
+}

@@ -1,0 +1,72 @@
+//! [`Limit`]: until when SQLite may go on with what it carries out: others may have written more into the file than locks.
+
+use std::{
+    ffi::c_int,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Instant,
+};
+
+use rusqlite::Connection;
+
+use crate::{error::Fault, store::nanos};
+
+/// So many steps of SQLite are done between two looks at the clock: some ten microseconds.
+const STEPS: c_int = 1000;
+
+/// The end of what goes on over a connection. Whatever is in the middle of something then is interrupted.
+#[derive(Debug)]
+pub(crate) struct Limit {
+    start: Instant,
+    /// In nanoseconds from the start.
+    end: Arc<AtomicI64>,
+}
+
+impl Limit {
+    /// Watches over a connection, and ends nothing yet.
+    ///
+    /// # Errors
+    /// If somebody else owns the connection.
+    pub(crate) fn on(connection: &Connection) -> Result<Self, Fault> {
+        let (start, end) = (Instant::now(), Arc::new(AtomicI64::new(i64::MAX)));
+        let watched = Arc::clone(&end);
+        let is_over = move || nanos(start.elapsed()) > watched.load(Ordering::Relaxed);
+        connection.progress_handler(STEPS, Some(is_over))?;
+        Ok(Self { start, end })
+    }
+
+    pub(crate) fn set(&self, end: Instant) {
+        let after = end.saturating_duration_since(self.start);
+        self.end.store(nanos(after), Ordering::Relaxed);
+    }
+
+    /// To be called before what was done is committed: SQLite could say that it was interrupted, and have done it.
+    pub(crate) fn lift(&self) {
+        self.end.store(i64::MAX, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rusqlite::ErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn what_never_ends_is_interrupted_and_what_comes_after_it_is_not() {
+        const COUNT: &str = "WITH RECURSIVE numbers(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM numbers) SELECT max(x) FROM numbers";
+        let connection = Connection::open_in_memory().unwrap();
+        let count = |query: &str| connection.query_row(query, [], |row| row.get::<_, i64>(0));
+        let limit = Limit::on(&connection).unwrap();
+        limit.set(Instant::now() + Duration::from_millis(20));
+        let error = count(COUNT).unwrap_err();
+        assert_eq!(error.sqlite_error_code(), Some(ErrorCode::OperationInterrupted), "{error}");
+        limit.lift();
+        assert_eq!(count("SELECT max(x) FROM (SELECT 7 AS x)").unwrap(), 7);
+        assert_eq!(count(&COUNT.replace("FROM numbers)", "FROM numbers LIMIT 100000)")).unwrap(), 100_000);
+    }
+}

@@ -1,0 +1,129 @@
+//! A new database: made whole under another name, and named when nothing is left beside it of a former one.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use lock_core::BackendError;
+use rustix::{
+    fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with},
+    io::Errno,
+};
+
+use crate::{error::of_io, files::Files, presence, schema};
+
+/// For nobody else but the user.
+const OWN_FILE: u32 = 0o600;
+
+/// How often, and after which pause, others are waited for who take away the same.
+const TRIES: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Makes the file before SQLite sees it, so that nobody else can ever open it, and gives it its name when it is whole. It is
+/// closed before: to close it later would drop the locks that this process may have on it by then.
+///
+/// # Errors
+/// If it cannot be made.
+pub(crate) fn make(files: &Files) -> Result<(), BackendError> {
+    let failed = |error| of_io("making", &files.database, error).unsent();
+    let mut new = files.database.clone().into_os_string();
+    new.push(format!("-{:016x}.new", presence::random().map_err(failed)?));
+    let new = PathBuf::from(new);
+    let named = create(&new).map_err(failed).and_then(|()| {
+        schema::fill(&new).map_err(|fault| fault.at(&files.database).unsent())?;
+        name(&new, files).map_err(failed)
+    });
+    if !matches!(named, Ok(true)) {
+        // It may not have been made.
+        let _ = fs::remove_file(&new);
+    }
+    if named? {
+        // So that the name outlives a loss of power, as the tokens in it do.
+        File::open(files.folder()).and_then(|folder| folder.sync_all()).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn create(new: &Path) -> io::Result<()> {
+    OpenOptions::new().write(true).create_new(true).mode(OWN_FILE).open(new).map(drop)
+}
+
+/// False if somebody else was quicker: then his is the file.
+fn name(new: &Path, files: &Files) -> io::Result<bool> {
+    File::open(new)?.sync_all()?;
+    clear(files)?;
+    match renameat_with(CWD, new, CWD, &files.database, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes away the log and the shared memory of a database that is gone: SQLite would take what stands in them for a part of the new one.
+/// Whoever still has them open finds that the database is another one.
+fn clear(files: &Files) -> io::Result<()> {
+    if left_of(files).is_empty() {
+        return Ok(());
+    }
+    // One at a time: whoever finds nothing left names his, and the log of that one is not to be taken away.
+    let folder = File::open(files.folder())?;
+    lock(&folder)?;
+    let left = left_of(files);
+    // Looked at afterwards: if it is there now, they may be its own.
+    if files.identity().is_some() {
+        return Ok(());
+    }
+    for path in left {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn left_of(files: &Files) -> Vec<&Path> {
+    let beside = [files.log.as_path(), files.memory.as_path()];
+    beside.into_iter().filter(|path| fs::symlink_metadata(path).is_ok()).collect()
+}
+
+fn lock(folder: &File) -> io::Result<()> {
+    for _ in 0..TRIES {
+        match flock(folder, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => thread::sleep(PAUSE),
+            done => return Ok(done?),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::WouldBlock, "somebody has the folder locked (`flock`)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_database_that_is_gone_is_taken_for_a_part_of_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
+        files.prepare().unwrap();
+        let former = rusqlite::Connection::open(&files.database).unwrap();
+        former.execute("UPDATE meta SET token = 7", []).unwrap();
+        fs::remove_file(&files.database).unwrap();
+        files.prepare().unwrap();
+        assert!(left_of(&files).is_empty());
+        let token = |connection: &rusqlite::Connection| {
+            connection.query_row("SELECT token FROM meta", [], |row| row.get::<_, i64>(0)).unwrap()
+        };
+        let next = rusqlite::Connection::open(&files.database).unwrap();
+        assert!(token(&next) > 7, "the log of the former one was taken for its own");
+        // He who has that open still sees it, and takes nothing away when he goes.
+        assert_eq!(token(&former), 7);
+        drop(former);
+        assert_eq!(left_of(&files).len(), 2);
+    }
+}

@@ -1,0 +1,287 @@
+//! A file of several users: they see each other die and tell each other, and none of them opens what is another's.
+
+#[allow(dead_code, reason = "shared with other tests")]
+mod disk;
+#[allow(dead_code, reason = "shared with the suite")]
+mod file;
+#[allow(dead_code, reason = "shared with other tests")]
+mod other;
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use lock_conformance::{SLACK, audit::LONG, ran_nothing};
+use lock_core::{
+    AcquireOptions, BackendError, BackendErrorKind as Kind, DistributedLock, Keeper, Locks, Mutex, Operator,
+    SystemEntropy,
+};
+use lock_sqlite::{ConnectError, Sqlite, SqliteConfig};
+
+use self::{
+    disk::{flag, here, on_a_bad_disk},
+    file::OwnFile,
+    other::Other,
+};
+
+/// Numbers that nobody has.
+const GROUP: u32 = 54_321;
+const ANNA: u32 = 54_001;
+const BERT: u32 = 54_002;
+
+fn config(path: &Path) -> SqliteConfig {
+    let mut config = SqliteConfig::default();
+    config.path = Some(path.to_owned());
+    config
+}
+
+fn job(path: &Path) -> Mutex {
+    let keeper = Keeper::start().unwrap();
+    let backend = Arc::new(Sqlite::new(config(path), &keeper).unwrap());
+    let locks = Locks::with(backend, keeper, Arc::new(SystemEntropy));
+    locks.with_options(AcquireOptions::new().ttl(LONG)).mutex("job").unwrap()
+}
+
+async fn refused(path: &Path) -> BackendError {
+    match Sqlite::connect(config(path), &Keeper::start().unwrap()).await {
+        Err(ConnectError::Store(error)) => error,
+        other => panic!("it was not refused: {other:?}"),
+    }
+}
+
+/// Not a test: what another process does.
+#[test]
+fn other() {
+    other::carry_out(async |task, path| match task {
+        "hold" => hold(path).await,
+        "take twice" => take_twice(path).await,
+        _ => lead_astray(path),
+    });
+}
+
+async fn hold(path: &Path) {
+    let guard = job(path).acquire().await.unwrap();
+    other::say("holds");
+    tokio::task::block_in_place(other::listen);
+    drop(guard);
+}
+
+/// With the same client, and the second time when it is told to.
+async fn take_twice(path: &Path) {
+    let lock = job(path);
+    for time in ["once", "twice"] {
+        lock.acquire().await.unwrap().release().await.unwrap();
+        other::say(time);
+        tokio::task::block_in_place(other::listen);
+    }
+}
+
+/// Puts a link to the file `victim` in the place of all that is put into the folder of the processes.
+fn lead_astray(path: &Path) {
+    let (folder, victim) = (path.with_file_name("locks.db-processes"), path.with_file_name("victim"));
+    other::say("ready");
+    loop {
+        for found in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let found = found.path();
+            // It may be gone.
+            let _ = fs::remove_file(&found).and_then(|()| symlink(&victim, &found));
+        }
+    }
+}
+
+/// A file as `docs/backends/sqlite.md` has it made, with the program of these tests beside it, which other users may run there.
+fn shared(folder_mode: u32) -> (OwnFile, PathBuf) {
+    let file = OwnFile::new();
+    let folder = file.path().parent().unwrap().to_owned();
+    let program = folder.join("program");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    fs::write(file.path(), "").unwrap();
+    for (path, mode) in [(file.path(), 0o660), (folder, folder_mode)] {
+        chown(&path, None, Some(GROUP)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+    }
+    (file, program)
+}
+
+/// A file that one user has for himself.
+fn private(user: u32) -> (OwnFile, PathBuf) {
+    let (file, program) = shared(0o700);
+    for (path, mode) in [(file.path(), 0o600), (file.path().parent().unwrap().to_owned(), 0o700)] {
+        chown(&path, Some(user), Some(user)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+    }
+    (file, program)
+}
+
+/// False, if this is not the user who may be any.
+fn may_be_anybody(test: &str) -> bool {
+    let may = rustix::process::geteuid().is_root();
+    if !may {
+        ran_nothing(test, "it takes other users");
+    }
+    may
+}
+
+/// What stands in the folder of the processes, and ends so.
+fn processes(file: &OwnFile, extension: &str) -> Vec<PathBuf> {
+    let all = fs::read_dir(file.processes()).into_iter().flatten().flatten().map(|found| found.path());
+    all.filter(|path| path.extension().is_some_and(|found| found == extension)).collect()
+}
+
+/// In a folder that gives what is made in it its group, and in one that does not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn users_of_one_group_see_each_other_die_and_tell_each_other() {
+    if !may_be_anybody("users_of_one_group_see_each_other_die_and_tell_each_other") {
+        return;
+    }
+    for folder_mode in [0o2770, 0o770] {
+        let (file, program) = shared(folder_mode);
+        let holder = Other::start_as((ANNA, GROUP), &program, "hold", &file.path());
+        assert_eq!(holder.says(), "holds");
+        let waiter = Other::start_as((BERT, GROUP), &program, "hold", &file.path());
+        let started = Instant::now();
+        while processes(&file, "sock").len() < 2 {
+            assert!(started.elapsed() < SLACK, "the second user has not come");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let folder = fs::metadata(file.processes()).unwrap();
+        assert_eq!((folder.gid(), folder.mode() & 0o7777), (GROUP, 0o2770));
+        let beside = vec![file.beside("-wal"), file.beside("-shm")];
+        for path in [processes(&file, "lock"), processes(&file, "sock"), beside].concat() {
+            let found = fs::metadata(&path).unwrap();
+            assert_eq!((found.gid(), found.mode() & 0o777), (GROUP, 0o660), "{}", path.display());
+        }
+        let killed = Instant::now();
+        holder.kill();
+        // Long before its ttl ends.
+        assert_eq!(waiter.says(), "holds");
+        let after = killed.elapsed();
+        assert!(after < SLACK, "the death of another user was seen after {after:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_sees_root_die_who_used_his_file() {
+    if !may_be_anybody("a_user_sees_root_die_who_used_his_file") {
+        return;
+    }
+    let (file, program) = private(ANNA);
+    let holder = Other::start("hold", &file.path());
+    assert_eq!(holder.says(), "holds");
+    let waiter = Other::start_as((ANNA, ANNA), &program, "hold", &file.path());
+    let started = Instant::now();
+    while processes(&file, "sock").len() < 2 {
+        assert!(started.elapsed() < SLACK, "the user has not come to his own file");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let killed = Instant::now();
+    holder.kill();
+    assert_eq!(waiter.says(), "holds");
+    assert!(killed.elapsed() < SLACK, "the death of root was seen after {:?}", killed.elapsed());
+}
+
+/// The commands in `docs/backends/sqlite.md`, and what is wrong without one of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_doctor_agrees_with_a_folder_as_it_is_documented_and_with_no_other() {
+    if !may_be_anybody("the_doctor_agrees_with_a_folder_as_it_is_documented_and_with_no_other") {
+        return;
+    }
+    for (folder_mode, expected) in
+        [(0o2770, None), (0o770, Some("chmod g+s")), (0o2777, Some("others may replace files"))]
+    {
+        let (file, _program) = shared(folder_mode);
+        let sqlite = Sqlite::connect(config(&file.path()), &Keeper::start().unwrap()).await.unwrap();
+        let problems = sqlite.diagnose().await.unwrap().problems;
+        let folder = file.path().parent().unwrap().display().to_string();
+        let found: Vec<_> =
+            problems.iter().filter(|problem| problem.contains(&format!("in {folder}"))).collect();
+        match expected {
+            None => assert!(found.is_empty(), "{found:?}"),
+            Some(expected) => assert!(
+                found.len() == 1 && found[0].contains(expected),
+                "{folder_mode:o}: {found:?} and not `{expected}`"
+            ),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_in_place_of_the_folder_of_the_processes_is_refused_and_what_it_leads_to_is_left_alone() {
+    let file = OwnFile::new();
+    let elsewhere = file.path().with_file_name("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::set_permissions(&elsewhere, Permissions::from_mode(0o700)).unwrap();
+    symlink(&elsewhere, file.processes()).unwrap();
+    let error = refused(&file.path()).await;
+    assert_eq!(*error.kind(), Kind::Denied, "{error}");
+    assert!(error.to_string().contains("locks.db-processes: it is a link"), "{error}");
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "something was put there");
+    assert_eq!(fs::metadata(&elsewhere).unwrap().mode() & 0o777, 0o700);
+}
+
+/// Who may write to the file may have SQLite do something with each change that never ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_others_wrote_into_the_file_is_not_carried_out_and_whoever_comes_is_told_of_it() {
+    const NUMBERS: &str =
+        "WITH RECURSIVE numbers(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM numbers) SELECT x FROM numbers";
+    let file = OwnFile::new();
+    let mut client = Other::start("take twice", &file.path());
+    assert_eq!(client.says(), "once");
+    let trigger = "CREATE TRIGGER endless AFTER INSERT ON entries BEGIN SELECT max(x) FROM numbers; END";
+    file.open().execute_batch(&format!("CREATE VIEW numbers AS {NUMBERS}; {trigger}")).unwrap();
+    client.tell("go on");
+    assert_eq!(client.says(), "twice");
+    let error = refused(&file.path()).await;
+    assert_eq!(*error.kind(), Kind::Protocol, "{error}");
+    assert!(error.to_string().contains("the view `numbers` in it"), "{error}");
+    file.open().execute_batch("DROP TRIGGER endless; DROP VIEW numbers").unwrap();
+    assert!(job(&file.path()).try_acquire().await.unwrap().is_some());
+}
+
+/// Others of the same group come in between all the time, so it comes when nobody else does.
+mod alone {
+    use super::*;
+
+    const TIMES: usize = 20;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn whoever_swaps_what_is_in_the_folder_gets_at_no_file_of_another_user() {
+        if may_be_anybody("alone::whoever_swaps_what_is_in_the_folder_gets_at_no_file_of_another_user") {
+            on_a_bad_disk("alone::where_others_come_in_between");
+        }
+    }
+
+    /// Not a test: what is done where others have the time for it whenever a socket is made.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn where_others_come_in_between() {
+        if here("alone::where_others_come_in_between").is_none() {
+            return;
+        }
+        // Another user has to get to the file, and to what is loaded before the C library.
+        fs::set_permissions(std::env::temp_dir(), Permissions::from_mode(0o755)).unwrap();
+        fs::write(flag(".gap"), "").unwrap();
+        let (file, program) = shared(0o2770);
+        let victim = file.path().with_file_name("victim");
+        fs::write(&victim, "secret").unwrap();
+        fs::set_permissions(&victim, Permissions::from_mode(0o600)).unwrap();
+        let before = fs::metadata(&victim).unwrap();
+        let swapper = Other::start_as((ANNA, GROUP), &program, "lead astray", &file.path());
+        assert_eq!(swapper.says(), "ready");
+        let mut met = 0;
+        for _ in 0..TIMES {
+            // He may spoil what is in the folder, so that nothing can be made there.
+            let connected = Sqlite::connect(config(&file.path()), &Keeper::start().unwrap()).await;
+            met += usize::from(processes(&file, "sock").iter().any(|path| path.is_symlink()));
+            drop(connected);
+            let found = fs::metadata(&victim).unwrap();
+            assert_eq!((found.mode(), found.gid()), (before.mode(), before.gid()), "it was opened to others");
+        }
+        assert!(met > 0, "nobody came in between");
+        assert_eq!(fs::read(&victim).unwrap(), b"secret");
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    panic::resume_unwind,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -173,7 +174,7 @@ impl Faulty {
                 gate.pass().await;
                 Ok(answer)
             }
-            Some(Fault::Panic) => panic!("an ordered panic of {verb:?}"),
+            Some(Fault::Panic) => resume_unwind(Box::new(format!("an ordered panic of {verb:?}"))),
         }
     }
 }

@@ -50,8 +50,9 @@ fn run_case(test: &str, bug: &InEngine, on: bool) -> Output {
     process.output().expect("the test binary can be started once more")
 }
 
+/// Indented: in a summary, its list of failures is not the list of this program.
 fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    String::from_utf8_lossy(&output.stdout).lines().map(|line| format!("    {line}\n")).collect()
 }
 
 #[test]

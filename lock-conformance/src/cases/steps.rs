@@ -6,12 +6,14 @@ use std::{
     time::Duration,
 };
 
-use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Lock, Mutex, QueueRow};
+use lock_core::{
+    AcquireOptions, Creates, Departure, DistributedLock, Entry, Error, Guard, Lock, Mutex, QueueRow,
+};
 
 pub(super) use crate::audit::LONG;
 use crate::{
     Client, Faulty, World,
-    audit::{safety, soon},
+    audit::{SLACK, eventually, safety, soon},
 };
 
 /// Options with a ttl of [`LONG`] and no bound for waiting.
@@ -99,6 +101,15 @@ pub(super) async fn freed(lock: &dyn DistributedLock) {
         }
     });
     free.await.release().await.unwrap();
+}
+
+/// Leaves until the store says that the entry is not there. A leave that the backend had to send twice, because nobody answered
+/// the first one in time, may say `Left` of an entry that was not there (PR10).
+pub(super) async fn absent(client: &Client, entry: &Entry, creates: Creates) {
+    eventually("an entry that is not there", SLACK, async || {
+        client.backend.leave(entry, creates).await.unwrap() == Departure::Absent
+    })
+    .await;
 }
 
 /// The error of something that must not work.

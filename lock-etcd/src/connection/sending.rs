@@ -42,9 +42,8 @@ impl Wire {
         };
         self.0.beside.earn();
         let sent = keeper.now();
-        let patience = if self.cluster().config.endpoints.len() > 1 { limit / (BESIDE + 1) } else { limit };
         let mut first = pin!(request(&place.1));
-        let failed = match by(keeper, sent + patience, first.as_mut()).await {
+        let failed = match by(keeper, sent + limit / (BESIDE + 1), first.as_mut()).await {
             Some(Ok(answer)) => return Sent { answer: Ok(answer), unanswered: false },
             Some(Err(error)) => Some(error),
             None => None,
@@ -76,7 +75,7 @@ impl Wire {
     {
         let keeper = self.keeper();
         let end = sent + limit;
-        let mut beside = if self.cluster().config.endpoints.len() > 1 { BESIDE } else { 0 };
+        let mut beside = BESIDE;
         let mut beside_at = sent + limit / (BESIDE + 1);
         let mut unanswered = false;
         let mut elsewhere = false;

@@ -23,8 +23,14 @@ pub(super) fn server() -> ServerProgram {
         let run = r#"exec java -cp "/conf:$(echo /apache-zookeeper-*/lib)/*" "$@""#;
         return ServerProgram::in_container(IMAGE_VARIABLE, "zookeeper:3.9.4", ["sh", "-c", run, "java"]);
     }
-    let classes = env::var(SERVER_VARIABLE).unwrap_or_else(|_| class_path(0));
-    ServerProgram::local([java().display().to_string(), "-cp".to_owned(), classes])
+    let mut command = vec![java().display().to_string()];
+    let classes = env::var(SERVER_VARIABLE).unwrap_or_else(|_| {
+        // Of no use to another class path, or to another Java, which say nothing of it.
+        command.push(format!("-XX:SharedArchiveFile={}", printed(2)));
+        class_path(0)
+    });
+    command.extend(["-cp".to_owned(), classes]);
+    ServerProgram::local(command)
 }
 
 /// The class path of our own programs.
@@ -37,14 +43,7 @@ pub(super) fn client_classes() -> String {
 /// # Panics
 /// If it is not there: a case must not pass without its server.
 fn class_path(index: usize) -> String {
-    static PRINTED: OnceLock<Vec<String>> = OnceLock::new();
-    let printed = PRINTED.get_or_init(|| {
-        let setup = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/zk/setup");
-        let printed = Command::new(setup).arg("--print").output().expect("scripts/zk/setup can be run");
-        let printed = String::from_utf8(printed.stdout).expect("paths are text");
-        printed.lines().map(str::to_owned).collect()
-    });
-    let classes = printed.get(index).expect("scripts/zk/setup prints two class paths").clone();
+    let classes = printed(index);
     for part in classes.split(':') {
         let folder = Path::new(part.trim_end_matches("/*"));
         assert!(
@@ -56,6 +55,18 @@ fn class_path(index: usize) -> String {
         );
     }
     classes
+}
+
+/// A line of what `scripts/zk/setup` prints.
+fn printed(index: usize) -> String {
+    static PRINTED: OnceLock<Vec<String>> = OnceLock::new();
+    let printed = PRINTED.get_or_init(|| {
+        let setup = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/zk/setup");
+        let printed = Command::new(setup).arg("--print").output().expect("scripts/zk/setup can be run");
+        let printed = String::from_utf8(printed.stdout).expect("paths are text");
+        printed.lines().map(str::to_owned).collect()
+    });
+    printed.get(index).expect("scripts/zk/setup prints three lines").clone()
 }
 
 /// The program itself.

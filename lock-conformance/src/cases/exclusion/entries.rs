@@ -18,7 +18,7 @@ use crate::{
     audit::{assert_free, assert_queue_empties, await_queue, soon},
     cases::{
         altered::{Alter, altered},
-        steps::{faulty, freed, mutex, queue, refused},
+        steps::{absent, faulty, freed, mutex, queue, refused},
     },
 };
 
@@ -52,13 +52,13 @@ pub(in crate::cases) async fn whoever_does_not_hold_the_lock_cannot_release_it(w
     // A stranger that never stood in the queue, and a waiter that goes away.
     let stranger = other.entry(&name, Claim::mutex(), ttl);
     for creates in [Creates::Answered, Creates::InDoubt] {
-        assert_eq!(other.backend.leave(&stranger, creates).await.unwrap(), Departure::Absent);
+        absent(&other, &stranger, creates).await;
     }
     let waiter = other.entry(&name, Claim::mutex(), ttl);
     let standing = other.backend.enter(&waiter, Step::Create, WaitMode::Queue).await.unwrap();
     assert!(matches!(standing, Standing::Waiting { .. }), "{standing:?}");
     assert_eq!(other.backend.leave(&waiter, Creates::Answered).await.unwrap(), Departure::Left);
-    assert_eq!(other.backend.leave(&waiter, Creates::Answered).await.unwrap(), Departure::Absent);
+    absent(&other, &waiter, Creates::Answered).await;
 
     assert!(other.mutex(&name).try_acquire().await.unwrap().is_none());
     let rows = other.mutex(&name).queue().await.unwrap();
@@ -109,7 +109,7 @@ pub(in crate::cases) async fn a_release_that_comes_after_the_lease_leaves_the_ne
     // What a release that was under way for long would still send.
     let entry = Entry::new(late_name, late_id, Claim::mutex(), Duration::from_millis(200));
     for creates in [Creates::Answered, Creates::InDoubt] {
-        assert_eq!(slow.backend.leave(&entry, creates).await.unwrap(), Departure::Absent);
+        absent(&slow, &entry, creates).await;
     }
 
     assert!(guard.is_held());

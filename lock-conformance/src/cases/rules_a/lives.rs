@@ -16,7 +16,7 @@ use crate::{
     cases::{
         altered::{Alter, altered},
         lease::{GRAIN, admitted, lease_end, ms, row, until, waiting},
-        steps::{LONG, mutex, take, take_free},
+        steps::{LONG, absent, mutex, take, take_free},
     },
 };
 
@@ -118,17 +118,14 @@ async fn the_dead_are_out_when(world: &World, first: First, claim: Claim) {
             let look = soon("an answer", look()).await.unwrap();
             assert!(matches!(look, Standing::Gone), "{look:?}");
         }
-        First::Leaves => {
-            let departure = dying.backend.leave(&dead, Creates::Answered).await.unwrap();
-            assert_eq!(departure, Departure::Absent);
-        }
+        First::Leaves => absent(&dying, &dead, Creates::Answered).await,
         First::IsPassed => {}
     }
     assert_eq!(admitted(&next, &waits, Step::Again(place)).await.0, place, "{first:?}");
     assert_eq!(renew(&dying, &dead, token).await, Renewal::Lost, "{first:?}");
     let look = soon("an answer", look()).await.unwrap();
     assert!(matches!(look, Standing::Gone), "{first:?}: {look:?}");
-    assert_eq!(dying.backend.leave(&dead, Creates::Answered).await.unwrap(), Departure::Absent);
+    absent(&dying, &dead, Creates::Answered).await;
     let holds = row(&next, &waits.name, waits.id).await.expect("the next one holds");
     assert!(holds.admitted, "{first:?}: {holds:?}");
 }

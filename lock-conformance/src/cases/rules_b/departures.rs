@@ -5,13 +5,13 @@
 use std::sync::Arc;
 
 use lock_core::{
-    Claim, Creates, Departure, DistributedLock, FencingToken, Guard, Lease, Renewal, Standing, Step, WaitMode,
+    Claim, Creates, DistributedLock, FencingToken, Guard, Lease, Renewal, Standing, Step, WaitMode,
 };
 
 use crate::{
     Client, HintsOnly, SLACK, World,
     audit::soon,
-    cases::steps::{LONG, brief, is_busy, mutex, permits, queue_of, reader, take_free, writer},
+    cases::steps::{LONG, absent, brief, is_busy, mutex, permits, queue_of, reader, take_free, writer},
 };
 
 async fn only_by_hints(world: &World) -> Client {
@@ -123,6 +123,6 @@ async fn visit(client: &Client, verb: &str, name: &str) {
             let answers = backend.renew(&[lease]).await;
             assert!(matches!(answers[..], [Ok(Renewal::Lost)]), "{answers:?}");
         }
-        _ => assert_eq!(backend.leave(&entry, Creates::Answered).await.unwrap(), Departure::Absent),
+        _ => absent(client, &entry, Creates::Answered).await,
     }
 }

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use lock_core::{
-    BackendErrorKind, Claim, Creates, Departure, DistributedLock, Error, Kind, Lock, LockName, Release,
-    Standing, Step, WaitMode,
+    BackendErrorKind, Claim, Creates, DistributedLock, Error, Kind, Lock, LockName, Release, Standing, Step,
+    WaitMode,
 };
 
 use crate::{
@@ -13,8 +13,8 @@ use crate::{
     cases::{
         lease,
         steps::{
-            LONG, faulty, freed, is_busy, mutex, permits, queue, queue_of, reader, refused, take, take_free,
-            writer,
+            LONG, absent, faulty, freed, is_busy, mutex, permits, queue, queue_of, reader, refused, take,
+            take_free, writer,
         },
     },
 };
@@ -97,15 +97,14 @@ pub(in crate::cases) async fn a_create_that_arrives_after_its_leave_finds_the_do
                 continue;
             }
             let late = client.entry(&name, claim, LONG);
-            let departure = client.backend.leave(&late, Creates::InDoubt).await.unwrap();
-            assert_eq!(departure, Departure::Absent);
+            absent(&client, &late, Creates::InDoubt).await;
             for _ in 0..2 {
                 let answer = client.backend.enter(&late, Step::Create, wait).await;
                 let inside = matches!(answer, Ok(Standing::Admitted { .. } | Standing::Waiting { .. }));
                 assert!(!inside, "an entry that had left came back: {answer:?}");
             }
             assert_eq!(queue(&lock).await.len(), usize::from(held));
-            assert_eq!(client.backend.leave(&late, Creates::InDoubt).await.unwrap(), Departure::Absent);
+            absent(&client, &late, Creates::InDoubt).await;
         }
         if let Some(guard) = guard {
             guard.release().await.unwrap();

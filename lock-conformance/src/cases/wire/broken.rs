@@ -4,9 +4,10 @@ use lock_core::{DistributedLock, Outage, Release};
 
 use super::{Far, assert_holds_alone, warm};
 use crate::{
-    Flow, Links, Verb, Way, World,
+    Client, Flow, Links, Verb, Way, World,
     audit::soon,
     cases::steps::{long, mutex, queue, queue_of, take, take_free},
+    volume,
 };
 
 /// No answer of any backend is longer.
@@ -14,43 +15,50 @@ const LONGEST: usize = 100_000;
 
 /// The server has done it, and its client must find out.
 pub(crate) async fn a_reply_cut_at_any_byte_is_asked_for_again(world: World) {
-    cut_everywhere(&world, Way::Replies, 1).await;
+    cut_everywhere(&world, Way::Replies).await;
 }
 
 /// The server has nothing whole, or all.
 pub(crate) async fn a_request_cut_at_any_byte_is_sent_again(world: World) {
-    cut_everywhere(&world, Way::Requests, 7).await;
+    cut_everywhere(&world, Way::Requests).await;
 }
 
-/// Takes and releases a lock with each of the two cut after so many bytes, more and more until all of it comes through.
-async fn cut_everywhere(world: &World, way: Way, step: usize) {
+/// Cuts after more and more bytes, until all of it comes through: in the gate after every seventh, and after each of the last ones.
+async fn cut_everywhere(world: &World, way: Way) {
     let (other, far) = (world.client().await, Far::new(world).await);
-    let name = world.name("job");
-    let lock = mutex(&far.client, &name);
+    let step = volume(7, 1);
     for verb in [Verb::Enter, Verb::Leave] {
-        for bytes in (0..LONGEST).step_by(step) {
-            warm(&far.client, &name).await;
-            let cut = || far.proxy.order(Links::Open, way, &Flow::Cut(bytes));
-            let calls = far.asked.calls(verb);
-            if verb == Verb::Enter {
-                cut();
-            }
-            let guard =
-                soon("the grant", lock.acquire()).await.unwrap_or_else(|error| panic!("{bytes}: {error}"));
-            far.proxy.heal();
-            assert_holds_alone(&queue(&mutex(&other, &name)).await, &guard);
-            if verb == Verb::Leave {
-                cut();
-            }
-            let released = soon("the release", guard.release()).await;
-            assert_eq!(released.unwrap_or_else(|error| panic!("{bytes}: {error}")), Release::Released);
-            far.proxy.heal();
-            assert!(queue(&mutex(&other, &name)).await.is_empty(), "{bytes}: it is not free");
-            if far.asked.calls(verb) == calls + 1 {
-                break;
-            }
+        let mut bytes = 0;
+        while !survives_a_cut(&other, &far, &world.name("job"), way, verb, bytes).await {
+            bytes += step;
+            assert!(bytes < LONGEST, "no answer is that long");
+        }
+        for bytes in (bytes + 1).saturating_sub(step)..bytes {
+            survives_a_cut(&other, &far, &world.name("job"), way, verb, bytes).await;
         }
     }
+}
+
+/// Takes and releases a lock with one of the two cut after so many bytes. Says whether that came through whole.
+async fn survives_a_cut(other: &Client, far: &Far, name: &str, way: Way, verb: Verb, bytes: usize) -> bool {
+    let lock = mutex(&far.client, name);
+    warm(&far.client, name).await;
+    let cut = || far.proxy.order(Links::Open, way, &Flow::Cut(bytes));
+    let calls = far.asked.calls(verb);
+    if verb == Verb::Enter {
+        cut();
+    }
+    let guard = soon("the grant", lock.acquire()).await.unwrap_or_else(|error| panic!("{bytes}: {error}"));
+    far.proxy.heal();
+    assert_holds_alone(&queue(&mutex(other, name)).await, &guard);
+    if verb == Verb::Leave {
+        cut();
+    }
+    let released = soon("the release", guard.release()).await;
+    assert_eq!(released.unwrap_or_else(|error| panic!("{bytes}: {error}")), Release::Released);
+    far.proxy.heal();
+    assert!(queue(&mutex(other, name)).await.is_empty(), "{bytes}: it is not free");
+    far.asked.calls(verb) == calls + 1
 }
 
 /// Again and again, and nobody passes it.

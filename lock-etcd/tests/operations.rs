@@ -3,11 +3,14 @@
 mod common;
 mod server;
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use common::{Client, kind, name, options, soon, told};
 use etcd_client::WatchOptions;
-use lock_conformance::{Links, ServerControl};
+use lock_conformance::{Flow, Gate, Links, ServerControl, Way};
 use lock_core::{BackendErrorKind, DistributedLock, HoldState, Release};
 use server::{Admin, OwnServer, quiet, requests};
 
@@ -15,6 +18,37 @@ const NAME: &str = "job";
 
 fn url(server: &OwnServer) -> String {
     format!("etcd://{}/case?command_timeout=1s&connect_timeout=1s&heartbeat=500ms", server.address())
+}
+
+/// The only member is asked how it is, over the same connection, and nothing is sent twice to who may only be slow.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_on_which_a_request_is_not_answered_is_tested() {
+    let server = OwnServer::start("case").await;
+    let direct = server.address();
+    let server = server.behind_proxy();
+    // Nothing else is asked meanwhile.
+    let client = Client::new(&format!("etcd://{}/case?command_timeout=6s&heartbeat=1h", server.address()));
+    let guard = client.take(NAME, &told()).await;
+    let (before, opened) = (requests(&direct).await, server.proxy().opened());
+    let gate = Gate::new();
+    server.proxy().order(Links::Open, Way::Replies, &Flow::Hold(gate.clone()));
+    let release = tokio::spawn(guard.release());
+    let since = async |kind: &str| -> u64 {
+        let sum = |all: &BTreeMap<String, u64>| -> u64 {
+            all.iter().filter(|(method, _)| method.starts_with(kind)).map(|(_, count)| count).sum()
+        };
+        sum(&requests(&direct).await) - sum(&before)
+    };
+    soon("a test of the connection", async {
+        while since("Maintenance/Status").await == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    let sent = (since("Maintenance/Status").await, since("KV/").await, server.proxy().opened());
+    assert_eq!(sent, (1, 1, opened), "tests, requests, connections");
+    gate.open();
+    assert_eq!(release.await.unwrap().unwrap(), Release::Released);
 }
 
 /// A watch that named a revision would be refused, or ended: this one begins now. E14, H74.

@@ -29,10 +29,10 @@ use crate::error::Failure;
 ///   there: the client's own balancing would give every third request to a dead member (E4).
 /// * An answer is bounded by `command_timeout`, on the keeper's timers: it needs no timers of the caller's runtime. The
 ///   client has no limits of its own (E1, E3).
-/// * A request that is not answered in a third of that time is sent again beside it, on a new connection, to another
-///   member if there is one: an election drops what was proposed during it, and does not say so; a connection may be dead
-///   in silence; and what the client is given in the moment in which its connection ends may never fail (E14). So whatever is
-///   sent must do no harm when it arrives twice, or late. A connection that broke, or did not answer in time, gets no more requests.
+/// * A request that is not answered in a third of that time is sent to another member as well, if there is one: an
+///   election drops what was proposed during it, and does not say so. So whatever is sent must do no harm when it arrives
+///   twice, or late. If there is no other, the member is asked how it is over the same connection: one that has ended
+///   without a word to the request is noticed by that. A connection that broke, or did not answer in time, gets no more requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire(Arc<Terminal>);
 

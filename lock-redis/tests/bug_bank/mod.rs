@@ -42,7 +42,7 @@ const BUGS: &[OnRedis] = &[
     OnRedis {
         id: "b05",
         case: ("exclusion", "whoever_does_not_hold_the_lock_cannot_release_it"),
-        says: "left: Left",
+        says: "a stranger released the lock of another",
         make: |harness| Arc::new(ReleasesWhoeverHolds(Commands::to(harness))),
     },
     OnRedis {

@@ -54,6 +54,9 @@ pub(in crate::cases) async fn whoever_does_not_hold_the_lock_cannot_release_it(w
     for creates in [Creates::Answered, Creates::InDoubt] {
         absent(&other, &stranger, creates).await;
     }
+    let rows = other.mutex(&name).queue().await.unwrap();
+    assert_eq!(rows.len(), 1, "a stranger released the lock of another: {rows:?}");
+    assert_eq!(rows[0].entry, Some(guard.entry_id()));
     let waiter = other.entry(&name, Claim::mutex(), ttl);
     let standing = other.backend.enter(&waiter, Step::Create, WaitMode::Queue).await.unwrap();
     assert!(matches!(standing, Standing::Waiting { .. }), "{standing:?}");

@@ -1,11 +1,9 @@
 //! What trouble of the server means for a lock.
 
-use std::{error::Error as _, io};
+use std::{error::Error as _, io, time::Duration};
 
 use lock_core::{BackendError, BackendErrorKind as Kind};
 use tokio_postgres::{Error, error::SqlState};
-
-use crate::link::LIMIT;
 
 pub(crate) const STORE: &str = "postgres";
 
@@ -48,8 +46,8 @@ pub(crate) fn is_missing(error: &Error) -> bool {
     error.code().is_some_and(|code| missing.contains(&code))
 }
 
-pub(crate) fn timed_out(what: &str) -> BackendError {
-    BackendError::new(STORE, Kind::TimedOut, format!("{what} was not answered within {LIMIT:?}"))
+pub(crate) fn timed_out(what: &str, limit: Duration) -> BackendError {
+    BackendError::new(STORE, Kind::TimedOut, format!("{what} was not answered within {limit:?}"))
 }
 
 /// An answer that no function of ours gives.

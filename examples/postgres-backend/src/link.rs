@@ -103,7 +103,7 @@ impl Link {
                     // Somebody has dropped the schema. The next connection makes it anew.
                     made_anew = true;
                 }
-                None => return Err(timed_out("a request")),
+                None => return Err(timed_out("a request", LIMIT)),
             }
         }
     }

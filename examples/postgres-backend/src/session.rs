@@ -28,6 +28,9 @@ use crate::{
 const PING_EVERY: Duration = Duration::from_secs(1);
 const PING_LIMIT: Duration = Duration::from_millis(1500);
 
+/// How long it may take to make the schema, or to wait for somebody else who makes it: dozens of statements, once in its life.
+const MAKING_LIMIT: Duration = Duration::from_secs(10);
+
 /// What stands in the schema. Another version of it is left alone.
 const FORMAT: &str = "distlock 1";
 const SCHEMA: &str = include_str!("schema.sql");
@@ -144,13 +147,12 @@ async fn run(ending: Ending) {
     let (client, connection) = match timeout(LIMIT, shared.server.connect(NoTls)).await {
         Ok(Ok(connected)) => connected,
         Ok(Err(error)) => return ending.publish(Err(error::of(error))),
-        Err(_) => return ending.publish(Err(timed_out("opening a connection"))),
+        Err(_) => return ending.publish(Err(timed_out("opening a connection", LIMIT))),
     };
     let work = async {
-        match timeout(LIMIT, greet(&client, &shared)).await {
-            Ok(Ok(())) => ending.publish(Ok(client)),
-            Ok(Err(error)) => return ending.publish(Err(error)),
-            Err(_) => return ending.publish(Err(timed_out("the first request"))),
+        match greet(&client, &shared).await {
+            Ok(()) => ending.publish(Ok(client)),
+            Err(error) => return ending.publish(Err(error)),
         }
         // PR14: what was said before this connection listened was said to nobody.
         shared.board.changed_for_all();
@@ -174,14 +176,17 @@ async fn greet(client: &Client, Sessions { schema, channel, .. }: &Sessions) -> 
          SELECT obj_description(to_regnamespace('{}')::oid, 'pg_namespace')",
         schema.replace('\'', "''")
     );
-    let found =
-        client.simple_query(&greeting).await.map_err(error::of)?.into_iter().find_map(|said| match said {
-            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-            _ => None,
-        });
+    let said = timeout(LIMIT, client.simple_query(&greeting));
+    let said = said.await.map_err(|_| timed_out("the first request", LIMIT))?.map_err(error::of)?;
+    let found = said.into_iter().find_map(|said| match said {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    });
     match found.as_deref() {
         Some(FORMAT) => Ok(()),
-        None => make(client, schema).await,
+        None => timeout(MAKING_LIMIT, make(client, schema))
+            .await
+            .unwrap_or_else(|_| Err(timed_out("making the schema", MAKING_LIMIT))),
         Some(other) => {
             let message = format!(
                 "the schema {schema} has the format `{other}`, and this version of the library knows `{FORMAT}`; use the same \
@@ -198,7 +203,7 @@ async fn make(client: &Client, schema: &str) -> Result<(), BackendError> {
     let make = format!(
         "BEGIN; SET LOCAL lock_timeout = {}; SELECT pg_advisory_xact_lock(hashtextextended('{}', 1));
          CREATE SCHEMA IF NOT EXISTS {schema}; {SCHEMA} COMMENT ON SCHEMA {schema} IS '{FORMAT}'; COMMIT",
-        LIMIT.as_millis(),
+        MAKING_LIMIT.as_millis(),
         schema.replace('\'', "''")
     );
     while let Err(error) = client.batch_execute(&make).await {

@@ -26,6 +26,7 @@ use self::{
         whoever_does_not_hold_the_lock_cannot_release_it,
     },
 };
+use super::steps::lasting;
 use crate::{
     Case, Side, World,
     audit::{await_queue, soon},
@@ -179,7 +180,7 @@ pub(super) async fn a_second_acquisition_through_the_same_lock_waits_for_the_fir
 /// Not only for the first ttl, when nothing has to be renewed yet.
 pub(super) async fn every_kind_of_lock_excludes_others_for_as_long_as_it_is_renewed(world: World) {
     let (holder, other) = (world.client().await, world.client().await);
-    let options = world.options().ttl(Duration::from_millis(1200));
+    let options = lasting();
     let most = Side::Permits { permits: 2, limit: 3 };
     // What is held, and what it keeps out.
     let pairs =
@@ -191,7 +192,7 @@ pub(super) async fn every_kind_of_lock_excludes_others_for_as_long_as_it_is_rene
         guards.push(lock.try_acquire_with(&options).await.unwrap().expect("nobody holds it"));
         refused.push(kept_out.lock(&other.locks, &name).unwrap());
     }
-    let end = Instant::now() + options.ttl * 3;
+    let end = Instant::now() + options.ttl * 4 / 3;
     while Instant::now() < end {
         for (guard, lock) in guards.iter().zip(&refused) {
             let granted = lock.try_acquire().await.unwrap().is_some();

@@ -224,12 +224,12 @@ pub(super) async fn a_wait_of_zero_asks_once(world: World) {
 pub(super) async fn a_wait_without_end_keeps_its_place_for_many_ttls(world: World) {
     let (holder, waiter) = (world.client().await, world.client().await);
     let name = world.name("patience");
-    let short = AcquireOptions::new().ttl(Duration::from_millis(900));
+    let short = AcquireOptions::new().ttl(Duration::from_secs(2));
     let guard = holder.mutex(&name).acquire_with(&short).await.unwrap();
     let task = waiting(&waiter, &name, &short, 2).await;
     let place = holder.mutex(&name).queue().await.unwrap().pop().unwrap();
     assert!(!place.admitted);
-    tokio::time::sleep(short.ttl * 7 / 2).await;
+    tokio::time::sleep(short.ttl * 5 / 2).await;
     assert!(guard.is_held());
     let rows = holder.mutex(&name).queue().await.unwrap();
     assert_eq!(rows.len(), 2);

@@ -128,7 +128,7 @@ pub(super) async fn every_listener_hears_it_also_those_who_come_late(world: Worl
 pub(super) async fn a_release_gives_no_signal(world: World) {
     let client = world.client().await;
     let name = world.name("job");
-    let lock = client.mutex(&name).with_options(client.options().ttl(ms(300)));
+    let lock = client.mutex(&name).with_options(client.options().ttl(ms(1_500)));
     let guard = lock.acquire().await.unwrap();
     let (released, ttl) = (guard.hold(), guard.ttl());
     let listener = tokio::spawn(released.lost());

@@ -10,7 +10,7 @@ use std::{
 use lock_core::{DistributedLock, Release};
 use tokio::runtime;
 
-use super::steps::{brief, freed, is_busy, mutex, on_a_thread, queue_of, take, take_free};
+use super::steps::{freed, is_busy, lasting, mutex, on_a_thread, queue_of, take, take_free};
 use crate::{Case, World, audit::soon};
 
 /// The cases of this group: `name ["ids"]` each.
@@ -62,7 +62,7 @@ pub(super) async fn a_client_serves_one_runtime_after_the_other(world: World) {
 pub(super) async fn a_blocked_runtime_stalls_no_other(world: World) {
     let client = world.client().await;
     let name = world.name("blocked");
-    let theirs = client.mutex(&name).with_options(brief());
+    let theirs = client.mutex(&name).with_options(lasting());
     let (go_on, blocked) = mpsc::channel::<()>();
     let (took, taken) = tokio::sync::oneshot::channel();
     let runtime = thread::spawn(move || {
@@ -76,7 +76,7 @@ pub(super) async fn a_blocked_runtime_stalls_no_other(world: World) {
     });
     let hold = soon("the first grant", taken).await.unwrap();
     let free = mutex(&client, &world.name("free"));
-    let end = tokio::time::Instant::now() + hold.remaining() * 2;
+    let end = tokio::time::Instant::now() + hold.remaining() * 4 / 3;
     while tokio::time::Instant::now() < end {
         take(&free).await.release().await.unwrap();
         tokio::time::sleep(hold.remaining() / 20).await;

@@ -26,6 +26,12 @@ pub(super) fn brief() -> AcquireOptions {
     AcquireOptions::new().ttl(Duration::from_millis(1200))
 }
 
+/// Options with a ttl that a case can wait for, and that is renewed in time even where every step of a renewal waits for a core:
+/// for locks that a case holds for longer than that.
+pub(super) fn lasting() -> AcquireOptions {
+    AcquireOptions::new().ttl(Duration::from_secs(3))
+}
+
 /// A mutex with a ttl of [`LONG`].
 pub(super) fn mutex(client: &Client, name: &str) -> Mutex {
     client.mutex(name).with_options(long())

@@ -6,7 +6,7 @@ use tokio::{runtime, task::JoinHandle};
 use crate::{
     World,
     audit::soon,
-    cases::steps::{brief, freed, mutex, on_a_thread, queue_of, take_free},
+    cases::steps::{freed, lasting, mutex, on_a_thread, queue_of, take_free},
 };
 
 pub(in crate::cases) async fn an_aborted_task_leaves_its_locks_and_queues(world: World) {
@@ -57,13 +57,13 @@ pub(in crate::cases) async fn a_runtime_that_ends_leaves_its_locks_and_queues(wo
 pub(in crate::cases) async fn a_guard_outlives_the_runtime_that_took_it(world: World) {
     let (client, other) = (world.client().await, world.client().await);
     let name = world.name("outlives");
-    let lock = client.mutex(&name).with_options(brief());
+    let lock = client.mutex(&name).with_options(lasting());
     let guard = on_a_thread(move || {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(lock.acquire()).unwrap()
     })
     .await;
-    tokio::time::sleep(guard.ttl() * 2).await;
+    tokio::time::sleep(guard.ttl() * 4 / 3).await;
     assert!(guard.is_held(), "the lock was lost with the runtime that took it");
     assert_eq!(queue_of(1, &mutex(&other, &name)).await[0].token, Some(guard.token()));
     assert_eq!(guard.release().await.unwrap(), Release::Released);

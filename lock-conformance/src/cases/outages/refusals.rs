@@ -12,7 +12,7 @@ use crate::{
     audit::{assert_free, eventually, soon, within},
     cases::{
         lease::{deadline_at_least, ms, now},
-        steps::{brief, faulty, long, mutex, refused, take, take_free},
+        steps::{faulty, lasting, long, mutex, refused, take, take_free},
     },
 };
 
@@ -20,7 +20,7 @@ use crate::{
 pub(crate) async fn locks_go_on_while_the_server_forgets_what_it_may(world: World) {
     const ROUNDS: u32 = 30;
     let clients = [world.client().await, world.client().await];
-    let kept = take_free(&clients[0].mutex(&world.name("kept")).with_options(brief())).await;
+    let kept = take_free(&clients[0].mutex(&world.name("kept")).with_options(lasting())).await;
     let tasks = clients.each_ref().map(|client| {
         let lock = mutex(client, &world.name("busy"));
         tokio::spawn(async move {
@@ -32,7 +32,7 @@ pub(crate) async fn locks_go_on_while_the_server_forgets_what_it_may(world: Worl
             }
         })
     });
-    let renewed = now() + kept.ttl();
+    let renewed = now() + kept.ttl() * 4 / 3;
     while now() < renewed || !tasks.iter().all(JoinHandle::is_finished) {
         world.server().forget().await.unwrap();
         assert!(kept.is_held(), "lost: {:?}", kept.state());
@@ -49,10 +49,10 @@ pub(crate) async fn locks_go_on_while_the_server_forgets_what_it_may(world: Worl
 pub(crate) async fn a_full_server_renews_and_hands_over_and_takes_nothing_new(world: World) {
     let (holder, waiter) = (world.client().await, world.client().await);
     let name = world.name("job");
-    let held = take_free(&holder.mutex(&name).with_options(brief())).await;
-    let (waiting, place) = behind(&waiter, &name, brief()).await;
+    let held = take_free(&holder.mutex(&name).with_options(lasting())).await;
+    let (waiting, place) = behind(&waiter, &name, lasting()).await;
     world.server().fill().await.unwrap();
-    let end = now() + held.ttl() * 2;
+    let end = now() + held.ttl() * 4 / 3;
     while now() < end {
         assert!(held.is_held(), "lost: {:?}", held.state());
         assert_full(&waiter, &world.name("other")).await;

@@ -10,7 +10,7 @@ use super::odd_store::{Habit, odd, odd_and_counted};
 use crate::{
     Client, Fault, Gate, SLACK, Verb, World,
     audit::{eventually, soon, within},
-    cases::steps::{brief, faulty, freed, long, mutex, queue_of, take, take_free},
+    cases::steps::{brief, faulty, freed, lasting, long, mutex, queue_of, take, take_free},
 };
 
 /// A guard without renewal, one at the end of its `max_hold`, and both of them again when they are forgotten. The store
@@ -79,8 +79,8 @@ pub(in crate::cases) async fn a_place_that_nobody_polls_ends_although_its_sessio
 /// others on the same keeper are renewed in time.
 pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(world: World) {
     // A try may take a sixth of the ttl: with this one, longer than the leases live that must not wait for it.
-    let slow = AcquireOptions::new().ttl(Duration::from_secs(6));
-    let swift = AcquireOptions::new().ttl(Duration::from_millis(800));
+    let slow = AcquireOptions::new().ttl(Duration::from_secs(12));
+    let swift = AcquireOptions::new().ttl(Duration::from_millis(1_600));
     let client = odd(&world, Habit::Stuck(slow.ttl)).await;
     let (slow_store, silent) = faulty(&world).await;
     silent.always(Verb::Renew, Fault::HoldReply(Gate::new()));
@@ -99,12 +99,12 @@ pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(world:
         take(client.locks.clone(), "swift class", &swift).await,
         take(beside(&slow_store.keeper), "swift store", &swift).await,
     ];
-    // The first renewals of the slow ones are due after 2 s, and take 1 s each.
-    assert_stay_held(&swift, Duration::from_millis(3_500)).await;
+    // The first renewals of the slow ones are due after 4 s, and take 2 s each.
+    assert_stay_held(&swift, Duration::from_secs(7)).await;
 
     let (still, silence) = faulty(&world).await;
     let theirs = take(still.locks.clone(), "still", &brief()).await;
-    let ours = [take(beside(&still.keeper), "beside it", &brief()).await];
+    let ours = [take(beside(&still.keeper), "beside it", &lasting()).await];
     // What has no server that can be stopped is silent to this client: it does what it is told, and answers nothing.
     let stopped = world.server().pause().await.is_ok();
     let gate = Gate::new();
@@ -115,7 +115,7 @@ pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(world:
     }
     drop(theirs);
     let entered = silence.calls(Verb::Enter);
-    stay_busy_with(&still, &world.name("still"), assert_stay_held(&ours, Duration::from_secs(2))).await;
+    stay_busy_with(&still, &world.name("still"), assert_stay_held(&ours, Duration::from_secs(4))).await;
     assert!(
         silence.calls(Verb::Enter) > entered && silence.calls(Verb::Leave) > 0,
         "nothing was asked meanwhile"

@@ -1,17 +1,13 @@
 //! Who is next, and how they keep it.
 
-use std::time::Duration;
-
-use lock_core::{
-    AcquireOptions, Claim, Creates, Departure, DistributedLock, Entry, FencingToken, Standing, Step, WaitMode,
-};
+use lock_core::{Claim, Creates, Departure, DistributedLock, Entry, FencingToken, Standing, Step, WaitMode};
 
 use crate::{
     Client, SLACK, World,
     audit::soon,
     cases::{
         lease,
-        steps::{LONG, brief, is_busy, mutex, queue, queue_of, take_free},
+        steps::{LONG, brief, is_busy, lasting, mutex, queue, queue_of, take_free},
     },
 };
 
@@ -65,9 +61,7 @@ pub(in crate::cases) async fn a_waiter_keeps_its_place_beside_a_holder_with_a_lo
     let name = world.name("shorter");
     let seen = mutex(&holder, &name);
     let held = take_free(&seen).await;
-    // Long against what a busy machine may delay a look, short against the case.
-    let options = AcquireOptions::new().ttl(Duration::from_millis(1_500));
-    let first = waiter.mutex(&name).with_options(options);
+    let first = waiter.mutex(&name).with_options(lasting());
     let first = tokio::spawn(async move { first.acquire().await });
     queue_of(2, &seen).await;
     let second = mutex(&waiter, &name);
@@ -75,7 +69,7 @@ pub(in crate::cases) async fn a_waiter_keeps_its_place_beside_a_holder_with_a_lo
     let places = queue_of(3, &seen).await;
     let lease = places[1].lease_left.expect("a lease of ours ends");
 
-    tokio::time::sleep(lease * 3 / 2).await;
+    tokio::time::sleep(lease * 4 / 3).await;
     let after = queue(&seen).await;
     let ids =
         |rows: &[lock_core::QueueRow]| rows.iter().map(|row| (row.entry, row.token)).collect::<Vec<_>>();

@@ -47,6 +47,7 @@ mod entropy;
 mod entry;
 mod error;
 mod excerpt;
+mod first_process;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -84,7 +85,8 @@ pub use self::{
     entropy::{Entropy, SystemEntropy},
     entry::{Claim, Entry, EntryId, Kind},
     error::{BackendError, BackendErrorKind, Error, InputError},
-    excerpt::excerpt,
+    excerpt::{excerpt, harmless},
+    first_process::FirstProcess,
     guarantees::Guarantees,
     guard::{Guard, Release},
     hints::Switchboard,

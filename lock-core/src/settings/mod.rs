@@ -34,6 +34,7 @@ mod by_name;
 mod config_error;
 pub mod duration;
 mod endpoint;
+mod login;
 mod password;
 mod store_url;
 mod tls_files;
@@ -42,6 +43,7 @@ pub use self::{
     by_name::ByName,
     config_error::ConfigError,
     endpoint::Endpoint,
+    login::Login,
     password::Password,
     store_url::{StoreUrl, UrlForm},
     tls_files::{TlsFiles, read_pem},

@@ -35,6 +35,7 @@
 //! | running the suite on a backend | [`Harness`], [`Wire`], [`ServerControl`], [`suite!`] |
 //! | the cases and the promises they carry | [`cases`], [`Case`], [`REQUIRED`] |
 //! | checking what clients of any lock saw, and simulations | [`history`], [`simulation`] |
+//! | tests of TLS, with the feature `tls` | `Authority`, `Impostor` |
 //! | seeing that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
 //! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`OwnProcess`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`Faulty`], [`Proxy`], [`Relay`], [`polls`], [`audit`] |
 
@@ -42,6 +43,8 @@ mod alone;
 pub mod audit;
 mod case;
 pub mod cases;
+#[cfg(feature = "tls")]
+mod certificates;
 mod client;
 mod command;
 mod connections;
@@ -54,6 +57,8 @@ mod gate;
 mod harness;
 mod hints;
 pub mod history;
+#[cfg(feature = "tls")]
+mod impostor;
 mod layer;
 mod output;
 mod own_process;
@@ -109,4 +114,9 @@ pub use self::{
     volume::volume,
     wire::Wire,
     world::World,
+};
+#[cfg(feature = "tls")]
+pub use self::{
+    certificates::{Authority, Issued},
+    impostor::Impostor,
 };

@@ -4,7 +4,7 @@ pub(crate) mod tls;
 
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
-use lock_core::settings::{ByName, ConfigError, Endpoint, Password, TlsFiles, UrlForm, duration};
+use lock_core::settings::{ByName, ConfigError, Endpoint, Login, Password, TlsFiles, UrlForm, duration};
 use serde::{Deserialize, Deserializer};
 
 /// How to reach an etcd cluster.
@@ -15,8 +15,8 @@ use serde::{Deserialize, Deserializer};
 /// etcd://[user:password@]host[:port][,host[:port]…][/prefix][?parameter=value[&…]]
 /// ```
 ///
-/// `etcds://` is the same with TLS. The parameters are `command_timeout`, `connect_timeout`, `heartbeat`, `ca`, `cert` and
-/// `key`: the fields of this struct of the same names. A path `/app/locks` is the prefix `app/locks/`.
+/// `etcds://` is the same with TLS. The parameters are `command_timeout`, `connect_timeout`, `heartbeat`, `password_file`, `ca`,
+/// `cert` and `key`: the fields of this struct of the same names. A path `/app/locks` is the prefix `app/locks/`.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -58,6 +58,8 @@ pub struct EtcdConfig {
     pub user: Option<String>,
     /// The password. Default: none. Only with `user`.
     pub password: Option<Password>,
+    /// A file with the password in its only line, instead of `password`: what stands in a URL, others may see. Default: none. Read once.
+    pub password_file: Option<PathBuf>,
     /// What all keys start with. Default `distlock/`. From a URL always with a `/` at its end; here as it is.
     pub prefix: String,
     /// How long to wait for the answer to a command. Default 2 s; 10 ms to 1 h.
@@ -77,7 +79,7 @@ const FORM: UrlForm = UrlForm {
     scheme: "etcd",
     tls_scheme: "etcds",
     shape: "etcd://[user:password@]host[:port][,host[:port]…][/prefix]",
-    parameters: &["command_timeout", "connect_timeout", "heartbeat", "ca", "cert", "key"],
+    parameters: &["command_timeout", "connect_timeout", "heartbeat", "password_file", "ca", "cert", "key"],
 };
 const PORT: u16 = 2379;
 const MAX_PREFIX: usize = 1024;
@@ -92,6 +94,7 @@ impl Default for EtcdConfig {
             key: None,
             user: None,
             password: None,
+            password_file: None,
             prefix: "distlock/".into(),
             command_timeout: Duration::from_secs(2),
             connect_timeout: Duration::from_secs(2),
@@ -122,6 +125,7 @@ impl EtcdConfig {
                 "command_timeout" => config.command_timeout = duration::setting(parameter, &value)?,
                 "connect_timeout" => config.connect_timeout = duration::setting(parameter, &value)?,
                 "heartbeat" => config.heartbeat = duration::setting(parameter, &value)?,
+                "password_file" => config.password_file = Some(value.into()),
                 "ca" => config.ca = Some(value.into()),
                 "cert" => config.cert = Some(value.into()),
                 _ => config.key = Some(value.into()),
@@ -139,11 +143,7 @@ impl EtcdConfig {
         if self.endpoints.is_empty() {
             return Err(ConfigError::Host);
         }
-        match (&self.user, &self.password) {
-            (Some(_), None) => return Err(ConfigError::OnlyTogether { given: "user", missing: "password" }),
-            (None, Some(_)) => return Err(ConfigError::OnlyTogether { given: "password", missing: "user" }),
-            _ => {}
-        }
+        self.login().validate_with_user()?;
         TlsFiles { ca: &self.ca, cert: &self.cert, key: &self.key }.validate(self.tls)?;
         if self.prefix.len() > MAX_PREFIX {
             let hint = "use at most 1024 bytes";
@@ -152,6 +152,10 @@ impl EtcdConfig {
         duration::within("command_timeout", self.command_timeout, &duration::TIMEOUTS)?;
         duration::within("connect_timeout", self.connect_timeout, &duration::TIMEOUTS)?;
         duration::within("heartbeat", self.heartbeat, &duration::TIMEOUTS)
+    }
+
+    pub(crate) fn login(&self) -> Login<'_> {
+        Login { user: &self.user, password: &self.password, password_file: &self.password_file }
     }
 
     /// `host:port` of one of the endpoints.

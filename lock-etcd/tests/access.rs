@@ -10,10 +10,9 @@ use std::{
 
 use common::{Client, LATE, kind, options, soon, told};
 use etcd_client::{Certificate, Identity, TlsOptions};
-use lock_conformance::{Links, Port, ServerControl, audit::within};
+use lock_conformance::{Authority, Impostor, Links, Port, ServerControl, audit::within};
 use lock_core::{BackendError, BackendErrorKind, DistributedLock, Keeper, Release};
 use lock_etcd::{ConnectError, Etcd, EtcdConfig};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use server::OwnServer;
 
 const NAME: &str = "job";
@@ -124,16 +123,11 @@ struct Secured {
 impl Secured {
     /// Clients have to show a certificate.
     async fn start(files: &Path) -> Self {
-        let ca = authority("ours");
-        let other = authority("somebody else's");
-        write(files, "ca.pem", &ca.pem());
-        write(files, "other-ca.pem", &other.pem());
-        for (who, ca) in [("server", &ca), ("client", &ca), ("stranger", &other)] {
-            let key = KeyPair::generate().unwrap();
-            let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
-            let certificate = CertificateParams::new(names).unwrap().signed_by(&key, ca).unwrap();
-            write(files, &format!("{who}.pem"), &certificate.pem());
-            write(files, &format!("{who}-key.pem"), &key.serialize_pem());
+        let (ours, other) = (Authority::new("ours"), Authority::new("somebody else's"));
+        ours.write(files, "ca.pem");
+        other.write(files, "other-ca.pem");
+        for (who, authority) in [("server", &ours), ("client", &ours), ("stranger", &other)] {
+            authority.issue(&["127.0.0.1", "localhost"]).write(files, who);
         }
         let tls = TlsOptions::new()
             .ca_certificate(Certificate::from_pem(read(files, "ca.pem")))
@@ -157,17 +151,6 @@ impl Secured {
         });
         format!("etcds://{}/case?{LIMITS}&ca={}{own}", self.server.address(), path(ca))
     }
-}
-
-fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
-    let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.distinguished_name.push(rcgen::DnType::CommonName, name);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
-}
-
-fn write(folder: &Path, file: &str, text: &str) {
-    std::fs::write(folder.join(file), text).unwrap();
 }
 
 fn read(folder: &Path, file: &str) -> String {
@@ -205,4 +188,30 @@ async fn a_certificate_of_another_authority_is_refused_on_both_sides() {
         );
         assert!(known, "{url}: {error:?}");
     }
+}
+
+/// Not the password, and no name of a lock: whoever answers there could use both.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let ours = Authority::new("ours");
+    ours.write(folder.path(), "ca.pem");
+    let ca = folder.path().join("ca.pem");
+    let url_of = |impostor: &Impostor| {
+        format!("etcds://app:secret@localhost:{}/case?{LIMITS}&ca={}", impostor.port(), ca.display())
+    };
+    for (what, impostor) in Impostor::all(&ours) {
+        refused(&url_of(&impostor)).await;
+        assert!(impostor.clients() > 0, "{what}: nobody came");
+        let heard = String::from_utf8_lossy(&impostor.heard()).into_owned();
+        assert_eq!(heard, "", "{what}");
+    }
+    // One whose certificate is good is greeted; in plain text, nobody is.
+    let good = Impostor::with(&ours.issue(&["localhost"]));
+    refused(&url_of(&good)).await;
+    assert!(String::from_utf8_lossy(&good.heard()).starts_with("PRI * HTTP/2.0"));
+    let plain = Impostor::without_tls();
+    refused(&url_of(&plain)).await;
+    let heard = String::from_utf8_lossy(&plain.heard()).into_owned();
+    assert!(heard.starts_with('\u{16}') && !heard.contains("secret"), "{heard:?}");
 }

@@ -18,7 +18,11 @@ const NAME: &str = "job";
 
 /// What was asked, in transactions and reads.
 async fn reads_and_writes(server: &OwnServer) -> u64 {
-    let asked = requests(&server.address()).await;
+    reads_and_writes_at(&server.address()).await
+}
+
+async fn reads_and_writes_at(address: &str) -> u64 {
+    let asked = requests(address).await;
     asked.iter().filter(|(method, _)| method.starts_with("KV/")).map(|(_, count)| count).sum()
 }
 
@@ -199,5 +203,49 @@ mod alone {
         // The delete, a look when only the holder is ahead, and what was still to be looked at from before.
         let most = CROWD * 7 / 2;
         assert!(handed <= most, "{handed} requests for {CROWD} hand-overs");
+    }
+
+    /// Each would look at its queue, and to look at one of that length takes etcd the longer the more stand there.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn five_thousand_who_wait_keep_their_places_when_their_stream_breaks() {
+        const CROWD: usize = 5000;
+        let server = OwnServer::start("case").await;
+        let direct = server.address();
+        let server = server.behind_proxy();
+        let holder = Client::new(&format!("etcd://{direct}/case?heartbeat=1h"));
+        let other = Client::new(&format!("etcd://{}/case?heartbeat=1h&command_timeout=1m", server.address()));
+        let guard = holder.take(NAME, &told()).await;
+        let mut crowd = JoinSet::new();
+        for _ in 0..CROWD {
+            let lock = other.mutex(NAME);
+            crowd.spawn(async move { lock.acquire_with(&told().wait(HOUR)).await.unwrap() });
+        }
+        let joined = async {
+            while server.admin().count(&name(NAME)).await <= CROWD as u64 {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        within("five thousand who wait", LATE * 3, joined).await;
+        quiet(&direct, &["KV/Txn", "KV/Range"]).await;
+        let entries = async || -> Vec<_> {
+            holder.queue(NAME).await.into_iter().map(|row| (row.entry, row.token)).collect()
+        };
+        let (places, before) = (entries().await, reads_and_writes_at(&direct).await);
+
+        server.proxy().reset(Links::All);
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        let first = soon("the turn of the first", crowd.join_next()).await.unwrap().unwrap();
+        let second = async {
+            assert_eq!(first.release().await.unwrap(), Release::Released);
+            crowd.join_next().await.unwrap().unwrap()
+        };
+        let second = soon("the turn of the second", second).await;
+        assert!(second.is_held());
+        assert_eq!(entries().await, places[2..], "somebody has lost its place");
+        let asked = reads_and_writes_at(&direct).await - before;
+        // A look at all, a hundred in each transaction; the two releases and what the connections and this case ask.
+        let most = CROWD as u64 / 100 + 50;
+        assert!(asked <= most, "{asked} requests for {CROWD} who wait");
+        crowd.abort_all();
     }
 }

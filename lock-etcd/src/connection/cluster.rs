@@ -56,7 +56,7 @@ impl Cluster {
         if let Some(tls) = tls::load(&config)? {
             options = options.with_tls(tls);
         }
-        if let (Some(user), Some(password)) = (&config.user, &config.password) {
+        if let (Some(user), Some(password)) = (&config.user, config.login().read()?) {
             options = options.with_user(user, password.expose());
         }
         Ok(Self { config, options, first: AtomicUsize::new(0), warned: AtomicBool::new(false) })

@@ -222,6 +222,7 @@ pub(crate) fn foreign(key: &[u8]) -> BackendError {
     BackendError::new(STORE, Kind::ForeignData, message)
 }
 
-fn revision(answer: &TxnResponse) -> Result<i64, BackendError> {
+/// The revision of the store at which a transaction was answered.
+pub(crate) fn revision(answer: &TxnResponse) -> Result<i64, BackendError> {
     answer.header().map(ResponseHeader::revision).ok_or_else(|| misunderstood("a transaction"))
 }

@@ -10,7 +10,9 @@ use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, SortOrder, SortTar
 use lock_core::{Claim, Kind, WaitMode};
 
 pub(crate) use self::{
-    answer::{Created, Refusal, all_stand, foreign, label_of_first, looked, looked_on, present, put},
+    answer::{
+        Created, Refusal, all_stand, foreign, label_of_first, looked, looked_on, present, put, revision,
+    },
     look::{Look, token_of},
 };
 use crate::{

@@ -1,7 +1,7 @@
 //! [`Board`]: who waits for which event.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
@@ -9,26 +9,18 @@ use std::{
 use etcd_client::{Event, EventType, ResponseHeader, WatchResponse};
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use lock_core::{Alarms, BootTime, EntryId, Hint, Keeper, Switchboard};
+use tokio::sync::Notify;
 
 use super::{
     Attending,
+    catch_up::{CatchUp, Stood},
+    state::{Command, State},
     vigil::{Sight, Vigil},
 };
 use crate::{connection::by, session::Session};
 
 /// The watch on evictions. The others have larger numbers.
 pub(super) const EVICTIONS: i64 = 1;
-
-/// What is to be sent on the stream.
-#[derive(Debug)]
-pub(super) enum Command {
-    /// Watch a key from now on.
-    Watch { id: i64, key: Vec<u8> },
-    /// Watch it no longer.
-    Cancel { id: i64 },
-    /// Say something.
-    Progress,
-}
 
 /// What is told of a watch.
 #[derive(Clone, Copy, Debug)]
@@ -46,28 +38,9 @@ enum News {
 pub(crate) struct Board {
     state: Mutex<State>,
     hints: Switchboard,
+    /// Told of each watch that is there, or that the server has ended.
+    created: Notify,
     alarms: Mutex<Vec<UnboundedSender<EntryId>>>,
-}
-
-#[derive(Default)]
-struct State {
-    /// The stream, while there is one.
-    commands: Option<UnboundedSender<Command>>,
-    last_id: i64,
-    watches: HashMap<Vec<u8>, Watch>,
-    keys: HashMap<i64, Vec<u8>>,
-    vigils: HashMap<EntryId, Vigil>,
-    sessions: HashMap<Vec<u8>, Weak<Session>>,
-}
-
-#[derive(Debug)]
-struct Watch {
-    id: i64,
-    /// The revision of its creation: whatever comes later is told.
-    since: Option<i64>,
-    /// That of the last delete it told of.
-    deleted: i64,
-    vigils: BTreeSet<EntryId>,
 }
 
 impl Board {
@@ -138,12 +111,16 @@ impl Board {
         }
     }
 
-    /// Attends on to those whom a waiter attends to, and who are named here. `None` if that would not do: not everything is
-    /// watched, or somebody has left.
+    /// Attends on to those whom a waiter attends to, and who are named here. `None` if that would not do: somebody has left, or not
+    /// everything is watched though it could be.
     pub(crate) fn attend_on(self: &Arc<Self>, entry: EntryId) -> Option<(Attending, Vec<Vec<u8>>)> {
         let hints = self.hints.listen(entry);
         let mut state = self.lock();
+        let none_is_watched = state.commands.is_none();
         let vigil = state.vigils.get_mut(&entry).filter(|vigil| vigil.is_as_seen())?;
+        if !(vigil.is_watched() || vigil.is_resuming() || none_is_watched) {
+            return None;
+        }
         vigil.listeners += 1;
         let keys = vigil.sight.watched();
         drop(state);
@@ -182,8 +159,9 @@ impl Board {
         alarms.retain(|alarm| alarm.unbounded_send(entry).is_ok());
     }
 
-    /// There is a stream: what is watched for good is watched on it, and whoever waits looks again (PR14).
-    pub(super) fn opened(&self) -> UnboundedReceiver<Command> {
+    /// There is a stream: what was watched before is watched on it. What happened in between is to be caught up with; whoever did not
+    /// know what to watch for looks again (PR14).
+    pub(super) fn opened(&self) -> (UnboundedReceiver<Command>, CatchUp) {
         let (sender, commands) = unbounded();
         let mut state = self.lock();
         state.commands = Some(sender);
@@ -193,11 +171,52 @@ impl Board {
         for (key, _) in &sessions {
             state.watch(key);
         }
+        let (keys, others) = state.resume();
         drop(state);
         // What happened to them before is not told.
         sessions.into_iter().filter_map(|(_, session)| session).for_each(|session| session.doubt());
-        self.hints.changed_for_all();
-        commands
+        for entry in others {
+            self.hints.send(entry, Hint::Changed);
+        }
+        (commands, CatchUp::new(keys))
+    }
+
+    /// Waits until all of these are watched, or cannot be.
+    pub(super) async fn all_watched(&self, keys: &[Vec<u8>]) {
+        // The last ones first: watches come in the order in which they were asked for.
+        for key in keys.iter().rev() {
+            loop {
+                let created = self.created.notified();
+                if self.lock().watches.get(key).is_none_or(|watch| watch.since.is_some()) {
+                    break;
+                }
+                created.await;
+            }
+        }
+    }
+
+    /// Tells waiters what became of those whom they attended to before there was this stream.
+    pub(super) fn caught_up(&self, stood: &Stood) {
+        let mut told = Vec::new();
+        let mut state = self.lock();
+        let State { vigils, watches, .. } = &mut *state;
+        // Watched before the look, or what happened in between is not known.
+        let known = |key: &Vec<u8>| {
+            let since = watches.get(key).and_then(|watch| watch.since);
+            stood.get(key).zip(since).is_some_and(|((revision, _), since)| since <= *revision)
+        };
+        for (entry, vigil) in vigils.iter_mut().filter(|(_, vigil)| vigil.is_resuming()) {
+            if vigil.keys().iter().all(known) {
+                told.extend(vigil.resumed(stood).into_iter().map(|hint| (*entry, hint)));
+            } else {
+                vigil.give_up();
+                told.push((*entry, Hint::Changed));
+            }
+        }
+        drop(state);
+        for (entry, hint) in told {
+            self.hints.send(entry, hint);
+        }
     }
 
     /// There is no stream any more.
@@ -208,6 +227,7 @@ impl Board {
         state.keys.clear();
         for vigil in state.vigils.values_mut() {
             vigil.broken = true;
+            vigil.give_up();
             vigil.notify.notify_one();
         }
     }
@@ -239,8 +259,14 @@ impl Board {
         let mut of_session = None;
         let mut state = self.lock();
         match news {
-            News::Canceled => told = state.canceled(id),
-            News::Created(revision) => state.created(id, revision),
+            News::Canceled => {
+                told = state.canceled(id);
+                self.created.notify_waiters();
+            }
+            News::Created(revision) => {
+                state.created(id, revision);
+                self.created.notify_waiters();
+            }
             News::Deleted(revision) => {
                 if let Some(key) = state.keys.get(&id).cloned() {
                     of_session = state.sessions.get(&key).and_then(Weak::upgrade).map(|one| (one, revision));
@@ -285,91 +311,6 @@ impl Board {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing panics while the state is held, and each change to it is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn send(&self, command: Command) {
-        if let Some(commands) = &self.commands {
-            // A stream that has ended will be replaced.
-            let _ = commands.unbounded_send(command);
-        }
-    }
-
-    fn watch(&mut self, key: &[u8]) {
-        if self.commands.is_none() || self.watches.contains_key(key) {
-            return;
-        }
-        self.last_id += 1;
-        let id = self.last_id;
-        self.watches.insert(key.to_vec(), Watch { id, since: None, deleted: 0, vigils: BTreeSet::new() });
-        self.keys.insert(id, key.to_vec());
-        self.send(Command::Watch { id, key: key.to_vec() });
-    }
-
-    fn subscribe(&mut self, entry: EntryId, key: &[u8]) {
-        self.watch(key);
-        let Some(watch) = self.watches.get_mut(key) else { return };
-        watch.vigils.insert(entry);
-        // Told to the others before, and unknown to the look.
-        if let Some(vigil) = self.vigils.get_mut(&entry).filter(|_| watch.deleted > 0) {
-            let _ = vigil.delete(key, watch.deleted);
-        }
-    }
-
-    fn unsubscribe(&mut self, entry: EntryId, key: &[u8]) {
-        if let Some(watch) = self.watches.get_mut(key) {
-            watch.vigils.remove(&entry);
-        }
-        self.drop_if_unused(key);
-    }
-
-    fn drop_if_unused(&mut self, key: &[u8]) {
-        let used = self.sessions.contains_key(key);
-        let Some(watch) = self.watches.get(key).filter(|watch| watch.vigils.is_empty() && !used) else {
-            return;
-        };
-        let id = watch.id;
-        self.watches.remove(key);
-        self.keys.remove(&id);
-        self.send(Command::Cancel { id });
-    }
-
-    fn created(&mut self, id: i64, revision: i64) {
-        let Some(watch) = self.keys.get(&id).and_then(|key| self.watches.get_mut(key)) else { return };
-        watch.since = Some(watch.since.unwrap_or_default().max(revision));
-        for entry in &watch.vigils {
-            if let Some(vigil) = self.vigils.get(entry) {
-                vigil.notify.notify_one();
-            }
-        }
-    }
-
-    /// By the server: compacted, refused, or for whatever reason. Who depended on it looks again.
-    fn canceled(&mut self, id: i64) -> Vec<(EntryId, Hint)> {
-        let Some(watch) = self.keys.remove(&id).and_then(|key| self.watches.remove(&key)) else {
-            return Vec::new();
-        };
-        for entry in &watch.vigils {
-            if let Some(vigil) = self.vigils.get_mut(entry) {
-                vigil.broken = true;
-                vigil.notify.notify_one();
-            }
-        }
-        // One that never was created would not be at the next try: who asked for it polls.
-        let lost = watch.since.is_some();
-        watch.vigils.into_iter().filter(|_| lost).map(|entry| (entry, Hint::Changed)).collect()
-    }
-
-    fn deleted(&mut self, key: &[u8], revision: i64) -> Vec<(EntryId, Hint)> {
-        let Some(watch) = self.watches.get_mut(key) else { return Vec::new() };
-        watch.deleted = watch.deleted.max(revision);
-        let vigils = &mut self.vigils;
-        let told = watch.vigils.iter().filter_map(|entry| {
-            let hint = vigils.get_mut(entry)?.delete(key, revision)?;
-            Some((*entry, hint))
-        });
-        told.collect()
     }
 }
 

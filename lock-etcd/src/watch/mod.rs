@@ -2,6 +2,8 @@
 
 mod attending;
 mod board;
+mod catch_up;
+mod state;
 mod vigil;
 
 use std::{
@@ -16,17 +18,18 @@ use etcd_client::{WatchFilterType, WatchOptions, WatchRequestSender, WatchRespon
 use futures_channel::mpsc::UnboundedReceiver;
 use futures_util::{
     StreamExt,
-    future::{AbortHandle, AbortRegistration, Abortable},
+    future::{AbortHandle, AbortRegistration, Abortable, pending},
 };
 use lock_core::{Alarms, BackOff, BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy};
 use tokio::sync::watch;
 
+use self::catch_up::CatchUp;
 pub(crate) use self::{attending::Attending, board::Board, vigil::Sight};
 use crate::{
     connection::{Held, Wire, by},
     error::{Cause, Failure},
     keys,
-    watch::board::{Command, EVICTIONS},
+    watch::{board::EVICTIONS, state::Command},
 };
 
 const BACK_OFF: BackOff =
@@ -34,8 +37,9 @@ const BACK_OFF: BackOff =
 
 /// One stream for all watches of this process, which the keeper drives and replaces.
 ///
-/// After every new stream all waiters look again (PR14), because what happened before it is not told. While there is
-/// none, waiters poll: nothing here is needed for a lock to be right. Dropping it closes the stream.
+/// What happened before a new stream is not told on it. So after every one it is [looked](CatchUp) for all waiters, and those look
+/// again whom that does not serve (PR14). While there is none, waiters poll: nothing here is needed for a lock to be right. Dropping it
+/// closes the stream.
 pub(crate) struct Hub {
     board: Arc<Board>,
     wire: Wire,
@@ -132,11 +136,11 @@ impl Stream {
         loop {
             let failure = match self.open(&keeper).await {
                 Ok((held, sender, responses)) => {
-                    let commands = self.board.opened();
+                    let (commands, catch_up) = self.board.opened();
                     self.phase.send_replace(Phase::Live);
                     tracing::debug!(member = %held.link.address, "etcd watch stream is live");
                     let began = keeper.now();
-                    let failure = self.listen(&keeper, &held, sender, responses, commands).await;
+                    let failure = self.listen(&keeper, &held, (sender, responses), commands, catch_up).await;
                     if keeper.now().since(began) > BACK_OFF.most {
                         failures = 0;
                     }
@@ -198,9 +202,9 @@ impl Stream {
         &self,
         keeper: &Keeper,
         held: &Held,
-        mut sender: WatchRequestSender,
-        mut responses: WatchResponseStream,
+        (mut sender, mut responses): (WatchRequestSender, WatchResponseStream),
         mut commands: UnboundedReceiver<Command>,
+        catch_up: CatchUp,
     ) -> Failure {
         let address = &held.link.address;
         let every = self.wire.cluster().config.heartbeat;
@@ -246,10 +250,15 @@ impl Stream {
                 }
             }
         };
+        let catching_up = async {
+            catch_up.run(&self.board, &self.wire).await;
+            pending().await
+        };
         tokio::select! {
             failure = writing => failure,
             failure = heartbeats => failure,
             failure = reading => failure,
+            failure = catching_up => failure,
         }
     }
 }

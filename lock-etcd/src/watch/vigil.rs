@@ -8,6 +8,8 @@ use std::{
 use lock_core::{Claim, FencingToken, Hint, admission::fits};
 use tokio::sync::Notify;
 
+use super::catch_up::Stood;
+
 /// What a look at the queue showed a waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sight {
@@ -38,14 +40,24 @@ impl Sight {
     }
 }
 
+/// Whether every departure since the look is heard of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    /// Some watches may have begun after the look.
+    Missing,
+    /// It is being [looked](super::catch_up::CatchUp) on another stream who left in between.
+    Pending,
+    /// All watches were there before the look.
+    Complete,
+}
+
 /// A waiter between two looks.
 #[derive(Debug)]
 pub(super) struct Vigil {
     /// How many streams of hints there are for it. Without any it is over.
     pub(super) listeners: usize,
     pub(super) sight: Sight,
-    /// Whether the sight is good: every watch was there before it.
-    armed: bool,
+    proof: Proof,
     /// A watch was refused or lost: there will be no events for some of the keys.
     pub(super) broken: bool,
     /// Its own entry was deleted. It is not granted anything any more (PR18).
@@ -63,7 +75,7 @@ impl Vigil {
         Self {
             listeners: 0,
             sight,
-            armed: false,
+            proof: Proof::Missing,
             broken: false,
             dead: false,
             remaining,
@@ -77,7 +89,7 @@ impl Vigil {
         self.remaining = sight.attended();
         self.deleted.retain(|_, revision| *revision > sight.revision);
         self.sight = sight;
-        self.armed = false;
+        self.proof = Proof::Missing;
         self.broken = false;
     }
 
@@ -86,22 +98,62 @@ impl Vigil {
         self.sight.watched().into_iter().collect()
     }
 
-    /// Whether everything is watched, and nobody has left.
+    /// Whether everything is watched.
+    pub(super) fn is_watched(&self) -> bool {
+        self.proof == Proof::Complete && !self.broken
+    }
+
+    /// Whether nobody has left, as far as was heard.
     pub(super) fn is_as_seen(&self) -> bool {
         let seen = self.sight.blockers.len() + usize::from(self.sight.scout.is_some());
-        self.armed && !self.broken && !self.dead && self.remaining.len() == seen
+        !self.dead && self.remaining.len() == seen
+    }
+
+    /// Everything is watched on another stream. Until it is known who left in between, no event changes anything.
+    pub(super) fn resume(&mut self) {
+        self.proof = Proof::Pending;
+    }
+
+    /// Whether it is not known yet who left while nothing was watched.
+    pub(super) fn is_resuming(&self) -> bool {
+        self.proof == Proof::Pending
+    }
+
+    /// It will not be known who left while nothing was watched. The waiter has to look.
+    pub(super) fn give_up(&mut self) {
+        self.proof = Proof::Missing;
+    }
+
+    /// Who was found standing, when everything was watched again.
+    pub(super) fn resumed(&mut self, stood: &Stood) -> Vec<Hint> {
+        self.broken = false;
+        let mut hints = self.complete();
+        let place = i64::try_from(self.sight.token.get()).unwrap_or(i64::MAX);
+        for key in self.sight.watched() {
+            let Some((revision, created)) = stood.get(&key) else { continue };
+            // A key that was deleted may be somebody else's by now, who came later.
+            if created.is_none_or(|created| created > place) {
+                hints.extend(self.apply(&key, *revision));
+            }
+        }
+        hints
     }
 
     /// All watches were there before the look: from here on each event counts, and those that came meanwhile do.
     pub(super) fn arm(&mut self) -> Vec<Hint> {
-        self.armed = true;
+        // Those watches have ended since, where others are pending.
+        if self.is_resuming() { Vec::new() } else { self.complete() }
+    }
+
+    fn complete(&mut self) -> Vec<Hint> {
+        self.proof = Proof::Complete;
         let deleted = std::mem::take(&mut self.deleted);
         deleted.into_iter().filter_map(|(key, revision)| self.apply(&key, revision)).collect()
     }
 
     /// A key was deleted.
     pub(super) fn delete(&mut self, key: &[u8], revision: i64) -> Option<Hint> {
-        if self.armed {
+        if self.proof == Proof::Complete {
             self.apply(key, revision)
         } else {
             self.deleted.insert(key.to_vec(), revision);

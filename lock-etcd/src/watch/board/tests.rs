@@ -55,7 +55,7 @@ fn session(lease: i64) -> Arc<Session> {
 #[tokio::test]
 async fn a_delete_behind_the_look_is_the_grant_and_one_before_it_nothing() {
     let board = Arc::new(Board::default());
-    let mut commands = board.opened();
+    let (mut commands, _) = board.opened();
     let mut me = board.attend(ME, behind("a", "b"));
     assert_eq!(sent(&mut commands), ["watch 2 a", "watch 3 b"]);
     assert_eq!(watched(&board, ME).await, Err(()), "no watch is there yet");
@@ -73,7 +73,7 @@ async fn a_delete_behind_the_look_is_the_grant_and_one_before_it_nothing() {
 #[tokio::test]
 async fn what_came_before_the_sight_was_good_is_told_when_it_is() {
     let board = Arc::new(Board::default());
-    let _commands = board.opened();
+    let (_commands, _) = board.opened();
     let mut me = board.attend(ME, behind("a", "b"));
     board.take_in(2, News::Created(98));
     board.take_in(2, News::Deleted(LOOKED + 1));
@@ -86,7 +86,7 @@ async fn what_came_before_the_sight_was_good_is_told_when_it_is() {
 #[tokio::test]
 async fn many_who_wait_for_one_share_a_watch_and_the_last_to_go_ends_it() {
     let board = Arc::new(Board::default());
-    let mut commands = board.opened();
+    let (mut commands, _) = board.opened();
     let me = board.attend(ME, behind("a", "b"));
     let other = board.attend(OTHER, behind("a", "c"));
     assert_eq!(sent(&mut commands), ["watch 2 a", "watch 3 b", "watch 4 c"]);
@@ -100,7 +100,7 @@ async fn many_who_wait_for_one_share_a_watch_and_the_last_to_go_ends_it() {
 #[tokio::test]
 async fn whoever_comes_to_a_watch_that_has_told_of_a_delete_is_told_of_it_too() {
     let board = Arc::new(Board::default());
-    let _commands = board.opened();
+    let (_commands, _) = board.opened();
     let _me = board.attend(ME, behind("a", "b"));
     board.take_in(2, News::Created(98));
     board.take_in(2, News::Deleted(LOOKED + 1));
@@ -113,7 +113,7 @@ async fn whoever_comes_to_a_watch_that_has_told_of_a_delete_is_told_of_it_too() 
 #[tokio::test]
 async fn another_look_moves_the_watches_to_whom_it_showed() {
     let board = Arc::new(Board::default());
-    let mut commands = board.opened();
+    let (mut commands, _) = board.opened();
     let _me = board.attend(ME, behind("a", "c"));
     sent(&mut commands);
     board.see(ME, Sight { revision: LOOKED + 5, ..behind("b", "c") });
@@ -124,7 +124,7 @@ async fn another_look_moves_the_watches_to_whom_it_showed() {
 #[tokio::test]
 async fn whose_own_entry_was_deleted_is_not_granted_anything() {
     let board = Arc::new(Board::default());
-    let _commands = board.opened();
+    let (_commands, _) = board.opened();
     let mut me = board.attend(ME, behind("a", "b"));
     board.arm(ME);
     board.take_in(3, News::Deleted(LOOKED + 1));
@@ -133,27 +133,115 @@ async fn whose_own_entry_was_deleted_is_not_granted_anything() {
     assert_eq!(hint(&mut me), None);
 }
 
-/// PR14: what happened without a stream is not told.
-#[tokio::test]
-async fn without_a_stream_nobody_is_watched_and_with_the_next_one_everybody_looks_again() {
+/// Waits behind `a`, and has a good sight; then the stream ends, and there is another.
+fn behind_on_a_new_stream() -> (Arc<Board>, Attending, UnboundedReceiver<Command>) {
     let board = Arc::new(Board::default());
-    let commands = board.opened();
-    let mut me = board.attend(ME, behind("a", "b"));
+    let (commands, _) = board.opened();
+    let me = board.attend(ME, behind("a", "b"));
     board.take_in(2, News::Created(98));
+    board.take_in(3, News::Created(99));
+    board.arm(ME);
     drop(commands);
     board.closed();
-    assert_eq!(watched(&board, ME).await, Ok(None), "it polls");
-    let mut commands = board.opened();
-    assert_eq!(hint(&mut me), Some(Hint::Changed));
-    assert_eq!(sent(&mut commands), [""; 0]);
-    board.see(ME, behind("a", "b"));
+    let (commands, _) = board.opened();
+    (board, me, commands)
+}
+
+/// The answer to a look at revision 200.
+fn stood<const N: usize>(rows: [(&str, Option<i64>); N]) -> Stood {
+    rows.into_iter().map(|(key, created)| (key.into(), (200, created))).collect()
+}
+
+/// PR14: what happened without a stream is not told by the next one.
+#[tokio::test]
+async fn without_a_stream_nobody_is_watched_and_with_the_next_one_everybody_is_again() {
+    let (board, mut me, mut commands) = behind_on_a_new_stream();
     assert_eq!(sent(&mut commands), ["watch 2 a", "watch 3 b"]);
+    board.take_in(2, News::Created(150));
+    board.take_in(3, News::Created(151));
+    board.caught_up(&stood([("a", Some(50)), ("b", Some(90))]));
+    assert_eq!(hint(&mut me), None, "nothing has changed");
+    board.take_in(2, News::Deleted(201));
+    assert_eq!(hint(&mut me), Some(Hint::Admitted { token: TOKEN }));
+}
+
+#[tokio::test]
+async fn who_left_while_there_was_no_stream_is_found_missing() {
+    // Gone; or gone, and the key is that of somebody who came later.
+    for left in [None, Some(120)] {
+        let (board, mut me, _commands) = behind_on_a_new_stream();
+        board.take_in(2, News::Created(150));
+        board.take_in(3, News::Created(151));
+        assert_eq!(hint(&mut me), None);
+        board.caught_up(&stood([("a", left), ("b", Some(90))]));
+        assert_eq!(hint(&mut me), Some(Hint::Admitted { token: TOKEN }), "{left:?}");
+    }
+    let (board, mut me, _commands) = behind_on_a_new_stream();
+    board.take_in(2, News::Created(150));
+    board.take_in(3, News::Created(151));
+    board.caught_up(&stood([("a", Some(50)), ("b", None)]));
+    assert_eq!(hint(&mut me), Some(Hint::Changed), "its own entry is gone");
+}
+
+/// A delete on the new stream counts, but not before everything is known.
+#[tokio::test]
+async fn who_leaves_while_it_is_caught_up_is_told_of_when_it_is_over() {
+    let (board, mut me, _commands) = behind_on_a_new_stream();
+    board.take_in(2, News::Created(150));
+    board.take_in(3, News::Created(151));
+    board.take_in(2, News::Deleted(201));
+    assert_eq!(hint(&mut me), None);
+    board.caught_up(&stood([("a", Some(50)), ("b", Some(90))]));
+    assert_eq!(hint(&mut me), Some(Hint::Admitted { token: TOKEN }));
+}
+
+/// The look failed, or is from before a watch, or the server refuses a watch.
+#[tokio::test]
+async fn who_cannot_be_caught_up_with_looks_for_itself() {
+    let all = || stood([("a", Some(50)), ("b", Some(90))]);
+    for (refused, since, stood) in [(false, 150, Stood::new()), (false, 201, all()), (true, 150, all())] {
+        let (board, mut me, _commands) = behind_on_a_new_stream();
+        board.take_in(2, News::Created(since));
+        board.take_in(3, if refused { News::Canceled } else { News::Created(since) });
+        board.all_watched(&[b"a".to_vec(), b"b".to_vec()]).await;
+        board.caught_up(&stood);
+        assert_eq!(hint(&mut me), Some(Hint::Changed), "{refused} {since}");
+        assert!(board.attend_on(ME).is_none(), "it has to look at the queue");
+    }
+}
+
+/// What it saw is not what there is now.
+#[tokio::test]
+async fn who_has_looked_again_meanwhile_is_left_alone() {
+    let (board, mut me, _commands) = behind_on_a_new_stream();
+    board.see(ME, Sight { revision: 180, ..behind("a", "b") });
+    board.take_in(2, News::Created(150));
+    board.take_in(3, News::Created(151));
+    board.caught_up(&stood([("a", None), ("b", Some(90))]));
+    assert_eq!(hint(&mut me), None);
+    board.arm(ME);
+    board.take_in(2, News::Deleted(190));
+    assert_eq!(hint(&mut me), Some(Hint::Admitted { token: TOKEN }));
+}
+
+/// Without a stream a waiter asks for those whom it knows, not for the queue.
+#[tokio::test]
+async fn who_polls_attends_on_to_those_whom_it_has_seen() {
+    let board = Arc::new(Board::default());
+    let _me = board.attend(ME, behind("a", "b"));
+    let (attending, keys) = board.attend_on(ME).expect("nothing is watched, and nobody has left");
+    assert_eq!(keys, [b"a".to_vec(), b"b".to_vec()]);
+    let (_commands, _) = board.opened();
+    drop(attending);
+    assert!(board.attend_on(ME).is_some(), "it is being caught up with");
+    board.caught_up(&Stood::new());
+    assert!(board.attend_on(ME).is_none());
 }
 
 #[tokio::test]
 async fn a_watch_that_the_server_ends_has_its_waiters_look_again_and_one_that_it_refuses_has_them_poll() {
     let board = Arc::new(Board::default());
-    let _commands = board.opened();
+    let (_commands, _) = board.opened();
     let mut me = board.attend(ME, behind("a", "b"));
     board.take_in(2, News::Created(98));
     board.take_in(2, News::Canceled);
@@ -172,7 +260,7 @@ async fn a_watch_that_the_server_ends_has_its_waiters_look_again_and_one_that_it
 #[tokio::test]
 async fn a_session_is_over_when_its_key_is_deleted() {
     let board = Arc::new(Board::default());
-    let mut commands = board.opened();
+    let (mut commands, _) = board.opened();
     let session = session(0x1f);
     let now = BootTime::new(Duration::from_secs(1_000));
     let entry = Entry::new(LockName::new("job").unwrap(), ME, Claim::mutex(), Duration::from_secs(10));
@@ -192,14 +280,14 @@ async fn a_session_is_over_when_its_key_is_deleted() {
 #[tokio::test]
 async fn a_session_is_asked_about_when_its_key_may_have_been_deleted() {
     let board = Arc::new(Board::default());
-    let mut commands = board.opened();
+    let (mut commands, _) = board.opened();
     let session = session(0x1f);
     board.watch_session(&session);
     assert_eq!(sent(&mut commands), ["watch 2 s1/1f"]);
     board.take_in(2, News::Created(98));
     assert!(!session.is_doubted());
     board.closed();
-    let mut commands = board.opened();
+    let (mut commands, _) = board.opened();
     assert!(session.is_doubted(), "nothing is known of the time between");
     assert_eq!(sent(&mut commands), ["watch 2 s1/1f"]);
     board.session_ended(&session);

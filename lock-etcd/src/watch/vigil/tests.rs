@@ -46,7 +46,7 @@ fn three_ahead_who_are_all_attended_to_leave_in_any_order_and_the_last_one_is_th
 fn what_was_seen_is_as_before_until_anybody_of_it_has_left() {
     let scouted =
         || Sight { scout: Some(b"s".to_vec()), sum: None, ..sight(Claim::mutex(), &[("z", 1), ("y", 1)]) };
-    assert!(!Vigil::new(scouted()).is_as_seen(), "not everything is watched yet");
+    assert!(!Vigil::new(scouted()).is_watched(), "not everything is watched yet");
     for left in ["s", "y", "z", "own"] {
         let mut vigil = armed(scouted());
         vigil.delete(b"x", LOOKED + 1);
@@ -56,8 +56,9 @@ fn what_was_seen_is_as_before_until_anybody_of_it_has_left() {
         assert!(!vigil.is_as_seen(), "{left}");
     }
     let mut vigil = armed(scouted());
+    assert!(vigil.is_watched());
     vigil.broken = true;
-    assert!(!vigil.is_as_seen());
+    assert!(!vigil.is_watched());
 }
 
 // PR16: the head is not the only one ahead, and nobody knows of the others.

@@ -1,0 +1,151 @@
+//! [`State`]: the watches on a stream, and what they are for.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Weak,
+};
+
+use futures_channel::mpsc::UnboundedSender;
+use lock_core::{EntryId, Hint};
+
+use super::vigil::Vigil;
+use crate::session::Session;
+
+/// What is to be sent on the stream.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Watch a key from now on.
+    Watch { id: i64, key: Vec<u8> },
+    /// Watch it no longer.
+    Cancel { id: i64 },
+    /// Say something.
+    Progress,
+}
+
+/// What a [`Board`](super::Board) keeps.
+#[derive(Default)]
+pub(super) struct State {
+    /// The stream, while there is one.
+    pub(super) commands: Option<UnboundedSender<Command>>,
+    pub(super) last_id: i64,
+    pub(super) watches: HashMap<Vec<u8>, Watch>,
+    pub(super) keys: HashMap<i64, Vec<u8>>,
+    pub(super) vigils: HashMap<EntryId, Vigil>,
+    pub(super) sessions: HashMap<Vec<u8>, Weak<Session>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub(super) id: i64,
+    /// The revision of its creation: whatever comes later is told.
+    pub(super) since: Option<i64>,
+    /// That of the last delete it told of.
+    pub(super) deleted: i64,
+    pub(super) vigils: BTreeSet<EntryId>,
+}
+
+impl State {
+    pub(super) fn send(&self, command: Command) {
+        if let Some(commands) = &self.commands {
+            // A stream that has ended will be replaced.
+            let _ = commands.unbounded_send(command);
+        }
+    }
+
+    pub(super) fn watch(&mut self, key: &[u8]) {
+        if self.commands.is_none() || self.watches.contains_key(key) {
+            return;
+        }
+        self.last_id += 1;
+        let id = self.last_id;
+        self.watches.insert(key.to_vec(), Watch { id, since: None, deleted: 0, vigils: BTreeSet::new() });
+        self.keys.insert(id, key.to_vec());
+        self.send(Command::Watch { id, key: key.to_vec() });
+    }
+
+    pub(super) fn subscribe(&mut self, entry: EntryId, key: &[u8]) {
+        self.watch(key);
+        let Some(watch) = self.watches.get_mut(key) else { return };
+        watch.vigils.insert(entry);
+        // Told to the others before, and unknown to the look.
+        if let Some(vigil) = self.vigils.get_mut(&entry).filter(|_| watch.deleted > 0) {
+            let _ = vigil.delete(key, watch.deleted);
+        }
+    }
+
+    /// Watches on a new stream what waiters watched. Those keys in the order of their watches, and the waiters who have to look.
+    pub(super) fn resume(&mut self) -> (Vec<Vec<u8>>, Vec<EntryId>) {
+        let (known, others): (Vec<_>, Vec<_>) = self
+            .vigils
+            .iter()
+            .map(|(entry, vigil)| (*entry, vigil.is_as_seen()))
+            .partition(|(_, known)| *known);
+        for (entry, _) in known {
+            let Some(vigil) = self.vigils.get_mut(&entry) else { continue };
+            vigil.resume();
+            for key in vigil.keys() {
+                self.subscribe(entry, &key);
+            }
+        }
+        let attended = self.watches.iter().filter(|(_, watch)| !watch.vigils.is_empty());
+        let mut watched: Vec<_> = attended.map(|(key, watch)| (watch.id, key.clone())).collect();
+        watched.sort_unstable();
+        let keys = watched.into_iter().map(|(_, key)| key).collect();
+        (keys, others.into_iter().map(|(entry, _)| entry).collect())
+    }
+
+    pub(super) fn unsubscribe(&mut self, entry: EntryId, key: &[u8]) {
+        if let Some(watch) = self.watches.get_mut(key) {
+            watch.vigils.remove(&entry);
+        }
+        self.drop_if_unused(key);
+    }
+
+    pub(super) fn drop_if_unused(&mut self, key: &[u8]) {
+        let used = self.sessions.contains_key(key);
+        let Some(watch) = self.watches.get(key).filter(|watch| watch.vigils.is_empty() && !used) else {
+            return;
+        };
+        let id = watch.id;
+        self.watches.remove(key);
+        self.keys.remove(&id);
+        self.send(Command::Cancel { id });
+    }
+
+    pub(super) fn created(&mut self, id: i64, revision: i64) {
+        let Some(watch) = self.keys.get(&id).and_then(|key| self.watches.get_mut(key)) else { return };
+        watch.since = Some(watch.since.unwrap_or_default().max(revision));
+        for entry in &watch.vigils {
+            if let Some(vigil) = self.vigils.get(entry) {
+                vigil.notify.notify_one();
+            }
+        }
+    }
+
+    /// By the server: compacted, refused, or for whatever reason. Who depended on it looks again.
+    pub(super) fn canceled(&mut self, id: i64) -> Vec<(EntryId, Hint)> {
+        let Some(watch) = self.keys.remove(&id).and_then(|key| self.watches.remove(&key)) else {
+            return Vec::new();
+        };
+        for entry in &watch.vigils {
+            if let Some(vigil) = self.vigils.get_mut(entry) {
+                vigil.broken = true;
+                vigil.notify.notify_one();
+            }
+        }
+        // One that never was created would not be at the next try: who asked for it polls.
+        let lost = watch.since.is_some();
+        watch.vigils.into_iter().filter(|_| lost).map(|entry| (entry, Hint::Changed)).collect()
+    }
+
+    pub(super) fn deleted(&mut self, key: &[u8], revision: i64) -> Vec<(EntryId, Hint)> {
+        let Some(watch) = self.watches.get_mut(key) else { return Vec::new() };
+        watch.deleted = watch.deleted.max(revision);
+        let vigils = &mut self.vigils;
+        let told = watch.vigils.iter().filter_map(|entry| {
+            let hint = vigils.get_mut(entry)?.delete(key, revision)?;
+            Some((*entry, hint))
+        });
+        told.collect()
+    }
+}

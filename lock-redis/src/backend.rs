@@ -47,7 +47,7 @@ pub struct Redis {
     pub(crate) wire: Wire,
     pub(crate) notifications: Notifications,
     pub(crate) keeper: Keeper,
-    config: Arc<RedisConfig>,
+    pub(crate) config: Arc<RedisConfig>,
 }
 
 impl Redis {

@@ -4,7 +4,7 @@ pub(crate) mod tls;
 
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
-use lock_core::settings::{ByName, ConfigError, Password, TlsFiles, UrlForm, duration};
+use lock_core::settings::{ByName, ConfigError, Login, Password, TlsFiles, UrlForm, duration};
 use serde::{Deserialize, Deserializer};
 
 /// How to reach a Redis or Valkey server.
@@ -16,8 +16,8 @@ use serde::{Deserialize, Deserializer};
 /// ```
 ///
 /// `rediss://` is the same with TLS. `redis://:password@host` authenticates the default user. The parameters are
-/// `prefix`, `client_name`, `command_timeout`, `connect_timeout`, `heartbeat`, `ca`, `cert` and `key`: the fields of this
-/// struct of the same names.
+/// `prefix`, `client_name`, `command_timeout`, `connect_timeout`, `confirm_hints`, `heartbeat`, `password_file`, `ca`, `cert` and `key`: the
+/// fields of this struct of the same names.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -59,6 +59,8 @@ pub struct RedisConfig {
     pub user: Option<String>,
     /// The password. Default: none.
     pub password: Option<Password>,
+    /// A file with the password in its only line, instead of `password`: what stands in a URL, others may see. Default: none. Read once.
+    pub password_file: Option<PathBuf>,
     /// The number of the database. Default 0.
     pub database: u32,
     /// What all keys start with. Default: nothing. A `{` in it needs a `}` after it, for a hash tag must not reach into
@@ -73,6 +75,10 @@ pub struct RedisConfig {
     /// 1 h. A command that needs a new connection can take this and `command_timeout`.
     #[serde(with = "lock_core::settings::duration")]
     pub connect_timeout: Duration,
+    /// Whether a waiter that hears that it has the lock asks the server before it believes that. Default: no. It takes one more
+    /// round trip for each hand-over, and is of use where others may publish on our channels who may not write our keys: see
+    /// `docs/security.md`.
+    pub confirm_hints: bool,
     /// How often a notification connection is tried with a `PING`, and how long its answer may take. Default 1 s; 10 ms
     /// to 1 h. A connection that died without a word is noticed within twice this time.
     #[serde(with = "lock_core::settings::duration")]
@@ -87,8 +93,10 @@ const FORM: UrlForm = UrlForm {
         "prefix",
         "client_name",
         "command_timeout",
+        "confirm_hints",
         "connect_timeout",
         "heartbeat",
+        "password_file",
         "ca",
         "cert",
         "key",
@@ -108,11 +116,13 @@ impl Default for RedisConfig {
             key: None,
             user: None,
             password: None,
+            password_file: None,
             database: 0,
             prefix: String::new(),
             client_name: "distlock".into(),
             command_timeout: Duration::from_secs(2),
             connect_timeout: Duration::from_secs(2),
+            confirm_hints: false,
             heartbeat: Duration::from_secs(1),
         }
     }
@@ -141,7 +151,9 @@ impl RedisConfig {
                 "client_name" => config.client_name = value,
                 "command_timeout" => config.command_timeout = duration::setting(parameter, &value)?,
                 "connect_timeout" => config.connect_timeout = duration::setting(parameter, &value)?,
+                "confirm_hints" => config.confirm_hints = flag("confirm_hints", value)?,
                 "heartbeat" => config.heartbeat = duration::setting(parameter, &value)?,
+                "password_file" => config.password_file = Some(value.into()),
                 "ca" => config.ca = Some(value.into()),
                 "cert" => config.cert = Some(value.into()),
                 _ => config.key = Some(value.into()),
@@ -162,9 +174,7 @@ impl RedisConfig {
         if self.port == 0 {
             return Err(ConfigError::Port);
         }
-        if self.user.is_some() && self.password.is_none() {
-            return Err(ConfigError::OnlyTogether { given: "user", missing: "password" });
-        }
+        self.login().validate()?;
         TlsFiles { ca: &self.ca, cert: &self.cert, key: &self.key }.validate(self.tls)?;
         let unclosed = self.prefix.rfind('{').is_some_and(|open| !self.prefix[open..].contains('}'));
         // With nothing in the first braces, a cluster hashes whole keys, and a lock would have several slots.
@@ -187,10 +197,22 @@ impl RedisConfig {
         duration::within("heartbeat", self.heartbeat, &duration::TIMEOUTS)
     }
 
+    pub(crate) fn login(&self) -> Login<'_> {
+        Login { user: &self.user, password: &self.password, password_file: &self.password_file }
+    }
+
     /// `host:port`, for people.
     pub(crate) fn address(&self) -> String {
         let Self { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+fn flag(option: &'static str, given: String) -> Result<bool, ConfigError> {
+    match given.as_str() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(ConfigError::Setting { option, given, hint: "write true or false" }),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Facts about the server, and what is wrong with it for locks.
 
 pub(crate) mod facts;
+mod users;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -41,6 +42,7 @@ pub(crate) async fn diagnose(redis: &Redis) -> Result<Diagnosis, BackendError> {
     shape_problems(&mut diagnosis.problems, &facts);
     data_problems(&mut diagnosis.problems, &facts, &settings);
     diagnosis.problems.extend(redis.notifications.problems().await.map_err(|failure| failure.to_unsent())?);
+    diagnosis.problems.extend(forgers(redis).await?);
     if ahead.unsigned_abs() > CLOCKS_DIFFER.as_millis() + uncertain {
         diagnosis.problems.push(format!(
             "the server's clock differs from this machine's by {ahead} ms: leases are counted on the server alone, but set \
@@ -146,6 +148,28 @@ async fn settings(redis: &Redis) -> Result<Facts, BackendError> {
         }
     }
     Ok(all)
+}
+
+/// What is to be said of users who may forge a hand-over. Nothing where we may not ask, or confirm what we hear.
+async fn forgers(redis: &Redis) -> Result<Option<String>, BackendError> {
+    if redis.config.confirm_hints {
+        return Ok(None);
+    }
+    let mut list = Cmd::new();
+    list.arg("ACL").arg("LIST");
+    let users = match redis.wire.command(&list).await {
+        Ok(answer) => users::forgers(&answer, &redis.config.prefix),
+        Err(error) if matches!(error.kind(), Kind::Denied | Kind::Unsupported) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let told = || {
+        format!(
+            "these users may publish on the channels of locks though they may not take one, and so can make a waiter believe that it \
+             has a lock: {}; take the channels from them (resetchannels), or set confirm_hints",
+            users.join(", ")
+        )
+    };
+    Ok((!users.is_empty()).then(told))
 }
 
 /// What one look at two clocks shows, in milliseconds.

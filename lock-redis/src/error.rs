@@ -67,9 +67,18 @@ pub(crate) fn broken(address: &str, error: RedisError) -> BackendError {
     BackendError::new(STORE, kind_of_failure(&error), message).with_source(error)
 }
 
+/// How the driver keeps what caused its errors.
+type Shared = Arc<dyn StdError + Send + Sync>;
+
 /// What an error of the driver means.
 pub(crate) fn kind_of_failure(error: &RedisError) -> Kind {
+    let said = StdError::source(error).and_then(|source| source.downcast_ref::<Shared>());
+    let said = said.and_then(|source| source.downcast_ref::<io::Error>());
     match (error.kind(), error.code()) {
+        // What came was no reply that a server of ours gives.
+        (ErrorKind::Io, _) if said.is_some_and(|said| said.kind() == io::ErrorKind::InvalidData) => {
+            Kind::Protocol
+        }
         (ErrorKind::Io, _) => Kind::Unreachable,
         (_, Some(code)) => kind_of_code(code, error.detail().unwrap_or_default()),
         _ => Kind::Protocol,

@@ -152,6 +152,39 @@ async fn a_server_is_diagnosed_by_its_facts_and_its_problems() {
     assert!(u128::from(ahead.unsigned_abs()) <= took.as_millis() + 1, "{ahead} in {took:?}");
 }
 
+/// Somebody who may read and publish knows the channels, the entries and the tokens.
+#[tokio::test]
+async fn a_forged_hint_makes_a_waiter_that_confirms_look_and_nothing_more() {
+    let server = Server::start();
+    let (holder, client) = (server.client(), server.client_with("?confirm_hints=true"));
+    let (mine, next) = (mutex("job"), mutex("job"));
+    holder.hold(&mine).await;
+    let mut heir = waiting(client.create(&next).await);
+    let forged = format!("A {} {}", next.id, heir.token);
+    for channel in server.command::<Vec<Vec<u8>>>("PUBSUB CHANNELS") {
+        server.bytes::<()>(&[b"PUBLISH", &channel, forged.as_bytes()]);
+    }
+    assert_eq!(soon(heir.hints.next()).await, Some(lock_core::Hint::Changed));
+    let mut heir = waiting(client.again(&next, heir.token).await);
+    holder.leave(&mine).await;
+    assert_eq!(soon(heir.hints.next()).await, Some(lock_core::Hint::Changed));
+    assert_eq!(admitted(client.again(&next, heir.token).await), heir.token);
+}
+
+#[tokio::test]
+async fn users_who_may_forge_a_hint_are_a_problem_unless_hints_are_confirmed() {
+    let server = Server::start();
+    server.command::<()>("ACL SETUSER spy on nopass ~* &* -@all +@read +publish");
+    let told = async |client: &Client| {
+        let problems = client.redis.diagnose().await.unwrap().problems;
+        problems
+            .iter()
+            .any(|problem| problem.contains("can make a waiter believe") && problem.contains("spy"))
+    };
+    assert!(told(&server.client()).await);
+    assert!(!told(&server.client_with("?confirm_hints=true")).await);
+}
+
 #[tokio::test]
 async fn connecting_checks_that_a_server_of_the_right_sort_answers() {
     let server = Server::start();

@@ -22,9 +22,14 @@ fn a_url_without_anything_has_the_documented_defaults() {
 }
 
 #[test]
+fn what_is_neither_true_nor_false_is_refused() {
+    assert!(refused("redis://h?confirm_hints=yes").to_string().contains("write true or false"));
+}
+
+#[test]
 fn every_part_of_a_url_is_read() {
     let url = "rediss://u%40x:p%3Aw%23@[::1]:7000/15?prefix=a%7Bb%7D%2F+&client_name=web-1&command_timeout=1s%20500ms\
-               &connect_timeout=250ms&heartbeat=5s&ca=/etc/ca.pem&cert=c.pem&key=k.pem";
+               &connect_timeout=250ms&confirm_hints=true&heartbeat=5s&ca=/etc/ca.pem&cert=c.pem&key=k.pem";
     let config = RedisConfig::from_url(url).unwrap();
     let expected = RedisConfig {
         host: "::1".into(),
@@ -35,9 +40,11 @@ fn every_part_of_a_url_is_read() {
         key: Some("k.pem".into()),
         user: Some("u@x".into()),
         password: Some("p:w#".into()),
+        password_file: None,
         database: 15,
         prefix: "a{b}/+".into(),
         client_name: "web-1".into(),
+        confirm_hints: true,
         command_timeout: Duration::from_millis(1500),
         connect_timeout: Duration::from_millis(250),
         heartbeat: Duration::from_secs(5),
@@ -102,8 +109,8 @@ fn every_wrong_url_says_what_is_wrong() {
 fn every_error_says_what_to_do() {
     assert_eq!(
         refused("redis://host?db=3").to_string(),
-        "there is no parameter `db`; there are prefix, client_name, command_timeout, connect_timeout, heartbeat, ca, \
-         cert, key"
+        "there is no parameter `db`; there are prefix, client_name, command_timeout, confirm_hints, connect_timeout, heartbeat, \
+         password_file, ca, cert, key"
     );
     assert_eq!(
         refused("redis://host?heartbeat=1ms").to_string(),

@@ -3,6 +3,7 @@
 use std::{io, sync::Arc};
 
 use futures_util::future::select_ok;
+use lock_core::settings::Password;
 use tokio::net::TcpStream;
 
 use super::{handshake, socket::Socket};
@@ -14,6 +15,8 @@ pub(crate) struct Endpoint {
     pub(crate) config: Arc<RedisConfig>,
     /// `host:port`, for messages.
     pub(crate) address: String,
+    /// From the configuration, or from its file.
+    pub(crate) password: Option<Password>,
     tls: Option<Tls>,
 }
 
@@ -21,8 +24,8 @@ impl Endpoint {
     /// Checks the configuration and reads its files. Opens no connection.
     pub(crate) fn new(config: Arc<RedisConfig>) -> Result<Self, ConfigError> {
         config.validate()?;
-        let tls = Tls::load(&config)?;
-        Ok(Self { address: config.address(), config, tls })
+        let (password, tls) = (config.login().read()?, Tls::load(&config)?);
+        Ok(Self { address: config.address(), config, password, tls })
     }
 
     /// Opens a connection on the current runtime: authenticated, in its database, with its name. The caller bounds the
@@ -37,11 +40,11 @@ impl Endpoint {
         let socket = self.connect_tcp().await;
         let socket =
             socket.map_err(|error| Failure::io(&format!("connecting to {}", self.address), error))?;
-        let Some(Tls { connector, server }) = &self.tls else { return Ok(Socket::Plain(socket)) };
+        let Some(Tls { connector, server }) = &self.tls else { return Ok(Socket::plain(socket)) };
         let socket = connector.connect(server.clone(), socket).await;
         let socket =
             socket.map_err(|error| Failure::io(&format!("starting tls with {}", self.address), error))?;
-        Ok(Socket::Tls(Box::new(socket)))
+        Ok(Socket::tls(socket))
     }
 
     /// To whichever address of the host answers first: one that swallows everything must not cost the others' time.

@@ -61,7 +61,7 @@ fn greetings(endpoint: &Endpoint) -> Vec<Greeting> {
         Greeting { what, command, needed }
     };
     let mut greetings = Vec::new();
-    if let Some(password) = &config.password {
+    if let Some(password) = &endpoint.password {
         let mut words = vec!["AUTH"];
         words.extend(config.user.as_deref());
         words.push(password.expose());
@@ -109,7 +109,7 @@ fn words(line: &str) -> (&str, &str) {
 fn without_password(refusal: &str, endpoint: &Endpoint) -> String {
     let (refusal, repeated) =
         refusal.split_once(", with args").map_or((refusal, ""), |(said, _)| (said, ", with ***"));
-    match &endpoint.config.password {
+    match &endpoint.password {
         Some(password) if !password.expose().is_empty() => {
             refusal.replace(password.expose(), "***") + repeated
         }

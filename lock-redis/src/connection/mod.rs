@@ -5,6 +5,7 @@ mod endpoint;
 pub(crate) mod handshake;
 mod homes;
 mod lane;
+mod meter;
 mod socket;
 mod terminal;
 

@@ -74,6 +74,19 @@ fn an_acl_user_does_what_it_may_and_no_more() {
 }
 
 #[test]
+fn a_password_is_read_from_the_file_that_the_url_names() {
+    let server = Server::start();
+    server.run("ACL SETUSER app on >p%w ~* &* +@all");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "p%w\n").unwrap();
+    let url = format!("redis://app@127.0.0.1:{}?password_file={}", server.port, file.path().display());
+    ask(&wire(&url), "PING").unwrap();
+    std::fs::write(file.path(), "p%x\n").unwrap();
+    let error = refused(&wire(&url), "PING");
+    assert_eq!(error.kind(), &Kind::Denied, "{error}");
+}
+
+#[test]
 fn nothing_is_left_when_the_last_clone_is_dropped() {
     let server = Server::start();
     let before = server.clients().len();

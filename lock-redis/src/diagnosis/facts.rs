@@ -48,7 +48,7 @@ pub(crate) fn time(answer: &Value) -> Option<i128> {
     Some(i128::from(number(seconds)?) * 1000 + i128::from(number(micros)?) / 1000)
 }
 
-fn text(value: &Value) -> Option<String> {
+pub(super) fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         Value::SimpleString(text) => Some(text.clone()),

@@ -110,7 +110,7 @@ impl Listener {
 
     /// What the server said in an answer instead of a message.
     pub(crate) fn told(&self, payload: &[u8]) {
-        self.news.hand_on(&self.news.channel, payload);
+        self.news.hand_on_to_waiters(payload, false);
     }
 
     pub(super) fn hints(&self, entry: EntryId) -> Hints {
@@ -285,8 +285,14 @@ impl News {
             }
             return;
         }
+        self.hand_on_to_waiters(payload, self.endpoint.config.confirm_hints);
+    }
+
+    /// Whoever may publish can say that somebody has the lock. Where that is to be confirmed, it makes a waiter look.
+    fn hand_on_to_waiters(&self, payload: &[u8], confirm: bool) {
         for message in message::messages(payload) {
             match message {
+                Message::Admitted { entry, .. } if confirm => self.hints.send(entry, Hint::Changed),
                 Message::Admitted { entry, token } => self.hints.send(entry, Hint::Admitted { token }),
                 Message::Changed => self.hints.changed_for_all(),
             }

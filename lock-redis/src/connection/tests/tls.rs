@@ -1,7 +1,6 @@
-use std::{fs, path::PathBuf};
+use std::path::PathBuf;
 
-use lock_conformance::Port;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use lock_conformance::{Authority, Impostor, Issued, Port};
 
 use super::*;
 
@@ -15,19 +14,12 @@ struct Shielded {
 impl Shielded {
     fn start(client_certificates: &str) -> Self {
         let files = tempfile::tempdir().unwrap();
-        let ca = authority("ours");
-        let write = |name: &str, text: String| fs::write(files.path().join(name), text).unwrap();
-        write("ca.pem", ca.pem());
-        write("stranger.pem", authority("a stranger").pem());
-        for (name, host) in [("server", "localhost"), ("client", "client")] {
-            let key = KeyPair::generate().unwrap();
-            let params = named(host, &[host]);
-            write(&format!("{name}.pem"), params.signed_by(&key, &ca).unwrap().pem());
-            write(&format!("{name}.key"), key.serialize_pem());
-        }
-        let key = KeyPair::generate().unwrap();
-        write("self.pem", named("client", &["client"]).self_signed(&key).unwrap().pem());
-        write("self.key", key.serialize_pem());
+        let ours = Authority::new("ours");
+        ours.write(files.path(), "ca.pem");
+        Authority::new("a stranger").write(files.path(), "stranger.pem");
+        ours.issue(&["localhost"]).write(files.path(), "server");
+        ours.issue(&["client"]).write(files.path(), "client");
+        Issued::by_nobody(&["client"]).write(files.path(), "self");
         let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
         let port = Port::reserve();
         let server = Server::start_with(&[
@@ -36,7 +28,7 @@ impl Shielded {
             "--tls-cert-file",
             &path("server.pem"),
             "--tls-key-file",
-            &path("server.key"),
+            &path("server-key.pem"),
             "--tls-ca-cert-file",
             &path("ca.pem"),
             "--tls-auth-clients",
@@ -54,19 +46,6 @@ impl Shielded {
             options.iter().map(|(option, file)| format!("{option}={}", self.file(file).display())).collect();
         wire(&format!("rediss://{host}:{}?{}", self.port, options.join("&")))
     }
-}
-
-fn named(name: &str, hosts: &[&str]) -> CertificateParams {
-    let mut params =
-        CertificateParams::new(hosts.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
-    params.distinguished_name.push(DnType::CommonName, name);
-    params
-}
-
-fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
-    let mut params = named(name, &[]);
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
 #[test]
@@ -98,9 +77,9 @@ fn a_server_that_cannot_be_trusted_is_denied_unsent() {
 #[test]
 fn a_server_that_wants_a_certificate_gets_the_given_one() {
     let shielded = Shielded::start("yes");
-    let known = [("ca", "ca.pem"), ("cert", "client.pem"), ("key", "client.key")];
+    let known = [("ca", "ca.pem"), ("cert", "client.pem"), ("key", "client-key.pem")];
     ask(&shielded.wire("localhost", &known), "PING").unwrap();
-    let stranger = [("ca", "ca.pem"), ("cert", "self.pem"), ("key", "self.key")];
+    let stranger = [("ca", "ca.pem"), ("cert", "self.pem"), ("key", "self-key.pem")];
     for options in [&[("ca", "ca.pem")][..], &stranger[..]] {
         let error = refused(&shielded.wire("localhost", options), "PING");
         assert_eq!((error.kind(), error.is_unsent()), (&Kind::Denied, true), "{options:?}: {error}");
@@ -117,4 +96,32 @@ fn tls_to_a_port_without_it_and_the_other_way_round_are_errors() {
     assert!(error.is_unsent() && *error.kind() != Kind::Denied, "{error:?}");
     let error = refused(&wire(&format!("redis://localhost:{}?{limits}", shielded.port)), "PING");
     assert!(error.is_unsent() && *error.kind() != Kind::Denied, "{error:?}");
+}
+
+/// Not the password, and no command: whoever answers there could use both.
+#[test]
+fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
+    let files = tempfile::tempdir().unwrap();
+    let ours = Authority::new("ours");
+    ours.write(files.path(), "ca.pem");
+    let ca = files.path().join("ca.pem");
+    let wire_to = |impostor: &Impostor| {
+        let limits = "connect_timeout=2s&command_timeout=2s";
+        wire(&format!("rediss://app:secret@localhost:{}?{limits}&ca={}", impostor.port(), ca.display()))
+    };
+    for (what, impostor) in Impostor::all(&ours) {
+        let error = refused(&wire_to(&impostor), "PING");
+        assert_eq!((error.kind(), error.is_unsent()), (&Kind::Denied, true), "{what}: {error}");
+        assert!(impostor.clients() > 0, "{what}: nobody came");
+        let heard = String::from_utf8_lossy(&impostor.heard()).into_owned();
+        assert_eq!(heard, "", "{what}");
+    }
+    // To one whose certificate is good it is said; in plain text, to nobody.
+    let good = Impostor::with(&ours.issue(&["localhost"]));
+    refused(&wire_to(&good), "PING");
+    assert!(String::from_utf8_lossy(&good.heard()).contains("secret"));
+    let plain = Impostor::without_tls();
+    refused(&wire_to(&plain), "PING");
+    let heard = String::from_utf8_lossy(&plain.heard()).into_owned();
+    assert!(heard.starts_with('\u{16}') && !heard.contains("secret"), "{heard:?}");
 }

@@ -8,9 +8,7 @@ use lock_core::{
     Standing, Step, WaitMode, settings::ConfigError,
 };
 
-use crate::{
-    ConnectError, ZkConfig, config::read_acl, connection::Route, diagnosis, guarantees, session::Sessions,
-};
+use crate::{ConnectError, ZkConfig, connection::Route, diagnosis, guarantees, session::Sessions};
 
 /// Locks on a ZooKeeper ensemble, version 3.6 or later. Make one for a process, and share it.
 ///
@@ -39,7 +37,7 @@ impl ZooKeeper {
     /// [`ConfigError`] says what is wrong with the configuration.
     pub fn new(config: ZkConfig, keeper: &Keeper) -> Result<Self, ConfigError> {
         config.validate()?;
-        let acl = read_acl(&config.acl, config.user.is_some())?;
+        let acl = config.rights()?;
         let config = Arc::new(config);
         let route = Route::new(Arc::clone(&config), keeper.clone())?;
         let sessions = Sessions::new(route, acl, keeper.clone());

@@ -4,10 +4,10 @@ mod acl;
 
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
-use lock_core::settings::{ByName, ConfigError, Endpoint, Password, TlsFiles, UrlForm, duration};
+use lock_core::settings::{ByName, ConfigError, Endpoint, Login, Password, TlsFiles, UrlForm, duration};
 use serde::{Deserialize, Deserializer};
+use zookeeper_client::Acl;
 
-pub(crate) use self::acl::read as read_acl;
 use crate::nodes::{Layout, Nodes, is_path};
 
 /// How to reach a ZooKeeper ensemble.
@@ -18,8 +18,8 @@ use crate::nodes::{Layout, Nodes, is_path};
 /// zk://[user:password@]host[:port][,host[:port]…][/chroot][?parameter=value[&…]]
 /// ```
 ///
-/// `zks://` is the same with TLS, and takes the feature `tls`; see [`tls`](Self::tls). The parameters are `tick`, `command_timeout`,
-/// `connect_timeout`, `interop`, `ca`, `cert` and `key`: the fields of this struct of the same names.
+/// `zks://` is the same with TLS, and takes the feature `tls`; see [`tls`](Self::tls). The parameters are `acl`, `tick`,
+/// `command_timeout`, `connect_timeout`, `interop`, `password_file`, `ca`, `cert` and `key`: the fields of this struct of the same names.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -62,9 +62,12 @@ pub struct ZkConfig {
     pub user: Option<String>,
     /// The password. Default: none. Only with `user`.
     pub password: Option<Password>,
-    /// Who may do what with the nodes that are made, as `scheme:id:permissions` with `c`reate, `d`elete, `r`ead, `w`rite and
-    /// `a`dmin: `digest:app:qO…=:cdrwa`, `world:anyone:r`. Default: with a user everything to it and nothing to others, else
-    /// everything to everybody. All clients that share locks need to create, delete, read and write.
+    /// A file with the password in its only line, instead of `password`: what stands in a URL, others may see. Default: none. Read once.
+    pub password_file: Option<PathBuf>,
+    /// Who may do what with the nodes that are made: `creator`, everything to whoever makes them and nothing to others; `world`,
+    /// everything to everybody; or rules `scheme:id:permissions` with `c`reate, `d`elete, `r`ead, `w`rite and `a`dmin, such as
+    /// `digest:app:qO…=:cdrwa` and `world:anyone:r`. Default: `creator` with a user or with `cert`, else `world`. All clients
+    /// that share locks need to create, delete, read and write. In a URL rules have a `;` between them.
     pub acl: Vec<String>,
     /// The node under which all others are. Default `/distlock`; `/` is all of ZooKeeper. Made if it is not there.
     pub chroot: String,
@@ -98,7 +101,17 @@ const FORM: UrlForm = UrlForm {
     scheme: "zk",
     tls_scheme: "zks",
     shape: "zk://[user:password@]host[:port][,host[:port]…][/chroot]",
-    parameters: &["tick", "command_timeout", "connect_timeout", "interop", "ca", "cert", "key"],
+    parameters: &[
+        "acl",
+        "tick",
+        "command_timeout",
+        "connect_timeout",
+        "interop",
+        "password_file",
+        "ca",
+        "cert",
+        "key",
+    ],
 };
 const PORT: u16 = 2181;
 const MAX_CHROOT: usize = 1024;
@@ -113,6 +126,7 @@ impl Default for ZkConfig {
             key: None,
             user: None,
             password: None,
+            password_file: None,
             acl: Vec::new(),
             chroot: "/distlock".into(),
             tick: Duration::from_secs(2),
@@ -142,6 +156,7 @@ impl ZkConfig {
         }
         for (parameter, value) in url.parameters {
             match parameter {
+                "acl" => config.acl = value.split(';').map(str::to_owned).collect(),
                 "tick" => config.tick = duration::setting(parameter, &value)?,
                 "command_timeout" => config.command_timeout = duration::setting(parameter, &value)?,
                 "connect_timeout" => config.connect_timeout = duration::setting(parameter, &value)?,
@@ -150,6 +165,7 @@ impl ZkConfig {
                     let hint = "write curator, or leave it out";
                     return Err(ConfigError::Setting { option: "interop", given: value, hint });
                 }
+                "password_file" => config.password_file = Some(value.into()),
                 "ca" => config.ca = Some(value.into()),
                 "cert" => config.cert = Some(value.into()),
                 _ => config.key = Some(value.into()),
@@ -167,14 +183,10 @@ impl ZkConfig {
         if self.endpoints.is_empty() {
             return Err(ConfigError::Host);
         }
-        match (&self.user, &self.password) {
-            (Some(_), None) => return Err(ConfigError::OnlyTogether { given: "user", missing: "password" }),
-            (None, Some(_)) => return Err(ConfigError::OnlyTogether { given: "password", missing: "user" }),
-            (Some(user), _) if user.contains(':') => {
-                let hint = "use a user without a colon: zookeeper takes the rest for the password";
-                return Err(ConfigError::Setting { option: "user", given: user.clone(), hint });
-            }
-            _ => {}
+        self.login().validate_with_user()?;
+        if let Some(user) = self.user.as_ref().filter(|user| user.contains(':')) {
+            let hint = "use a user without a colon: zookeeper takes the rest for the password";
+            return Err(ConfigError::Setting { option: "user", given: user.clone(), hint });
         }
         TlsFiles { ca: &self.ca, cert: &self.cert, key: &self.key }.validate(self.tls)?;
         if self.tls && !cfg!(feature = "tls") {
@@ -182,7 +194,7 @@ impl ZkConfig {
                 reason: "this build is without the feature `tls` of lock-zk".into(),
             });
         }
-        read_acl(&self.acl, self.user.is_some())?;
+        self.rights()?;
         let path = self.chroot.strip_prefix('/').unwrap_or_default();
         if self.chroot != "/" && (self.chroot.len() > MAX_CHROOT || !is_path(path)) {
             let hint = "write a path such as /app/locks, of at most 1024 bytes, or / for none";
@@ -191,6 +203,15 @@ impl ZkConfig {
         duration::within("tick", self.tick, &duration::TIMEOUTS)?;
         duration::within("command_timeout", self.command_timeout, &duration::TIMEOUTS)?;
         duration::within("connect_timeout", self.connect_timeout, &duration::TIMEOUTS)
+    }
+
+    pub(crate) fn login(&self) -> Login<'_> {
+        Login { user: &self.user, password: &self.password, password_file: &self.password_file }
+    }
+
+    /// Who may do what with the nodes that are made. A server knows a client by its user, or by its certificate.
+    pub(crate) fn rights(&self) -> Result<Vec<Acl>, ConfigError> {
+        acl::read(&self.acl, self.user.is_some() || self.cert.is_some())
     }
 
     pub(crate) fn nodes(&self) -> Nodes {

@@ -6,7 +6,10 @@ use futures_util::{
     FutureExt,
     future::{join_all, poll_fn, select_ok},
 };
-use lock_core::{BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy, settings::ConfigError};
+use lock_core::{
+    BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy,
+    settings::{ConfigError, Password},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -25,6 +28,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) config: Arc<ZkConfig>,
+    password: Option<Password>,
     tls: Option<Tls>,
     keeper: Keeper,
     limits: Arc<Limits>,
@@ -33,9 +37,9 @@ pub(crate) struct Route {
 impl Route {
     /// Reads the files that the configuration names.
     pub(crate) fn new(config: Arc<ZkConfig>, keeper: Keeper) -> Result<Self, ConfigError> {
-        let tls = Tls::load(&config)?;
+        let (password, tls) = (config.login().read()?, Tls::load(&config)?);
         let limits = Arc::new(Limits::new(config.endpoints.len()));
-        Ok(Self { config, tls, keeper, limits })
+        Ok(Self { config, password, tls, keeper, limits })
     }
 
     /// Opens a session. The client's tasks run where this is polled: on the keeper, which has I/O.
@@ -179,7 +183,7 @@ impl Route {
         if let Some(tls) = &self.tls {
             connector = tls.secure(connector);
         }
-        match (&config.user, &config.password) {
+        match (&config.user, &self.password) {
             (Some(user), Some(password)) => {
                 connector.with_auth("digest", format!("{user}:{}", password.expose()).as_bytes())
             }

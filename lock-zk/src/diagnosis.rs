@@ -3,11 +3,13 @@
 use futures_util::future::join_all;
 use lock_core::{BackendError, BackendErrorKind as Kind, Diagnosis};
 use tokio::sync::oneshot;
+use zookeeper_client::{Acl, Permission};
 
 use crate::{
     ZooKeeper,
     connection::by,
     error::{Failure, STORE},
+    session::Session,
 };
 
 /// The oldest version that has all that is asked of it: containers, and the list of a session's own nodes.
@@ -52,6 +54,7 @@ pub(crate) async fn diagnose(zookeeper: &ZooKeeper) -> Result<Diagnosis, Backend
             session.granted()
         ));
     }
+    diagnosis.problems.extend(open_to_everybody(zookeeper, &session).await);
     for (endpoint, told) in told.iter().enumerate() {
         let address = config.address(endpoint);
         match told {
@@ -63,6 +66,23 @@ pub(crate) async fn diagnose(zookeeper: &ZooKeeper) -> Result<Diagnosis, Backend
         }
     }
     Ok(diagnosis)
+}
+
+/// What is to be said if everybody who reaches the servers may take locks away, or make entries.
+async fn open_to_everybody(zookeeper: &ZooKeeper, session: &Session) -> Option<String> {
+    let path = zookeeper.config.nodes().locks();
+    let client = session.client().ok()?;
+    // Who may not read them is not everybody.
+    let rights = session.answer("reading the rights of the locks' node", client.get_acl(&path)).await.ok()?;
+    let changes = [Permission::CREATE, Permission::DELETE, Permission::WRITE, Permission::ADMIN];
+    let for_all =
+        |acl: &Acl| acl.scheme() == "world" && changes.iter().any(|change| acl.permission().has(*change));
+    rights.iter().any(for_all).then(|| {
+        format!(
+            "everybody may change what is under {path}, and so release the locks of others: give all clients a user or a certificate, \
+             and take the rights of `world` away from the nodes that are there (see `acl` in docs/backends/zookeeper.md)"
+        )
+    })
 }
 
 fn server_problems(problems: &mut Vec<String>, address: &str, told: &str) {

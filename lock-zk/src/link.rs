@@ -18,7 +18,7 @@ use futures_util::{
 };
 use tokio::{select, sync::watch};
 use zookeeper_client::{
-    Client, Connector, CreateOptions, CreateSequence, Error, EventType, MultiWriter, OneshotWatcher,
+    Acl, Client, Connector, CreateOptions, CreateSequence, Error, EventType, MultiWriter, OneshotWatcher,
     SessionInfo, SessionState, Stat, StateWatcher,
 };
 
@@ -210,6 +210,22 @@ impl Link {
             Err(turn) => {
                 let path = path.to_owned();
                 Right(async move { turn.comes().await?.check_stat(&path).await }.boxed())
+            }
+        }
+    }
+
+    pub(crate) fn get_acl<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Future<Output = Answer<Vec<Acl>>> + Send + use<'a> {
+        match self.turn() {
+            Ok(promise) => {
+                let answer = self.client.get_acl(path);
+                Left(promise.keep(answer.map(|answer| answer.map(|(acl, _)| acl))))
+            }
+            Err(turn) => {
+                let path = path.to_owned();
+                Right(async move { turn.comes().await?.get_acl(&path).await }.boxed())
             }
         }
     }

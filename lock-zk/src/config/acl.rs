@@ -3,20 +3,34 @@
 use lock_core::settings::ConfigError;
 use zookeeper_client::{Acl, AuthId, Permission};
 
-/// Reads the rules, or takes those for a client with or without a user.
-pub(crate) fn read(rules: &[String], with_user: bool) -> Result<Vec<Acl>, ConfigError> {
-    if rules.is_empty() {
-        let everybody = if with_user { AuthId::authed() } else { AuthId::anyone() };
-        return Ok(vec![Acl::new(Permission::ALL, everybody)]);
+/// Whoever makes a node may do everything with it, and nobody else anything.
+const CREATOR: &str = "creator";
+
+/// Everybody may do everything.
+const WORLD: &str = "world";
+
+/// Reads the rules, or takes those for a client that shows the servers who it is, or does not.
+pub(crate) fn read(rules: &[String], is_somebody: bool) -> Result<Vec<Acl>, ConfigError> {
+    let all = |who| Ok(vec![Acl::new(Permission::ALL, who)]);
+    match rules {
+        [] if is_somebody => all(AuthId::authed()),
+        [] => all(AuthId::anyone()),
+        [rule] if rule == CREATOR && is_somebody => all(AuthId::authed()),
+        [rule] if rule == CREATOR => Err(ConfigError::Setting {
+            option: "acl",
+            given: rule.clone(),
+            hint: "give a user and a password, or a certificate: without them there is no creator that a server knows",
+        }),
+        [rule] if rule == WORLD => all(AuthId::anyone()),
+        rules => rules.iter().map(|rule| read_one(rule)).collect(),
     }
-    rules.iter().map(|rule| read_one(rule)).collect()
 }
 
 fn read_one(rule: &str) -> Result<Acl, ConfigError> {
     let wrong = || ConfigError::Setting {
         option: "acl",
         given: rule.to_owned(),
-        hint: "write scheme:id:permissions, the permissions of the letters c, d, r, w and a",
+        hint: "write creator, world, or rules such as digest:app:qO…=:cdrwa with the permissions c, d, r, w and a",
     };
     let (scheme, rest) = rule.split_once(':').ok_or_else(wrong)?;
     let (id, letters) = rest.rsplit_once(':').ok_or_else(wrong)?;
@@ -43,9 +57,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_rules_a_user_has_all_to_itself_and_nobody_shares_with_everybody() {
+    fn without_rules_somebody_has_all_to_itself_and_nobody_shares_with_everybody() {
         assert_eq!(read(&[], true).unwrap()[0].auth_id(), &AuthId::authed());
         assert_eq!(read(&[], false).unwrap()[0].auth_id(), &AuthId::anyone());
+    }
+
+    #[test]
+    fn the_creator_and_the_world_can_be_named() {
+        let one = |rule: &str, is_somebody| read(&[rule.to_owned()], is_somebody);
+        assert_eq!(one("creator", true).unwrap()[0].auth_id(), &AuthId::authed());
+        assert_eq!(one("world", true).unwrap()[0].auth_id(), &AuthId::anyone());
+        assert!(one("creator", false).unwrap_err().to_string().contains("a user and a password"));
+        assert!(read(&["creator".to_owned(), "world:anyone:r".to_owned()], true).is_err(), "it stands alone");
     }
 
     #[test]
@@ -56,7 +79,7 @@ mod tests {
         assert!(acl[0].permission().has(Permission::ALL));
         assert!(acl[1].permission().has(Permission::READ) && !acl[1].permission().has(Permission::WRITE));
         for wrong in ["", "world", "world:anyone", "world:anyone:", ":x:r", "world:anyone:x"] {
-            assert!(read(&[wrong.to_owned()], false).is_err(), "{wrong}");
+            assert!(read(&[wrong.to_owned(), "world:anyone:r".to_owned()], false).is_err(), "{wrong}");
         }
     }
 }

@@ -24,6 +24,20 @@ fn everything_can_stand_in_a_url() {
 }
 
 #[test]
+fn rights_can_stand_in_a_url_and_a_certificate_makes_a_creator() {
+    let of = |rest: &str| ZkConfig::from_url(&format!("zk://{rest}")).unwrap();
+    let schemes = |config: &ZkConfig| -> Vec<String> {
+        config.rights().unwrap().iter().map(|acl| acl.scheme().to_owned()).collect()
+    };
+    assert_eq!(schemes(&of("a")), ["world"]);
+    assert_eq!(schemes(&of("u:p@a")), ["auth"]);
+    assert_eq!(schemes(&of("u:p@a?acl=world")), ["world"]);
+    assert_eq!(schemes(&of("a?acl=digest:app:qO%3D:cdrwa;world:anyone:r")), ["digest", "world"]);
+    let shows_itself = ZkConfig { cert: Some("/x".into()), ..ZkConfig::default() };
+    assert_eq!(schemes(&shows_itself), ["auth"]);
+}
+
+#[test]
 fn what_is_left_out_has_its_default() {
     let config = ZkConfig::from_url("zk://a").unwrap();
     assert_eq!((&*config.chroot, config.tick), ("/distlock", ms(2_000)));
@@ -39,6 +53,9 @@ fn what_cannot_be_meant_is_an_error_that_says_so() {
         ("zk://a?tick=1ms", "tick"),
         ("zk://us%3Aer:secret@a", "colon"),
         ("zk://user@a", "password"),
+        ("zk://a?acl=creator", "a certificate"),
+        ("zk://a?acl=", "acl"),
+        ("zk://u:secret@a?acl=world:anyone", "acl"),
         ("zk://a?ca=/x", "tls"),
         ("etcd://a", "zk"),
     ] {

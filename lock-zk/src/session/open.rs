@@ -1,14 +1,8 @@
 //! Opening a session.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use lock_core::BackendErrorKind as Kind;
+use lock_core::{BackendErrorKind as Kind, FirstProcess};
 use tokio::sync::watch;
 use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Error, Permission, Stat};
 
@@ -47,20 +41,19 @@ pub(super) fn open(pool: &Arc<Pool>, class: &mut Class, timeout: Duration) -> Op
     opening
 }
 
-/// The process that first opened a session, or nobody. The client looks at its sockets on a thread of the process, which is not
-/// there in a fork.
-static OPENED_BY: AtomicU32 = AtomicU32::new(0);
+/// The process that first opened a session. The client looks at its sockets on a thread of the process, which is not there in a
+/// fork.
+static OPENED: FirstProcess = FirstProcess::new();
 
 fn check_fork() -> Result<(), Failure> {
-    let me = std::process::id();
-    match OPENED_BY.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
-        Err(first) if first != me => Err(Failure::new(
-            Kind::Unsupported,
-            "this process was forked from one that had opened a session, and a thread that is needed is not there; connect only \
-             in the forks, or execute a program there",
-        )),
-        _ => Ok(()),
+    if OPENED.is_this() {
+        return Ok(());
     }
+    Err(Failure::new(
+        Kind::Unsupported,
+        "this process was forked from one that had opened a session, and a thread that is needed is not there; connect only in the \
+         forks, or execute a program there",
+    ))
 }
 
 async fn open_one(pool: &Pool, timeout: Duration) -> Result<Arc<Session>, Failure> {

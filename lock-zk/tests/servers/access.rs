@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lock_conformance::{Client, Links, Port, SLACK, ServerControl};
-use lock_core::{BackendError, BackendErrorKind, DistributedLock, Keeper, Release};
+use lock_core::{Backend, BackendError, BackendErrorKind, DistributedLock, Keeper, Release};
 use lock_zk::{ConnectError, ZkConfig, ZooKeeper};
 use zookeeper_client::Permission;
 
@@ -75,6 +75,22 @@ async fn the_nodes_of_a_user_have_rights_for_him_alone_and_those_of_nobody_for_a
             assert!(!acls.is_empty() && acls.iter().all(|acl| acl.scheme() == scheme), "{node}: {acls:?}");
         }
         assert_eq!(guard.release().await.unwrap(), Release::Released);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_everybody_may_change_are_a_problem_that_is_told() {
+    let server = TestServer::shared().await;
+    for (user, acl, told) in
+        [("", "", true), ("clients:open@", "", false), ("clients:open@", "&acl=world", true)]
+    {
+        let chroot = server.admin().at(&format!("open-{}", crate::server::unique())).chroot().to_owned();
+        let config =
+            ZkConfig::from_url(&format!("zk://{user}{}{chroot}?{LIMITS}{acl}", server.address())).unwrap();
+        let zookeeper = ZooKeeper::connect(config, &Keeper::start().unwrap()).await.unwrap();
+        let problems = zookeeper.operator().diagnose().await.unwrap().problems;
+        let is_told = problems.iter().any(|problem| problem.contains("everybody may change what is under"));
+        assert_eq!(is_told, told, "{user}{acl}: {problems:?}");
     }
 }
 

@@ -7,10 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::{Links, Newcomers, Port, SLACK, audit::within};
+use lock_conformance::{Authority, Impostor, Links, Newcomers, Port, SLACK, audit::within};
 use lock_core::{Backend, BackendError, BackendErrorKind, DistributedLock, Keeper, Outage, Release};
 use lock_zk::{ConfigError, ConnectError, ZkConfig, ZooKeeper};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio::sync::OnceCell;
 
 use crate::{
@@ -53,16 +52,11 @@ impl Secured {
 
     /// Makes the files, and says what the server needs to know of them.
     fn settings(folder: &Path, port: &Port) -> [String; 8] {
-        let (ours, other) = (authority("ours"), authority("somebody else's"));
-        for (file, ca) in [("ca.pem", &ours), ("other-ca.pem", &other)] {
-            fs::write(folder.join(file), ca.pem()).unwrap();
-        }
-        for (who, ca) in [("server", &ours), ("client", &ours), ("stranger", &other)] {
-            let key = KeyPair::generate().unwrap();
-            let names = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-            let certificate = names.signed_by(&key, ca).unwrap();
-            fs::write(folder.join(format!("{who}.pem")), certificate.pem()).unwrap();
-            fs::write(folder.join(format!("{who}-key.pem")), key.serialize_pem()).unwrap();
+        let (ours, other) = (Authority::new("ours"), Authority::new("somebody else's"));
+        ours.write(folder, "ca.pem");
+        other.write(folder, "other-ca.pem");
+        for (who, authority) in [("server", &ours), ("client", &ours), ("stranger", &other)] {
+            authority.issue(&["localhost"]).write(folder, who);
         }
         // For the server, both in one file.
         let both =
@@ -106,13 +100,6 @@ impl Secured {
     fn file(&self, name: &str) -> PathBuf {
         self.files.join(name)
     }
-}
-
-fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
-    let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.distinguished_name.push(rcgen::DnType::CommonName, name);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
 /// Why nobody gets in, by name.
@@ -181,6 +168,20 @@ async fn a_server_tells_its_version_over_tls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_nodes_of_a_certificate_are_for_it_alone() {
+    let secured = Secured::start().await;
+    let own = secured.server.admin().at(&format!("own-{}", crate::server::unique()));
+    let url = secured.good().replace(secured.server.admin().chroot(), own.chroot());
+    let owner = client(&url);
+    let guard = take(&owner, NAME, &options()).await;
+    let nobody = client(&format!("zk://{}{}?{LIMITS}", secured.server.address(), own.chroot()));
+    let error = nobody.mutex(NAME).acquire().await.unwrap_err();
+    assert_eq!(*kind(&error), BackendErrorKind::Denied, "{error:?}");
+    assert!(guard.is_held());
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_of_another_authority_is_denied_on_both_sides() {
     let secured = Secured::start().await;
     for (url, said) in [
@@ -203,6 +204,33 @@ async fn a_certificate_for_another_host_is_denied() {
     let error = refused(&secured.url("127.0.0.1", "ca.pem", Some("client"))).await;
     assert_eq!(*error.kind(), BackendErrorKind::Denied, "{error:?}");
     assert!(error.to_string().contains("not valid for name"), "{error}");
+}
+
+/// Not the password, and no request: whoever answers there could use both.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let ours = Authority::new("ours");
+    ours.write(folder.path(), "ca.pem");
+    let ca = folder.path().join("ca.pem");
+    let url_of = |impostor: &Impostor| {
+        format!("zks://app:secret@localhost:{}/job?{LIMITS}&ca={}", impostor.port(), ca.display())
+    };
+    for (what, impostor) in Impostor::all(&ours) {
+        let error = refused(&url_of(&impostor)).await;
+        assert_eq!(*error.kind(), BackendErrorKind::Denied, "{what}: {error:?}");
+        assert!(impostor.clients() > 0, "{what}: nobody came");
+        let heard = String::from_utf8_lossy(&impostor.heard()).into_owned();
+        assert_eq!(heard, "", "{what}");
+    }
+    // One whose certificate is good is asked; in plain text, nobody is.
+    let good = Impostor::with(&ours.issue(&["localhost"]));
+    refused(&url_of(&good)).await;
+    assert!(!good.heard().is_empty(), "it was asked for nothing");
+    let plain = Impostor::without_tls();
+    refused(&url_of(&plain)).await;
+    let heard = String::from_utf8_lossy(&plain.heard()).into_owned();
+    assert!(heard.starts_with('\u{16}') && !heard.contains("secret"), "{heard:?}");
 }
 
 /// Neither side is let in by what it cannot read.

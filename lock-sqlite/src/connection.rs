@@ -3,7 +3,7 @@
 
 use std::{path::Path, time::Duration};
 
-use rusqlite::{Connection, OpenFlags, config::DbConfig};
+use rusqlite::{Connection, OpenFlags, config::DbConfig, limits::Limit};
 
 use crate::error::Fault;
 
@@ -14,6 +14,9 @@ const SETTINGS: [(DbConfig, bool); 4] = [
     (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
     (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
 ];
+
+/// In bytes: the longest text or row that is read. What we write is shorter by far: a name and a label of some hundred bytes each.
+const LONGEST_TEXT: i32 = 1024 * 1024;
 
 /// Opens a file that is there, and reads nothing of it yet. It waits for nobody: we wait in our own way.
 ///
@@ -28,5 +31,6 @@ pub(crate) fn open(path: &Path) -> Result<Connection, Fault> {
     for (setting, on) in SETTINGS {
         connection.set_db_config(setting, on)?;
     }
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_TEXT)?;
     Ok(connection)
 }

@@ -17,8 +17,8 @@ use std::{
 
 use lock_conformance::{SLACK, audit::LONG, ran_nothing};
 use lock_core::{
-    AcquireOptions, BackendError, BackendErrorKind as Kind, DistributedLock, Keeper, Locks, Mutex, Operator,
-    SystemEntropy,
+    AcquireOptions, BackendError, BackendErrorKind as Kind, DistributedLock, Error, Keeper, Locks, Mutex,
+    Operator, Release, SystemEntropy,
 };
 use lock_sqlite::{ConnectError, Sqlite, SqliteConfig};
 
@@ -241,6 +241,20 @@ async fn what_others_wrote_into_the_file_is_not_carried_out_and_whoever_comes_is
     assert!(error.to_string().contains("the view `numbers` in it"), "{error}");
     file.open().execute_batch("DROP TRIGGER endless; DROP VIEW numbers").unwrap();
     assert!(job(&file.path()).try_acquire().await.unwrap().is_some());
+}
+
+/// It would have to be in memory to be looked at, in that of everybody who comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_label_that_nobody_could_have_given_is_refused_before_it_is_read() {
+    let file = OwnFile::new();
+    let held = job(&file.path()).try_acquire().await.unwrap().expect("it is free");
+    file.open().execute_batch("UPDATE entries SET label = printf('%.*c', 100000000, 'x')").unwrap();
+    let error = job(&file.path()).try_acquire().await.unwrap_err();
+    let Error::Backend { source, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(*source.kind(), Kind::Protocol, "{error:?}");
+    assert!(source.to_string().contains("too big"), "{source}");
+    file.open().execute_batch("UPDATE entries SET label = NULL").unwrap();
+    assert_eq!(held.release().await.unwrap(), Release::Released);
 }
 
 /// Others of the same group come in between all the time, so it comes when nobody else does.

@@ -22,9 +22,14 @@ pub(crate) struct Args {
 /// Where the locks are.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreArgs {
-    /// The store; without it `DISTLOCK_URL`, then `url` of the settings file, then the default
+    /// The store; without it `DISTLOCK_URL`, then `url` of the settings file, then the default. Everybody on this machine can see a
+    /// password in it, in the list of processes: use `--url-file`, the settings file, or `?password_file=…` in it
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) url: Option<String>,
+
+    /// A file with the URL of the store in its only line
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "url")]
+    pub(crate) url_file: Option<PathBuf>,
 
     /// The settings file, in TOML: `url`, `ttl`, `wait`, `grace`; default `~/.config/distlock/config.toml`
     #[arg(long, global = true, value_name = "FILE")]
@@ -41,7 +46,8 @@ pub(crate) enum Task {
     ///
     /// The command gets `DISTLOCK_NAME` and `DISTLOCK_TOKEN`, the standard input, the terminal and the signals; its exit code is
     /// passed on. If the lock is lost, the command is stopped before anybody else can be admitted: SIGTERM, the grace,
-    /// SIGKILL to its process group. It is also killed if distlock is.
+    /// SIGKILL to its process group. It is also killed if distlock is. What runs as another user cannot be killed: use `sudo distlock
+    /// run`, and not `distlock run … sudo`.
     Run(RunArgs),
     /// Hold a lock until a signal comes or the standard input ends
     Hold(HoldArgs),
@@ -119,6 +125,10 @@ pub(crate) struct RunArgs {
     /// How long the command has between SIGTERM and SIGKILL; default: a quarter of the ttl, 10s at the most
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) grace: Option<Duration>,
+
+    /// The command gets the URL of the store, with its password, in `DISTLOCK_URL`; without this it gets none
+    #[arg(long)]
+    pub(crate) pass_url: bool,
 
     /// The command is a line for `/bin/sh -c`
     #[arg(long)]

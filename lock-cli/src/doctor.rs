@@ -1,6 +1,6 @@
 //! `distlock doctor`: what the store promises, and what is wrong with its settings.
 
-use distlock::Guarantees;
+use distlock::{Guarantees, harmless};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -34,13 +34,7 @@ pub(crate) async fn doctor(args: &DoctorArgs, settings: &Settings) -> Result<Exi
             [] => report += "\nNo problems.\n",
             problems => {
                 report += "\nProblems\n";
-                let lines = problems.iter().map(|problem| {
-                    format!(
-                        "  * {problem}
-"
-                    )
-                });
-                report.extend(lines);
+                report.extend(problems.iter().map(|problem| format!("  * {}\n", harmless(problem))));
             }
         }
         print::text(&report)?;
@@ -61,6 +55,6 @@ fn promises(promised: &Guarantees) -> [(&'static str, &'static str); 7] {
 }
 
 fn section(lines: &[(&str, &str)]) -> String {
-    let line = |(name, text): &(&str, &str)| vec![format!("  {name}"), print::harmless(text)];
+    let line = |(name, text): &(&str, &str)| vec![format!("  {name}"), harmless(text)];
     print::table(&lines.iter().map(line).collect::<Vec<_>>())
 }

@@ -21,6 +21,8 @@ impl Exit {
     pub(crate) const STORE: Self = Self(69);
     /// The lock was not granted: busy, or the wait was over.
     pub(crate) const NOT_GRANTED: Self = Self(75);
+    /// The lock was lost, and the command could not be stopped.
+    pub(crate) const NOT_STOPPED: Self = Self(77);
     /// The lock was lost.
     pub(crate) const LOST: Self = Self(79);
     /// The command is there, and cannot be run.
@@ -62,6 +64,7 @@ Exit codes:
   65   the name is in use as another kind of lock
   69   the store cannot be reached, or refuses
   75   the lock was not granted: busy with --try, or --wait is over; -E sets it
+  77   run: the lock was lost, and the command worked on without it: it ran as another user and could not be stopped
   79   the lock was lost: the command was stopped, or ended without it
   126  run: the command cannot be run
   127  run: the command is not there";

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt};
 
-use distlock::{BackendError, BackendErrorKind, ConnectError};
+use distlock::{BackendError, BackendErrorKind, ConnectError, harmless};
 
 use crate::exit::Exit;
 
@@ -112,17 +112,17 @@ pub(crate) fn quoted(text: &str) -> String {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "distlock: {}", self.message)?;
+        write!(f, "distlock: {}", harmless(&self.message))?;
         let mut told = self.message.as_str();
         for cause in &self.causes {
             // Some errors contain what caused them.
             if !told.contains(cause.as_str()) {
-                write!(f, "\n  because: {cause}")?;
+                write!(f, "\n  because: {}", harmless(cause))?;
             }
             told = cause;
         }
         match &self.hint {
-            Some(hint) => write!(f, "\n  try: {hint}"),
+            Some(hint) => write!(f, "\n  try: {}", harmless(hint)),
             None => Ok(()),
         }
     }
@@ -131,6 +131,15 @@ impl fmt::Display for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A server may say anything in its errors.
+    #[test]
+    fn what_a_store_says_cannot_write_on_the_terminal() {
+        let said = std::io::Error::other("ERR \u{1b}]0;owned\u{7}\r\u{202e}");
+        let told = Failure::new(Exit::STORE, "the store is no store: \u{9b}2J").because(&said).to_string();
+        assert!(!told.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')), "{told:?}");
+        assert!(told.contains(r"because: ERR \u{1b}]0;owned\u{7}\r\u{202e}"), "{told}");
+    }
 
     #[test]
     fn a_hint_can_be_pasted_into_a_shell() {

@@ -1,6 +1,6 @@
 //! `distlock list`: the locks that are held or waited for.
 
-use distlock::{Kind, LockName};
+use distlock::{Kind, LockName, harmless};
 use serde::Serialize;
 
 use crate::{args::ListArgs, connect::Store, exit::Exit, failure::Failure, print, settings::Settings};
@@ -35,7 +35,7 @@ pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, F
         let mut lines = vec![["NAME", "KIND", "HOLD", "WAIT"].map(str::to_owned).to_vec()];
         lines.extend(listed.iter().map(|lock| {
             vec![
-                lock.name.to_string(),
+                harmless(lock.name.as_str()),
                 lock.kind.to_string(),
                 lock.holding.to_string(),
                 lock.waiting.to_string(),

@@ -69,6 +69,7 @@ fn carry_out(args: Args, voice: &Voice) -> Result<Exit, Failure> {
         _ => {}
     }
     let settings = Settings::of(&args.store)?;
+    settings.warnings.iter().for_each(|warning| voice.say(warning));
     // One thread: the parent-death signal of what `run` starts is tied to the thread that started it, which is this one.
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime =

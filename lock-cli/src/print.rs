@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use distlock::harmless;
 use serde::Serialize;
 
 use crate::{exit::Exit, failure::Failure};
@@ -27,7 +28,22 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     // What is written here has text for keys, and nothing that can fail.
     let line =
         serde_json::to_string(value).map_err(|error| Failure::new(Exit::NO, "no JSON").because(&error))?;
-    text(&format!("{line}\n"))
+    text(&format!("{}\n", harmless_json(&line)))
+}
+
+/// The same JSON, in which the texts of others play no tricks on a terminal.
+fn harmless_json(json: &str) -> String {
+    let mut line = String::with_capacity(json.len());
+    for c in json.chars() {
+        let mut units = [0; 2];
+        // What is ASCII is written as JSON wants it already.
+        if c.is_ascii() || harmless(c.encode_utf8(&mut [0; 4])).len() == c.len_utf8() {
+            line.push(c);
+        } else {
+            line.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    line
 }
 
 /// Lines whose columns stand below each other. What is behind the last column is not padded.
@@ -45,17 +61,6 @@ pub(crate) fn table(lines: &[Vec<String>]) -> String {
     table
 }
 
-/// What somebody else has written, without what could play tricks on a terminal.
-pub(crate) fn harmless(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| {
-            let escaped = c.is_control().then(|| c.escape_default());
-            let plain = escaped.is_none().then_some(c);
-            escaped.into_iter().flatten().chain(plain)
-        })
-        .collect()
-}
-
 /// A duration for people: to the tenth of a second below a minute, to the second above.
 pub(crate) fn duration(duration: Duration) -> String {
     if duration < Duration::from_secs(60) {
@@ -70,8 +75,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_cannot_write_on_the_terminal() {
-        assert_eq!(harmless("web\u{1b}[2J\r\n-1 ä"), "web\\u{1b}[2J\\r\\n-1 ä");
+    fn json_is_the_same_and_plays_no_tricks_on_a_terminal() {
+        let label = "web\u{1b}[2J\u{9b}\u{202e}1 ä \u{e0041}";
+        let line = harmless_json(&serde_json::to_string(label).unwrap());
+        assert_eq!(line, r#""web\u001b[2J\u009b\u202e1 ä \udb40\udc41""#);
+        assert_eq!(serde_json::from_str::<String>(&line).unwrap(), label);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! [`Row`]: a row of a queue, for people and as JSON.
 
-use distlock::{Claim, Identity, Kind, QueueRow};
+use distlock::{Claim, Identity, Kind, QueueRow, harmless};
 use serde::Serialize;
 
-use crate::print::{self, harmless};
+use crate::print;
 
 /// One who holds a lock or waits for it.
 #[derive(Clone, Debug, Serialize)]

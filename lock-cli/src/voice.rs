@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use distlock::harmless;
+
 /// Says things from a thread of its own: a terminal that was halted, or a pipe that nobody empties, must not hold up
 /// whoever renews the lease or watches over the command.
 #[derive(Clone, Debug)]
@@ -36,7 +38,7 @@ impl Voice {
     /// Says a line, unless it was told to be quiet.
     pub(crate) fn say(&self, line: impl AsRef<str>) {
         if !self.quiet {
-            self.send(Word::Line(format!("distlock: {}", line.as_ref())));
+            self.send(Word::Line(format!("distlock: {}", harmless(line.as_ref()))));
         }
     }
 
@@ -48,7 +50,7 @@ impl Voice {
     /// Shows a status in place of the last one; an empty one removes it.
     pub(crate) fn status(&self, status: impl Into<String>) {
         if self.shows_status() {
-            self.send(Word::Status(status.into()));
+            self.send(Word::Status(harmless(&status.into())));
         }
     }
 

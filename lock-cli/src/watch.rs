@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use distlock::harmless;
 use serde::Serialize;
 
 use crate::{
@@ -63,7 +64,10 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings) -> Result<Exit,
             Err(error) if error.is_transient() => {
                 // Once for each outage.
                 if !std::mem::replace(&mut away, true) {
-                    eprintln!("distlock: the store does not answer, trying again ({error})");
+                    eprintln!(
+                        "distlock: the store does not answer, trying again ({})",
+                        harmless(&error.to_string())
+                    );
                 }
             }
             Err(error) => return Err(Failure::of_store(&format!("lock `{name}` cannot be watched"), &error)),

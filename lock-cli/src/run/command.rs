@@ -33,14 +33,18 @@ pub(crate) enum Change {
 }
 
 impl Command {
-    /// Starts it in a group of its own.
+    /// Starts it in a group of its own. It is told the URL of the store only if there is one to tell: there may be a password in it.
     ///
     /// ### To ensure correctness
     /// Only from a thread that lives as long as the process: its end is what the parent-death signal is sent for.
-    pub(crate) fn start(words: &[OsString], guard: &Guard) -> io::Result<Self> {
+    pub(crate) fn start(words: &[OsString], guard: &Guard, url: Option<&str>) -> io::Result<Self> {
         let mut command = this_program();
         command.arg(INNER).arg(process::id().to_string()).args(words);
         command.env("DISTLOCK_NAME", guard.name().as_str()).env("DISTLOCK_TOKEN", guard.token().to_string());
+        match url {
+            Some(url) => command.env("DISTLOCK_URL", url),
+            None => command.env_remove("DISTLOCK_URL"),
+        };
         Ok(Self { child: command.process_group(0).spawn()? })
     }
 

@@ -21,8 +21,14 @@ impl Group {
     }
 
     /// Sends a signal to all of it. That nobody is there any more is no error.
-    pub(crate) fn signal(self, signal: Signal) {
-        let _ = killpg(self.0, signal);
+    ///
+    /// # Errors
+    /// If all who are there run as another user.
+    pub(crate) fn signal(self, signal: Signal) -> Result<(), OutOfReach> {
+        match killpg(self.0, signal) {
+            Err(Errno::EPERM) => Err(OutOfReach),
+            _ => Ok(()),
+        }
     }
 
     /// Whether somebody is in it, or has ended and was not waited for.
@@ -30,3 +36,7 @@ impl Group {
         killpg(self.0, None) != Err(Errno::ESRCH)
     }
 }
+
+/// A process of another user cannot be sent signals: one behind `sudo`, where this program is not root's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutOfReach;

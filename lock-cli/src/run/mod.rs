@@ -65,7 +65,10 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, voice: &Voice) -> Re
     };
     let name = guard.name().clone();
     let ended = match hold_fast(&guard, timing).await {
-        Ok(()) => supervise(&args, &store, &guard, timing, &mut signals, voice).await,
+        Ok(()) => {
+            let url = args.pass_url.then_some(settings.url.as_str());
+            supervise(&args, &store, &guard, timing, url, &mut signals, voice).await
+        }
         Err(failure) => Err(failure),
     };
     let was_lost = ended.as_ref().is_ok_and(|ended| ended.lost.is_some());
@@ -76,8 +79,15 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, voice: &Voice) -> Re
     } else {
         give_back(locks, guard, voice).await
     };
-    let Ended { exit, lost } = ended?;
+    let Ended { exit, lost, out_of_reach } = ended?;
     match lost {
+        Some(why) if out_of_reach => {
+            let message = format!(
+                "lock `{name}` was lost: {why}; the command ran as another user, could not be stopped, and worked on without the lock"
+            );
+            Err(Failure::new(Exit::NOT_STOPPED, message)
+                .hint("sudo distlock run …, and not distlock run … sudo"))
+        }
         Some(why) => {
             Err(Failure::new(Exit::LOST, format!("lock `{name}` was lost: {why}; the command was stopped")))
         }
@@ -107,6 +117,7 @@ async fn supervise(
     store: &Store,
     guard: &Guard,
     timing: Timing,
+    url: Option<&str>,
     signals: &mut Signals,
     voice: &Voice,
 ) -> Result<Ended, Failure> {
@@ -116,7 +127,8 @@ async fn supervise(
     let sign_of_life = store.sign_of_life().await?;
     let mut watchdog = Watchdog::start().map_err(failed("the watchdog cannot be started"))?;
     let words = words(args);
-    let command = Command::start(&words, guard).map_err(failed("this program cannot be started again"))?;
+    let command =
+        Command::start(&words, guard, url).map_err(failed("this program cannot be started again"))?;
     watchdog.guard(command.group());
     // They have it now, and all that they start.
     drop(sign_of_life);

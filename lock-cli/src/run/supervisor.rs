@@ -21,6 +21,9 @@ use crate::{exit::Exit, print, signals::Signals, voice::Voice};
 /// How often those are looked at who should be dying.
 const LOOK_AT_DYING: Duration = Duration::from_millis(5);
 
+/// The same for those who cannot be killed.
+const LOOK_AT_OTHERS: Duration = Duration::from_millis(100);
+
 /// Watches over the command and the lock, until neither is there.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
@@ -37,6 +40,8 @@ pub(crate) struct Supervisor {
     /// We are about to be sent a stop signal by ourselves, which is not for the command.
     stops_itself: bool,
     stage: Stage,
+    /// Whether somebody was there whom SIGKILL did not reach.
+    out_of_reach: bool,
     exit: Option<Exit>,
     lost: Option<String>,
 }
@@ -59,6 +64,8 @@ pub(crate) struct Ended {
     pub(crate) exit: Exit,
     /// Why the command was stopped, if it was.
     pub(crate) lost: Option<String>,
+    /// It could not be stopped, and ended by itself.
+    pub(crate) out_of_reach: bool,
 }
 
 impl Supervisor {
@@ -83,6 +90,7 @@ impl Supervisor {
             lent: false,
             stops_itself: false,
             stage: Stage::Running,
+            out_of_reach: false,
             exit: None,
             lost: None,
         };
@@ -100,10 +108,12 @@ impl Supervisor {
             self.look_at_command();
             if let Some(mut ended) = self.ended() {
                 self.leave_terminal();
-                if self.watchdog.dismiss() == Duty::HasKilled {
+                let duty = self.watchdog.dismiss();
+                if duty != Duty::Watched {
                     let why = || "this process did not run in time to renew its lease".to_owned();
                     ended.lost.get_or_insert_with(why);
                 }
+                ended.out_of_reach |= duty == Duty::CouldNotKill;
                 return ended;
             }
             tokio::select! {
@@ -130,19 +140,27 @@ impl Supervisor {
                 now + remaining.saturating_sub(needed).min(self.timing.look_every())
             }
             Stage::Stopping { kill_at } if now >= kill_at => {
-                self.group.signal(Signal::SIGKILL);
                 self.stage = Stage::Killed;
-                now + LOOK_AT_DYING
+                self.kill(now)
             }
             // The first process has ended, others of its group have not.
             Stage::Stopping { kill_at } if self.exit.is_some() => kill_at.min(now + LOOK_AT_DYING),
             Stage::Stopping { kill_at } => kill_at,
-            Stage::Killed => {
-                // Whoever was just being born.
-                self.group.signal(Signal::SIGKILL);
-                now + LOOK_AT_DYING
-            }
+            // Whoever was just being born.
+            Stage::Killed => self.kill(now),
         }
+    }
+
+    fn kill(&mut self, now: BootTime) -> BootTime {
+        if self.group.signal(Signal::SIGKILL).is_ok() {
+            return now + LOOK_AT_DYING;
+        }
+        // The others of the group, if there were any, are dead by now.
+        if !std::mem::replace(&mut self.out_of_reach, true) {
+            self.voice
+                .say("the command runs as another user and cannot be stopped: it works on without the lock");
+        }
+        now + LOOK_AT_OTHERS
     }
 
     fn stop(&mut self, now: BootTime, remaining: Duration) -> BootTime {
@@ -157,10 +175,10 @@ impl Supervisor {
         };
         let kill_at = now + grace;
         self.watchdog.dead_by(kill_at + self.timing.reserve / 2);
-        self.group.signal(Signal::SIGTERM);
-        // Who was stopped has to be woken, or he hears of nothing.
-        self.group.signal(Signal::SIGCONT);
         self.voice.say(format!("lock `{}` is lost: {why}; stopping the command", self.hold.name()));
+        self.send(Signal::SIGTERM);
+        // Who was stopped has to be woken, or he hears of nothing.
+        self.send(Signal::SIGCONT);
         self.lost = Some(why);
         self.stage = Stage::Stopping { kill_at };
         kill_at
@@ -181,9 +199,17 @@ impl Supervisor {
     fn ended(&mut self) -> Option<Ended> {
         let exit = self.exit?;
         if self.stage == Stage::Running {
-            return Some(Ended { exit, lost: None });
+            return Some(Ended { exit, lost: None, out_of_reach: false });
         }
-        (!self.group.is_there()).then(|| Ended { exit, lost: self.lost.take() })
+        let out_of_reach = self.out_of_reach;
+        (!self.group.is_there()).then(|| Ended { exit, lost: self.lost.take(), out_of_reach })
+    }
+
+    /// Sends the command a signal that it may ignore.
+    fn send(&self, signal: Signal) {
+        if self.group.signal(signal).is_err() {
+            self.voice.say(format!("the command runs as another user and cannot be sent {signal}"));
+        }
     }
 
     fn pass_on(&mut self, signal: Signal) {
@@ -193,13 +219,13 @@ impl Supervisor {
             Signal::SIGTSTP if std::mem::take(&mut self.stops_itself) => return,
             _ => {}
         }
-        self.group.signal(signal);
+        self.send(signal);
     }
 
     /// The command was stopped: by Ctrl-Z, or because it wanted a terminal that it does not have.
     fn stopped_by(&mut self, signal: Signal) {
         if self.stage != Stage::Running {
-            self.group.signal(Signal::SIGCONT);
+            self.send(Signal::SIGCONT);
             return;
         }
         let Some(terminal) = &self.terminal else { return };
@@ -207,7 +233,7 @@ impl Supervisor {
         // It may have asked in the moment before it was given.
         if wants_terminal && (terminal.is_ours() || terminal.is_of(self.group)) {
             self.lend_terminal();
-            self.group.signal(Signal::SIGCONT);
+            self.send(Signal::SIGCONT);
             return;
         }
         let left = print::duration(self.hold.remaining());

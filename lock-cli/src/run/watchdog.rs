@@ -15,7 +15,10 @@ use nix::{
     unistd::Pid,
 };
 
-use super::{command::this_program, group::Group};
+use super::{
+    command::this_program,
+    group::{Group, OutOfReach},
+};
 use crate::exit::Exit;
 
 /// The first argument of this program when it is to be the watchdog.
@@ -23,6 +26,9 @@ pub(super) const INNER: &str = "__watchdog";
 
 /// What it ends with when it had to do its duty.
 const HAS_KILLED: i32 = 2;
+
+/// The same where somebody of the group runs as another user.
+const COULD_NOT_KILL: i32 = 3;
 
 /// The supervisor's end of it.
 #[derive(Debug)]
@@ -54,8 +60,9 @@ impl Watchdog {
     /// Lets it go: the group is none of its business any more.
     pub(crate) fn dismiss(mut self) -> Duty {
         self.tell("dismissed");
-        match self.process.wait() {
-            Ok(status) if status.code() == Some(HAS_KILLED) => Duty::HasKilled,
+        match self.process.wait().map(|status| status.code()) {
+            Ok(Some(HAS_KILLED)) => Duty::HasKilled,
+            Ok(Some(COULD_NOT_KILL)) => Duty::CouldNotKill,
             _ => Duty::Watched,
         }
     }
@@ -73,6 +80,7 @@ impl Watchdog {
 pub(crate) enum Duty {
     Watched,
     HasKilled,
+    CouldNotKill,
 }
 
 /// What the supervisor says.
@@ -107,10 +115,9 @@ pub(super) fn watch() -> ExitCode {
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }
     }
-    if let Some(group) = group {
-        kill(group);
-    }
-    ExitCode::from(HAS_KILLED.to_le_bytes()[0])
+    let killed = group.is_none_or(|group| kill(group).is_ok());
+    let code = if killed { HAS_KILLED } else { COULD_NOT_KILL };
+    ExitCode::from(code.to_le_bytes()[0])
 }
 
 fn read(line: &str) -> Option<Told> {
@@ -125,8 +132,8 @@ fn read(line: &str) -> Option<Told> {
 }
 
 /// Kills all of the group, and returns when nobody is left of it, or cannot be killed.
-fn kill(group: Group) {
-    group.signal(Signal::SIGKILL);
+fn kill(group: Group) -> Result<(), OutOfReach> {
+    let mut killed = group.signal(Signal::SIGKILL);
     // A supervisor that is stopped waits for nobody, so that its child stays there, dead.
     for _ in 0..500 {
         if !group.is_there() {
@@ -134,6 +141,7 @@ fn kill(group: Group) {
         }
         thread::sleep(Duration::from_millis(2));
         // Whoever was just being born.
-        group.signal(Signal::SIGKILL);
+        killed = group.signal(Signal::SIGKILL);
     }
+    killed
 }

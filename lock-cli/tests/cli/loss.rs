@@ -1,13 +1,15 @@
 //! A lock that is lost, and a supervisor that cannot do its work: the command never works on without the lock.
 
 use std::{
-    fs,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
     path::Path,
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-use lock_conformance::{Links, Proxy};
+use lock_conformance::{Links, Proxy, ran_nothing};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -119,7 +121,7 @@ fn on_one_machine_a_descendant_that_outlives_a_killed_supervisor_keeps_the_lock(
     // A session of its own, which no group reaches; it ends by itself.
     let line = "setsid sh -c 'echo > ready; sleep 1; echo done > left' & wait";
     let mut command = distlock(&store.url, &["run", "a", "--ttl", "1h", "--shell", "--", line]);
-    let holder = Process::start(command.current_dir(&folder).stdin(std::process::Stdio::null()));
+    let holder = Process::start(command.current_dir(&folder).stdin(Stdio::null()));
     until_written(&folder.path().join("ready"));
     holder.signal(Signal::SIGKILL);
     let next =
@@ -249,4 +251,42 @@ fn a_store_that_is_away_is_told_with_what_to_do() {
     let away = outcome(&url, &["run", "a", "--", "echo", "ran"]);
     assert_eq!((away.code, away.said.as_str()), (Some(69), ""), "{away:?}");
     assert!(away.complained.contains("check its address"), "{away:?}");
+}
+
+/// As behind sudo: it can be sent no signal, and the parent-death signal is cleared.
+#[test]
+fn a_command_of_another_user_is_told_to_work_on_without_the_lock() {
+    const TEST: &str = "a_command_of_another_user_is_told_to_work_on_without_the_lock";
+    if !nix::unistd::geteuid().is_root() {
+        return ran_nothing(TEST, "it takes other users");
+    }
+    let store = Store::redis();
+    let folder = tempfile::tempdir().unwrap();
+    // Where another user may run what is in it; `sudo` gives root to whoever runs it.
+    fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+    let [program, sudo] = ["distlock", "sudo"].map(|name| folder.path().join(name));
+    fs::copy(env!("CARGO_BIN_EXE_distlock"), &program).unwrap();
+    fs::copy("/usr/bin/setpriv", &sudo).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&sudo, Permissions::from_mode(0o4755)).unwrap();
+
+    let line = "echo > ready; until [ -e enough ]; do sleep 0.01; done; echo > done";
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+    command.args(["--url", &store.url, "run", "a", "--grace", "0s", "--"]);
+    command.arg(&sudo).args(["--reuid=0", "--regid=0", "--clear-groups", "sh", "-c", line]);
+    command.env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null()).current_dir(&folder);
+    let mut holder = Process::start(&mut command);
+    until_written(&folder.path().join("ready"));
+
+    let broken = outcome(&store.url, &["break", "a", "--yes"]);
+    assert_eq!(broken.code, Some(0), "{broken:?}");
+    thread::sleep(Duration::from_millis(300));
+    assert!(holder.is_there(), "it has not ended, so its supervisor watches on");
+    fs::write(folder.path().join("enough"), "").unwrap();
+    let ended = holder.end();
+    assert_eq!(ended.code, Some(77), "{ended:?}");
+    assert!(ended.complained.contains("runs as another user and cannot be stopped"), "{ended:?}");
+    assert!(!ended.complained.contains("the command was stopped"), "{ended:?}");
+    assert!(folder.path().join("done").exists());
 }

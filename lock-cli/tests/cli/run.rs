@@ -215,3 +215,17 @@ fn held(store: &Store, args: &[&str]) -> Process {
     until("the holder", || queue(&store.url, args[1]).iter().any(|row| row["state"] == "holding"));
     holder
 }
+
+/// There may be a password in it.
+#[test]
+fn the_command_gets_the_url_of_the_store_only_when_that_is_asked_for() {
+    let store = Store::any();
+    for (flags, expected) in [(&[][..], "none\n".to_owned()), (&["--pass-url"], format!("{}\n", store.url))] {
+        let args = [&["run", "a"], flags, &["--shell", "--", "echo ${DISTLOCK_URL-none}"]].concat();
+        let mut command = distlock(&store.url, &args);
+        // Wherever it came from.
+        command.env("DISTLOCK_URL", &store.url);
+        let ran = Process::start(&mut command).end();
+        assert_eq!((ran.code, ran.said), (Some(0), expected), "{flags:?}: {}", ran.complained);
+    }
+}

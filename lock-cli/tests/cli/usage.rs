@@ -1,8 +1,10 @@
 //! The command line, the settings, and what is said about mistakes in them.
 
 use std::{
-    fs,
+    ffi::OsStr,
+    fs::{self, Permissions},
     io::Read,
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::Path,
     process::{Command, Stdio},
 };
@@ -76,8 +78,80 @@ fn a_flag_is_stronger_than_a_variable_and_a_variable_than_a_file() {
     assert_eq!(home.list(Some(&store.url), Some(NOWHERE)).code, Some(0));
     home.write(&format!("url = {:?}\n", store.url));
     assert_eq!(home.list(None, None).code, Some(0));
-    assert_eq!(home.list(None, Some("")).code, Some(0), "an empty variable is none");
     assert_eq!(home.list(None, Some(NOWHERE)).code, Some(69));
+}
+
+/// A script whose variable was not set would exclude nobody on another machine.
+#[test]
+fn a_url_that_is_empty_or_no_text_is_a_mistake_and_not_the_default() {
+    let store = Store::any();
+    let file = |text: &str| Home::new(&format!("url = {text:?}\n"));
+    for (home, flag, variable, expected) in [
+        (file(&store.url), None, Some(""), "the variable DISTLOCK_URL is empty"),
+        (file(&store.url), Some(" "), None, "--url is empty"),
+        (file(""), None, None, "`url` of the settings file is empty"),
+    ] {
+        let told = home.list(flag, variable);
+        assert!(told.code == Some(64) && told.complained.contains(expected), "{expected}: {told:?}");
+    }
+    assert_eq!(file("").list(Some(&store.url), Some("")).code, Some(0), "what is not used is not looked at");
+    let mut command = distlock(&store.url, &[]);
+    command = without_flags(&command);
+    command.env("DISTLOCK_URL", OsStr::from_bytes(b"redis://\xff"));
+    let told = Process::start(command.arg("list")).end();
+    assert!(told.code == Some(64) && told.complained.contains("DISTLOCK_URL is not UTF-8"), "{told:?}");
+}
+
+/// The command with nothing on its command line.
+fn without_flags(with: &Command) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
+    for (name, value) in with.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+#[test]
+fn a_url_can_come_from_a_file_that_has_nothing_else() {
+    let store = Store::any();
+    let home = Home::new("");
+    let path = home.0.path().join("url");
+    let list = || home.run(None, None, &["--url-file", path.to_str().unwrap(), "list"]);
+    assert_eq!(list().code, Some(64), "there is none");
+    for (text, code, expected) in [
+        (format!("{}\n", store.url), 0, "no lock"),
+        (store.url.clone(), 0, "no lock"),
+        (" \n".to_owned(), 64, "has no URL in it"),
+        (format!("{}\nredis://u:hunter2@h\n", store.url), 64, "more than one line"),
+    ] {
+        fs::write(&path, &text).unwrap();
+        let told = list();
+        assert!(told.code == Some(code) && told.complained.contains(expected), "{text:?}: {told:?}");
+        assert!(!told.complained.contains("hunter2"), "{told:?}");
+    }
+}
+
+#[test]
+fn a_password_that_everybody_may_read_is_told() {
+    let home = Home::new("url = \"redis://u:hunter2@127.0.0.1:1?connect_timeout=100ms\"\n");
+    let path = home.0.path().join("distlock/config.toml");
+    for (mode, told) in [(0o644, true), (0o640, false), (0o600, false)] {
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        let listed = home.list(None, None);
+        assert_eq!(
+            listed.complained.contains("everybody may read it: chmod o-r"),
+            told,
+            "{mode:o}: {listed:?}"
+        );
+        assert!(!listed.complained.contains("hunter2"), "{listed:?}");
+    }
+    // There is nothing to read.
+    let home = Home::new(&format!("url = {NOWHERE:?}\n"));
+    assert!(!home.list(None, None).complained.contains("chmod"));
 }
 
 #[test]

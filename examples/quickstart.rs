@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use distlock::{AcquireOptions, DistributedLock, FencingToken, Guard, Locks, Mutex};
+use distlock::{AcquireOptions, DistributedLock, FencingToken, Guard, Lock, Locks};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 type Waiting = tokio::task::JoinHandle<Result<(Guard, Instant), distlock::Error>>;
 
-async fn two_contenders(lock: &Mutex) -> Result<(Guard, Waiting), Box<dyn Error>> {
+async fn two_contenders(lock: &Lock) -> Result<(Guard, Waiting), Box<dyn Error>> {
     println!("1. Two contenders, one lock: `{}`", lock.name());
     let anna = lock.acquire_with(&called("anna")).await?;
     println!("   anna has it, token {}, for {:?} unless it is renewed", anna.token(), anna.ttl());
@@ -49,16 +49,16 @@ async fn two_contenders(lock: &Mutex) -> Result<(Guard, Waiting), Box<dyn Error>
 async fn hand_off(anna: Guard, bert: Waiting) -> Result<Guard, Box<dyn Error>> {
     println!("\n2. The hand-off");
     let token = anna.token();
-    let released = Instant::now();
-    let release = anna.release().await?;
+    let since = Instant::now();
+    let released = anna.release().await?;
     let (bert, granted) = bert.await??;
-    println!("   anna: {release:?}; bert has it {:?} later, nobody polled", granted - released);
+    println!("   anna: {released:?}; bert has it {:?} later, nobody polled", granted - since);
     println!("   his token {} is greater than hers, {token}: it grows with every grant", bert.token());
     assert!(bert.token() > token && bert.is_held());
     Ok(bert)
 }
 
-async fn lost(locks: &Locks, lock: &Mutex, bert: Guard) -> Result<Guard, Box<dyn Error>> {
+async fn lost(locks: &Locks, lock: &Lock, bert: Guard) -> Result<Guard, Box<dyn Error>> {
     println!("\n3. A lock that is lost");
     let mut invoice = Invoice::default();
     invoice.write(bert.token(), "written by bert")?;
@@ -74,7 +74,11 @@ async fn lost(locks: &Locks, lock: &Mutex, bert: Guard) -> Result<Guard, Box<dyn
         Ok(()) => return Err("the invoice took a write with an old token".into()),
         Err(refused) => println!("   bert writes all the same, and is refused: {refused}"),
     }
-    println!("   bert releases: {:?}, and carl still holds it: {}", bert.release().await?, carl.is_held());
+    match bert.release().await {
+        Err(error @ distlock::Error::Lost { .. }) => println!("   bert releases: {error}"),
+        other => return Err(format!("bert's lock was lost: {other:?}").into()),
+    }
+    println!("   carl still holds it: {}", carl.is_held());
     Ok(carl)
 }
 
@@ -104,7 +108,7 @@ fn called(label: &str) -> AcquireOptions {
 }
 
 /// Shows the queue as soon as there are `expected` in it.
-async fn show_queue(lock: &Mutex, expected: usize) -> Result<(), distlock::Error> {
+async fn show_queue(lock: &Lock, expected: usize) -> Result<(), distlock::Error> {
     let mut rows = lock.queue().await?;
     while rows.len() < expected {
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -9,7 +9,7 @@
 
 use std::{collections::HashSet, error::Error, ops::Range, time::Duration};
 
-use distlock::{DistributedLock, Locks, Mutex};
+use distlock::{DistributedLock, Lock, Locks};
 
 /// How many ids one grant is good for.
 const BLOCK: u64 = 100;
@@ -44,7 +44,7 @@ async fn draw(locks: Locks, count: usize) -> Result<Vec<u64>, distlock::Error> {
 
 /// Draws ids from a block, and takes a new one when it is used up.
 struct Ids {
-    lock: Mutex,
+    lock: Lock,
     block: Range<u64>,
 }
 

@@ -10,11 +10,12 @@ fn quickstart_shows_two_contenders_a_hand_off_tokens_and_a_lost_lock() {
     for expected in [
         "bert tries: busy",
         "queue: bert waits",
-        "anna: Released; bert has it",
+        "anna: Confirmed; bert has it",
         "is greater than hers",
         "lost, because the store says that it is gone; held: false",
         "is refused: token",
-        "bert releases: AlreadyLost, and carl still holds it: true",
+        "bert releases: lock `invoices/42` was lost",
+        "carl still holds it: true",
         "Everything is released",
     ] {
         assert!(said.contains(expected), "`{expected}` is missing in\n{said}");
@@ -85,7 +86,9 @@ fn a_semaphore_keeps_all_together_within_the_limit() {
 #[test]
 fn an_operator_sees_the_queue_and_takes_a_lock_away() {
     let said = run("who_holds_it");
-    for expected in ["held by `ci-17, stuck`", "deploy/us held by", "evict: Left", "the next one has it"] {
+    for expected in
+        ["held by this process: `ci-17, stuck`", "deploy/us held by", "evict: Left", "the next one has it"]
+    {
         assert!(said.contains(expected), "`{expected}` is missing in\n{said}");
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use lock_core::{AcquireOptions, DistributedLock, Guard, Locks, Release};
+use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Locks};
 
 use crate::Result;
 
@@ -34,7 +34,8 @@ impl Heap {
     pub(crate) async fn give_back(&mut self) -> Result<u64> {
         let guards = std::mem::take(&mut self.0);
         let released = stream::iter(guards).map(Guard::release).buffer_unordered(AT_ONCE);
-        let lost = released.try_filter(|release| std::future::ready(*release == Release::AlreadyLost));
-        Ok(lost.try_fold(0, |lost, _| std::future::ready(Ok(lost + 1))).await?)
+        let lost =
+            released.filter(|released| std::future::ready(matches!(released, Err(Error::Lost { .. }))));
+        Ok(lost.fold(0, |lost, _| std::future::ready(lost + 1)).await)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, time::Duration};
 
-use lock_core::{AcquireOptions, DistributedLock, Locks, Mutex, Release};
+use lock_core::{AcquireOptions, DistributedLock, Lock, Locks};
 use serde::{Deserialize, Serialize};
 use tokio::{
     sync::{mpsc, watch},
@@ -19,7 +19,7 @@ use crate::{
 /// Contenders of one mutex in this process. Other processes may have a ring on the same mutex.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    mutex: Mutex,
+    mutex: Lock,
     counted: Counted,
     /// Enters that were answered when it began.
     others: u64,
@@ -112,7 +112,7 @@ impl Ring {
 }
 
 struct Contender {
-    mutex: Mutex,
+    mutex: Lock,
     phase: watch::Receiver<Phase>,
     record: mpsc::UnboundedSender<Grant>,
 }
@@ -127,9 +127,7 @@ impl Contender {
             let handed = WAITED.with(Cell::get);
             let last = self.keep().await?;
             let released = Nanos::now();
-            if guard.release().await? != Release::Released {
-                return Err("a lock was lost".into());
-            }
+            guard.release().await?.confirmed()?;
             // Nobody wants to know any more when the ring is over.
             let _ = self.record.send(Grant { token, handed, granted, released });
             if last {

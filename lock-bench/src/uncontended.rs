@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use lock_core::{AcquireOptions, DistributedLock, Mutex, Release};
+use lock_core::{AcquireOptions, DistributedLock, Lock};
 
 use crate::{Result, samples::Samples};
 
@@ -25,17 +25,15 @@ impl Stop {
 }
 
 /// Acquire and release, one pair after the other.
-pub(crate) async fn pairs(lock: &Mutex, stop: Stop) -> Result<Samples> {
+pub(crate) async fn pairs(lock: &Lock, stop: Stop) -> Result<Samples> {
     let options = AcquireOptions::new();
     let mut samples = Samples::new();
     while stop.goes_on(samples.len()) {
         let started = Instant::now();
         let guard = lock.acquire_with(&options).await?;
-        let release = guard.release().await?;
+        let released = guard.release().await?;
         samples.record(started.elapsed());
-        if release != Release::Released {
-            return Err(format!("the lock `{}` was lost", lock.name()).into());
-        }
+        released.confirmed()?;
     }
     Ok(samples)
 }

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsStr, path::Path, sync::Arc, time::Duration};
 
-use distlock::{AcquireOptions, DistributedLock, Guard, Identity, Locks, QueueRow};
+use distlock::{AcquireOptions, DistributedLock, Guard, Identity, Locks, QueueRow, Released};
 
 use crate::{
     args::LockArgs,
@@ -170,12 +170,17 @@ pub(crate) async fn give_back(locks: &Locks, guard: Guard, voice: &Voice) -> boo
         close(locks).await;
         return false;
     }
+    let name = guard.name().clone();
     let kept = match guard.release().await {
-        Ok(release) => release == distlock::Release::Released,
-        Err(error) => {
-            voice.say(error.to_string());
+        Ok(Released::Pending { cause, .. }) => {
+            voice.say(format!(
+                "the release of lock `{name}` is not confirmed: {}; it is free at the latest when its lease ends",
+                cause.kind()
+            ));
             true
         }
+        Ok(_) => true,
+        Err(_) => false,
     };
     close(locks).await;
     kept

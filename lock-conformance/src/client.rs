@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use lock_core::{
-    AcquireOptions, Backend, Claim, Entropy, Entry, EntryId, Keeper, LockName, Locks, Mutex, RwLock,
+    AcquireOptions, Backend, Claim, Entropy, Entry, EntryId, Keeper, Lock, LockName, Locks, RwLock,
     Semaphore, SystemEntropy,
 };
 
@@ -53,7 +53,7 @@ impl Client {
     /// # Panics
     /// If the name is bad.
     #[must_use]
-    pub fn mutex(&self, name: &str) -> Mutex {
+    pub fn mutex(&self, name: &str) -> Lock {
         self.locks.mutex(name).expect("cases use good names")
     }
 

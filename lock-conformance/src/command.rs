@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use lock_core::{AcquireOptions, DistributedLock, Error, FencingToken, Guard, Locks, Release};
+use lock_core::{AcquireOptions, DistributedLock, Error, FencingToken, Guard, Locks, Released};
 use serde::{Deserialize, Serialize};
 
 /// A kind of lock, and a side or portion of it.
@@ -124,7 +124,11 @@ impl Interpreter {
                 }
             }
             Command::Release => match self.guards.pop() {
-                Some(guard) => Reply::Released(guard.release().await? == Release::Released),
+                Some(guard) => match guard.release().await {
+                    Ok(Released::Pending { cause, .. }) => Reply::Failed(cause.to_string()),
+                    Err(Error::Lost { .. }) => Reply::Released(false),
+                    released => released.map(|_| Reply::Released(true))?,
+                },
                 None => Reply::Failed("no lock is kept".to_owned()),
             },
             Command::IsHeld => Reply::Held(self.guards.last().is_some_and(Guard::is_held)),

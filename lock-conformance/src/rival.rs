@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, Guard, Mutex};
+use lock_core::{DistributedLock, Guard, Lock};
 use tokio::time::{sleep, timeout};
 
 use crate::{SLACK, audit::safety};
@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Rival<'a> {
     guard: &'a Guard,
-    lock: Mutex,
+    lock: Lock,
     tries: u32,
     answered: u32,
 }
@@ -26,7 +26,7 @@ impl<'a> Rival<'a> {
 
     /// A rival of that guard. `lock` is the same lock, from a client of its own.
     #[must_use]
-    pub fn new(guard: &'a Guard, lock: Mutex) -> Self {
+    pub fn new(guard: &'a Guard, lock: Lock) -> Self {
         Self { guard, lock, tries: 0, answered: 0 }
     }
 
@@ -120,7 +120,7 @@ mod tests {
         Rival::new(&guard, silent).tries_enough_within(PAUSE * 10).await;
     }
 
-    fn lock(store: impl Backend) -> Mutex {
+    fn lock(store: impl Backend) -> Lock {
         Locks::new(store).mutex(NAME).unwrap()
     }
 }

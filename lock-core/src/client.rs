@@ -3,7 +3,7 @@
 use std::{mem, pin::pin, sync::Arc, time::Duration};
 
 use crate::{
-    Backend, Entropy, EntryId, Error, Keeper, LockName,
+    Backend, BootTime, Entropy, EntryId, Error, Keeper, LockName,
     closing::Closing,
     journal::Journal,
     keeper::{Cleanup, Renewals, guarded},
@@ -92,6 +92,12 @@ impl Client {
             _ = giving_back => {}
             () = &mut over => {}
         }
+    }
+
+    /// The longest time until the store frees by itself what it would free by then. `None` where other locks may keep its lease.
+    pub(crate) fn free_within(&self, free_by: BootTime) -> Option<Duration> {
+        let shared = self.backend.guarantees().shared_leases;
+        (!shared).then(|| free_by.since(self.keeper.now()))
     }
 
     pub(crate) fn fresh_id(&self) -> EntryId {

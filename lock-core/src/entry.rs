@@ -183,9 +183,9 @@ impl Claim {
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            Kind::Mutex => f.write_str("mutex"),
-            Kind::RwLock if self.permits == self.limit => f.write_str("writer of a read-write lock"),
-            Kind::RwLock => f.write_str("reader of a read-write lock"),
+            Kind::Mutex => f.write_str("a mutex"),
+            Kind::RwLock if self.permits == self.limit => f.write_str("the writer of a read-write lock"),
+            Kind::RwLock => f.write_str("a reader of a read-write lock"),
             Kind::Semaphore => write!(f, "{} of {} permits of a semaphore", self.permits, self.limit),
         }
     }

@@ -2,43 +2,35 @@
 
 use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
 
-use crate::{BootTime, Claim, Holder, Kind, LockName, LostReason, NameError};
+use crate::{Claim, Holder, Kind, LockName, LostReason, NameError};
 
 /// Why a lock could not be taken, kept or given back. Contention is not among them: `try_acquire` answers `None`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The `wait` of the options passed before the lock was granted.
-    #[error("lock `{name}` was not granted within {:?}{}; wait longer, or see who holds it", whole_millis(*waited), Ahead(*ahead, holder.as_ref()))]
+    #[error("lock `{name}` was not granted within {waited:?}{}; wait longer, or see who holds it", Queue { ahead: *ahead, here: *here, holder: holder.as_ref() })]
     WaitTimeout {
         /// The lock.
         name: LockName,
-        /// How long was waited.
+        /// How long was waited: the `wait` of the options.
         waited: Duration,
         /// How many stood ahead when it was last seen.
         ahead: Option<u64>,
         /// Who held the lock when it was last seen.
         holder: Option<Holder>,
+        /// Whether these same [`Locks`](crate::Locks) hold it: then who waits may be the one who would have to release it.
+        here: bool,
     },
-    /// The lock was lost while [`run`](crate::DistributedLock::run) ran its body.
-    #[error("lock `{name}` was lost: {reason}; the work under it was stopped")]
+    /// The lock was lost, and others may have had it since.
+    #[error("lock `{name}` was lost: {reason}; {}", after_loss(*stopped))]
     Lost {
         /// The lock.
         name: LockName,
         /// How it was lost.
         reason: LostReason,
-    },
-    /// The release was sent, but not confirmed in time. The keeper goes on trying.
-    #[error(
-        "the release of lock `{name}` is not confirmed; it is free when the keeper's next try succeeds, at the latest when its lease ends"
-    )]
-    ReleaseUnconfirmed {
-        /// The lock.
-        name: LockName,
-        /// When the lease ends on the store's own account, if nothing else works.
-        free_by: BootTime,
-        /// What the store said.
-        source: BackendError,
+        /// Whether the work under it was stopped, as [`run`](crate::DistributedLock::run) does. If not, it may be finished.
+        stopped: bool,
     },
     /// Grants arrived, but each after its own lease had ended.
     #[error("lock `{name}` is granted more slowly than its ttl of {ttl:?} lasts; use a longer ttl")]
@@ -50,7 +42,7 @@ pub enum Error {
     },
     /// The name is in use as another kind of lock, or with another limit.
     #[error(
-        "lock `{name}` is in use as a {found_kind} with limit {found_limit}, which a {asked} does not fit; use another name, or the same kind and limit everywhere"
+        "lock `{name}` is in use as a {found_kind} with limit {found_limit}, and {asked} cannot be taken beside it; use another name, or the same kind and limit everywhere"
     )]
     ClaimMismatch {
         /// The lock.
@@ -89,7 +81,7 @@ pub enum Error {
     },
     /// The process is a fork of the one that connected.
     #[error(
-        "lock `{name}` cannot be taken: this process was forked from the one that connected; connect again in the child"
+        "lock `{name}`: this process was forked from the one that connected, and has none of its locks; connect again in the child"
     )]
     Forked {
         /// The lock.
@@ -98,11 +90,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same call may succeed later, with nothing changed but time.
+    /// Whether the same call may succeed later, with nothing changed but time. A loss is, if the work was stopped: who repeats a
+    /// release repeats work that may be finished.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::WaitTimeout { .. } | Self::ReleaseUnconfirmed { .. } | Self::Lost { .. } => true,
+            Self::WaitTimeout { .. } => true,
+            Self::Lost { stopped, .. } => *stopped,
             Self::Backend { source, .. } => source.is_transient(),
             _ => false,
         }
@@ -125,19 +119,32 @@ impl From<NameError> for Error {
     }
 }
 
-/// Nobody wants to read nanoseconds.
-fn whole_millis(duration: Duration) -> Duration {
-    Duration::from_millis(crate::telemetry::millis(duration))
+fn after_loss(stopped: bool) -> &'static str {
+    if stopped {
+        "the work under it was stopped"
+    } else {
+        "others may have had it since: check the work under it before it is done again"
+    }
 }
 
-struct Ahead<'a>(Option<u64>, Option<&'a Holder>);
+/// What a waiter last saw of its queue.
+struct Queue<'a> {
+    ahead: Option<u64>,
+    here: bool,
+    holder: Option<&'a Holder>,
+}
 
-impl fmt::Display for Ahead<'_> {
+impl fmt::Display for Queue<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(ahead) = self.0 {
+        if let Some(ahead) = self.ahead {
             write!(f, " ({ahead} ahead)")?;
         }
-        self.1.map_or(Ok(()), |holder| write!(f, ", held by {holder}"))
+        match (self.here, self.holder) {
+            (true, Some(holder)) => write!(f, ", held by this process: {holder}"),
+            (true, None) => f.write_str(", held by this process"),
+            (false, Some(holder)) => write!(f, ", held by {holder}"),
+            (false, None) => Ok(()),
+        }
     }
 }
 
@@ -310,6 +317,8 @@ pub enum BackendErrorKind {
     TokensExhausted,
     /// The store lacks something that is needed, as an old version does.
     Unsupported,
+    /// The server is none that can keep locks, as a replica or a node of a cluster. What it is, and what to use instead.
+    WrongServer(&'static str),
     /// The answer was not understood.
     Protocol,
     /// The backend panicked: a bug in it.
@@ -335,6 +344,7 @@ impl fmt::Display for BackendErrorKind {
             }
             Self::TokensExhausted => f.write_str("the name has no fencing tokens left; use another name"),
             Self::Unsupported => f.write_str("the store lacks something that is needed; check its version"),
+            Self::WrongServer(instead) => f.write_str(instead),
             Self::Protocol => {
                 f.write_str("the answer of the store was not understood; check what else writes there")
             }
@@ -355,6 +365,7 @@ mod tests {
             waited: Duration::from_secs(5),
             ahead: Some(2),
             holder: Some(Holder::Ours { label: Some("web-1".into()) }),
+            here: false,
         };
         assert_eq!(
             timeout.to_string(),

@@ -3,7 +3,7 @@
 use std::{fmt, mem, pin::pin, sync::Arc, time::Duration};
 
 use crate::{
-    BackendError, Creates, EntryId, Error, FencingToken, Hold, HoldState, LockName, Lost, LostReason,
+    Creates, Departure, EntryId, Error, FencingToken, Hold, HoldState, LockName, Lost, LostReason, Released,
     client::Client, keeper::Owed, wakers::shielded,
 };
 
@@ -13,23 +13,27 @@ use crate::{
 /// says so before anybody else can be admitted ([`lost`](Self::lost), [`is_held`](Self::is_held)). What must not be
 /// spoiled even by a process that was stopped in between should check [`token`](Self::token).
 ///
+/// ```
+/// # use lock_core::{DistributedLock, Locks, Memory};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), lock_core::Error> {
+/// # let lock = Locks::new(Memory::new()).mutex("job")?;
+/// // Not `let _ = …`, which drops the guard at once. `_guard` keeps it to the end of the block.
+/// let guard = lock.acquire().await?;
+/// assert!(lock.try_acquire().await?.is_none());
+/// guard.release().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
 /// To drop it sends one message to the keeper: it needs no runtime, blocks nothing, and reports no error. Where it
 /// matters that the lock is free, use [`release`](Self::release).
-#[must_use = "dropping the guard releases the lock"]
+#[must_use = "dropping the guard releases the lock; keep it, as in `let guard = lock.acquire().await?`: `let _ =` drops it at once"]
 pub struct Guard {
     client: Arc<Client>,
     hold: Hold,
     creates: Creates,
     released: bool,
-}
-
-/// What became of a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Release {
-    /// The lock was held up to now, and is free.
-    Released,
-    /// The lock had been lost before; nothing was left to release, and nobody else's lock was touched.
-    AlreadyLost,
 }
 
 impl Guard {
@@ -96,6 +100,7 @@ impl Guard {
     ///
     /// # Errors
     /// [`Error::Lost`] if the lock is lost: at its deadline, whether or not the store has answered by then.
+    /// [`Error::Forked`] in a fork: the lock is the parent's.
     /// [`Error::Backend`] if the store did not answer: the lock is still held, until [`remaining`](Self::remaining) is over.
     ///
     /// # Cancel safety
@@ -112,38 +117,48 @@ impl Guard {
         } else {
             Ok(())
         };
-        let name = self.name().clone();
         match self.state() {
-            HoldState::Lost(reason) => Err(Error::Lost { name, reason }),
+            HoldState::Lost(reason) => Err(self.lost_error(reason, false)),
             _ => match renewed {
                 Ok(()) => Ok(self.remaining()),
-                Err(source) => Err(Error::Backend { name, source }),
+                Err(source) => Err(Error::Backend { name: self.name().clone(), source }),
             },
         }
     }
 
-    /// Gives the lock back, and says whether it had been held up to now.
+    /// Gives the lock back. `Ok` says that it was held until the release began.
+    ///
+    /// If the store does not confirm it within its time limit for a command, the answer is [`Released::Pending`], and the keeper
+    /// goes on trying.
     ///
     /// # Errors
-    /// [`Error::ReleaseUnconfirmed`] if the store did not confirm it within its time limit for a command. The keeper goes
-    /// on trying.
+    /// [`Error::Lost`] if the lock was lost before: others may have had it since, and nobody else's lock is touched.
+    /// [`Error::Forked`] in a fork: the lock is the parent's.
     ///
     /// # Cancel safety
     /// Safe to drop: the keeper finishes what was begun.
-    pub async fn release(mut self) -> Result<Release, Error> {
+    pub async fn release(mut self) -> Result<Released, Error> {
         self.released = true;
-        let Some(owed) = self.end() else { return Ok(Release::AlreadyLost) };
+        let Some(owed) = self.end() else { return Err(self.over()) };
+        // The store's clock may be slower than ours, and it may be late to look at it.
         let free_by = self.hold.deadline() + self.ttl() / 50 + Duration::from_secs(1);
-        let left = shielded(pin!(owed.leave_now())).await;
-        left.map_err(|source: BackendError| Error::ReleaseUnconfirmed {
-            name: self.name().clone(),
-            free_by,
-            source,
-        })
-        .map(|departure| match departure {
-            crate::Departure::Left => Release::Released,
-            crate::Departure::Absent => Release::AlreadyLost,
-        })
+        match shielded(pin!(owed.leave_now())).await {
+            Ok(Departure::Left) => Ok(Released::Confirmed),
+            // PR10: a leave that was repeated, after a first one in time, says that it left.
+            Ok(Departure::Absent) => Err(self.lost_error(LostReason::Gone, false)),
+            Err(cause) => Ok(Released::Pending { free_within: self.client.free_within(free_by), cause }),
+        }
+    }
+
+    /// Why there is nothing to release.
+    fn over(&self) -> Error {
+        match self.state() {
+            HoldState::Lost(reason) => self.lost_error(reason, false),
+            // A hold that has ended was lost: there is one guard for it, and this is its release.
+            HoldState::Held | HoldState::Suspect | HoldState::Released => {
+                self.lost_error(LostReason::Expired, false)
+            }
+        }
     }
 
     /// Ends the hold, and gives what is left to do. Nothing if it was lost before: its departure is seen to.
@@ -162,8 +177,13 @@ impl Guard {
         Some(owed.unwrap_or_else(owe))
     }
 
-    pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
-        Error::Lost { name: self.name().clone(), reason }
+    /// The lock is lost, and perhaps the work under it was stopped.
+    pub(crate) fn lost_error(&self, reason: LostReason, stopped: bool) -> Error {
+        let name = self.name().clone();
+        match reason {
+            LostReason::Forked => Error::Forked { name },
+            _ => Error::Lost { name, reason, stopped },
+        }
     }
 }
 
@@ -177,6 +197,11 @@ impl Drop for Guard {
 
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("hold", &self.hold).finish_non_exhaustive()
+        f.debug_struct("Guard")
+            .field("name", self.name())
+            .field("token", &self.token())
+            .field("state", &self.state())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
     }
 }

@@ -14,7 +14,7 @@ pub use self::lost::Lost;
 use crate::{
     BootTime, Clock, Entry, EntryId, FencingToken, LockName,
     journal::{Event, Journal},
-    wakers,
+    telemetry, wakers,
 };
 
 /// A view of a granted lock: everything that its [`Guard`](crate::Guard) tells, without keeping the lock.
@@ -32,6 +32,7 @@ struct Shared {
     journal: Arc<Journal>,
     /// The process that connected.
     pid: u32,
+    granted: BootTime,
     /// The end of `max_hold`.
     hold_until: BootTime,
     state: Mutex<State>,
@@ -111,16 +112,17 @@ pub(crate) struct Grant {
 pub(crate) struct Loss {
     hold: Hold,
     reason: LostReason,
+    held: Duration,
     watchers: Vec<Waker>,
 }
 
 impl Loss {
     /// Wakes whoever watches, and says so.
     pub(crate) fn announce(self) {
-        let Self { hold, reason, watchers } = self;
+        let Self { hold, reason, held, watchers } = self;
         watchers.into_iter().for_each(wakers::wake);
         let (entry, token) = (Arc::clone(hold.entry()), hold.token());
-        hold.0.journal.note(Event::Lost { entry, token, reason });
+        hold.0.journal.note(Event::Lost { entry, token, reason, held });
     }
 }
 
@@ -147,13 +149,14 @@ impl Hold {
         journal: Arc<Journal>,
     ) -> Self {
         let Grant { token, ttl, valid_until } = grant;
-        let hold_until = max_hold.map_or(BootTime::FAR_FUTURE, |max_hold| clock.now() + max_hold);
+        let granted = clock.now();
+        let hold_until = max_hold.map_or(BootTime::FAR_FUTURE, |max_hold| granted + max_hold);
         let deadline = valid_until.min(hold_until);
         let state = State { phase: Phase::Held, deadline, next_watcher: 0, watchers: Vec::new() };
         // Should a fork go on with what its parent had asked for, what it is granted is its parent's, too.
         let pid = journal.pid();
         let state = Mutex::new(state);
-        Self(Arc::new(Shared { entry, token, ttl, clock, journal, pid, hold_until, state }))
+        Self(Arc::new(Shared { entry, token, ttl, clock, journal, pid, granted, hold_until, state }))
     }
 
     /// The name of the lock.
@@ -289,6 +292,9 @@ impl Hold {
         drop(state);
         announce(loss);
         drop(watchers);
+        if held {
+            telemetry::released(&self.0.entry, self.0.token, self.0.clock.now().since(self.0.granted));
+        }
         held
     }
 
@@ -314,8 +320,9 @@ impl Hold {
             return None;
         }
         state.phase = Phase::Lost(reason);
+        let held = self.0.clock.now().min(state.deadline).since(self.0.granted);
         let watchers = std::mem::take(&mut state.watchers).into_iter().map(|(_, waker)| waker).collect();
-        Some(Loss { hold: self.clone(), reason, watchers })
+        Some(Loss { hold: self.clone(), reason, held, watchers })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -331,6 +338,7 @@ impl fmt::Debug for Hold {
             .field("token", &self.0.token)
             .field("entry", &self.0.entry.id)
             .field("state", &self.state())
-            .finish_non_exhaustive()
+            .field("remaining", &self.remaining())
+            .finish()
     }
 }

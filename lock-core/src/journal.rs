@@ -32,7 +32,7 @@ pub(crate) struct Journal {
 pub(crate) enum Event {
     Suspect { entry: Arc<Entry>, token: FencingToken, remaining: Duration },
     Recovered { entry: Arc<Entry>, token: FencingToken },
-    Lost { entry: Arc<Entry>, token: FencingToken, reason: LostReason },
+    Lost { entry: Arc<Entry>, token: FencingToken, reason: LostReason, held: Duration },
     PlaceLost { entry: Arc<Entry> },
     StoreAway { entry: Arc<Entry>, verb: &'static str, error: BackendError },
     CleanupAbandoned { entry: Arc<Entry>, error: BackendError },
@@ -134,7 +134,9 @@ impl Event {
         match self {
             Self::Suspect { entry, token, remaining } => telemetry::suspect(entry, *token, *remaining, times),
             Self::Recovered { entry, token } => telemetry::recovered(entry, *token, times),
-            Self::Lost { entry, token, reason } => telemetry::lost(entry, *token, *reason, times),
+            Self::Lost { entry, token, reason, held } => {
+                telemetry::lost(entry, *token, *reason, *held, times);
+            }
             Self::PlaceLost { entry } => telemetry::place_lost(entry, times),
             Self::StoreAway { entry, verb, error } => telemetry::store_away(entry, verb, error, times),
             Self::CleanupAbandoned { entry, error } => telemetry::cleanup_abandoned(entry, error, times),

@@ -48,6 +48,7 @@ mod entry;
 mod error;
 mod excerpt;
 mod first_process;
+mod forwarding;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -61,11 +62,11 @@ mod keeper;
 mod lock;
 mod locks;
 mod memory;
-mod mutex;
 mod name;
 mod operator;
 mod options;
 mod place;
+mod released;
 mod rwlock;
 mod semaphore;
 pub mod settings;
@@ -88,7 +89,7 @@ pub use self::{
     excerpt::{excerpt, harmless},
     first_process::FirstProcess,
     guarantees::Guarantees,
-    guard::{Guard, Release},
+    guard::Guard,
     hints::Switchboard,
     hold::{Hold, HoldState, Lost, LostReason},
     identity::Identity,
@@ -96,10 +97,10 @@ pub use self::{
     lock::{DistributedLock, Lock},
     locks::{CloseError, Locks},
     memory::Memory,
-    mutex::Mutex,
     name::{LockName, NameError},
     operator::{Diagnosis, Operator, QueueRow},
     options::{AcquireOptions, BackOff, LookAgain, Outage},
+    released::Released,
     rwlock::RwLock,
     semaphore::Semaphore,
     token::FencingToken,

@@ -16,7 +16,8 @@ use crate::{
 
 /// A lock that can be taken: a mutex, one side of a read-write lock, or some permits of a semaphore.
 ///
-/// Object-safe: keep an `Arc<dyn DistributedLock>` where the kind does not matter.
+/// Object-safe: keep an `Arc<dyn DistributedLock>` where the kind does not matter. References, boxes and `Arc`s of locks are locks
+/// too, so that generic code, as [`run`](Self::run), takes any of them.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -122,7 +123,8 @@ pub trait DistributedLock: fmt::Debug + Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// Those of [`acquire`](Self::acquire), and [`Error::Lost`]. A release that is not confirmed is left to the keeper.
+    /// Those of [`acquire`](Self::acquire), and [`Error::Lost`], which [says](Error::is_transient) whether the body was stopped. A
+    /// release that is not confirmed is left to the keeper, and no error.
     ///
     /// # Cancel safety
     /// Dropping it drops the body and releases the lock.
@@ -138,20 +140,18 @@ pub trait DistributedLock: fmt::Debug + Send + Sync {
         let mut work = pin!(body(guard.hold()));
         // Loss is looked at first: a body that is ready all the time must not outrun it.
         let done = poll_fn(|cx| match lost.as_mut().poll(cx) {
-            Poll::Ready(reason) => Poll::Ready(Err(guard.lost_error(reason))),
+            Poll::Ready(reason) => Poll::Ready(Err(guard.lost_error(reason, true))),
             Poll::Pending => work.as_mut().poll(cx).map(Ok),
         })
         .await?;
-        if let crate::HoldState::Lost(reason) = guard.state() {
-            return Err(guard.lost_error(reason));
-        }
-        // The work was done under the lock, whatever becomes of the release: the keeper goes on with it.
-        let _ = guard.release().await;
+        // It fails if the lock was lost. If it is pending, the work was done under the lock all the same, and the keeper goes on.
+        guard.release().await?;
         Ok(done)
     }
 }
 
-/// One way of holding a name: a side of a read-write lock, or some permits of a semaphore.
+/// One way of holding a name: a mutex, a side of a read-write lock, or some permits of a semaphore. Made by
+/// [`Locks`](crate::Locks).
 #[derive(Clone, Debug)]
 pub struct Lock {
     client: Arc<Client>,

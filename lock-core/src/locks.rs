@@ -3,8 +3,8 @@
 use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
 use crate::{
-    AcquireOptions, Backend, BootTime, Entropy, Error, Guarantees, Keeper, LockName, Mutex, Operator, RwLock,
-    Semaphore, SystemEntropy, client::Client, wakers::shielded,
+    AcquireOptions, Backend, Claim, DistributedLock, Entropy, Error, Guarantees, Keeper, Lock, LockName,
+    Operator, RwLock, Semaphore, SystemEntropy, client::Client, wakers::shielded,
 };
 
 /// A backend with the keeper that serves it: where locks come from. Cheap to clone.
@@ -52,12 +52,14 @@ impl Locks {
         self
     }
 
-    /// A mutex.
+    /// A lock with one holder, first come, first served.
+    ///
+    /// It is not re-entrant: who asks for it again while holding it waits for himself.
     ///
     /// # Errors
     /// [`Error::Input`] if the name is empty or too long.
-    pub fn mutex(&self, name: impl AsRef<str>) -> Result<Mutex, Error> {
-        Ok(Mutex::new(Arc::clone(&self.client), LockName::new(name)?, self.options.clone()))
+    pub fn mutex(&self, name: impl AsRef<str>) -> Result<Lock, Error> {
+        Ok(Lock::new(Arc::clone(&self.client), LockName::new(name)?, Claim::mutex(), self.options.clone()))
     }
 
     /// A read-write lock.
@@ -71,7 +73,7 @@ impl Locks {
     /// A semaphore of `limit` permits.
     ///
     /// # Errors
-    /// [`Error::Input`] if the name is empty or too long, or the limit is 0 or above [`Claim::MAX`](crate::Claim::MAX).
+    /// [`Error::Input`] if the name is empty or too long, or the limit is 0 or above [`Claim::MAX`].
     pub fn semaphore(&self, name: impl AsRef<str>, limit: u32) -> Result<Semaphore, Error> {
         Semaphore::new(Arc::clone(&self.client), LockName::new(name)?, limit, self.options.clone())
     }
@@ -80,6 +82,17 @@ impl Locks {
     #[must_use]
     pub fn operator(&self) -> &dyn Operator {
         self.client.backend.operator()
+    }
+
+    /// Whether the store answers, for a readiness probe: reads a queue, of the name `ping`, and changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if it does not, within the time limit of the backend for a command. [`Error::Forked`].
+    ///
+    /// # Cancel safety
+    /// Safe to drop: it only reads.
+    pub async fn ping(&self) -> Result<(), Error> {
+        self.mutex("ping")?.queue().await.map(drop)
     }
 
     /// What the store promises.
@@ -137,7 +150,9 @@ impl Locks {
         let mut held: Vec<_> = self.client.renewals.held().iter().map(|hold| hold.name().clone()).collect();
         held.sort();
         let debts = self.client.cleanup.debts();
-        let unconfirmed = debts.into_iter().map(|debt| (debt.entry.name.clone(), debt.free_by)).collect();
+        let free_within = |free_by| self.client.free_within(free_by);
+        let unconfirmed =
+            debts.into_iter().map(|debt| (debt.entry.name.clone(), free_within(debt.free_by))).collect();
         let error = CloseError { held, unconfirmed };
         if error.held.is_empty() && error.unconfirmed.is_empty() { Ok(()) } else { Err(error) }
     }
@@ -149,8 +164,9 @@ impl Locks {
 pub struct CloseError {
     /// Locks whose guards are still held.
     pub held: Vec<LockName>,
-    /// Locks that are not confirmed to be free, and when their leases end on the store's own account.
-    pub unconfirmed: Vec<(LockName, BootTime)>,
+    /// Locks that are not confirmed to be free, and the longest time until the store frees each by itself. `None` where a lease that
+    /// other locks share may keep it.
+    pub unconfirmed: Vec<(LockName, Option<Duration>)>,
 }
 
 impl fmt::Display for CloseError {

@@ -8,10 +8,11 @@
 //!
 //! | name | level | what | fields |
 //! |---|---|---|---|
-//! | span `acquire` | info | one acquisition, from the call to the guard or the error | `name`, `kind`, `entry`, `token`, `waited_ms` |
+//! | span `acquire` | info | one acquisition, from the call to the guard or the error | `name`, `kind`, `entry`, `token`, `outcome` (`granted`, `busy`, `timed out`, `closed`, `failed` or `dropped`), `waited_ms` |
+//! | `lock released` | debug | the lock was given back, or its guard dropped | `name`, `entry`, `token`, `held_ms` |
 //! | `lock suspect` | warn | a renewal failed, the deadline is still ahead | `name`, `entry`, `token`, `remaining_ms`, `times` |
 //! | `lock recovered` | info | a later renewal succeeded | `name`, `entry`, `token`, `times` |
-//! | `lock lost` | error | the lock is lost, for good | `name`, `entry`, `token`, `reason`, `times` |
+//! | `lock lost` | error | the lock is lost, for good | `name`, `entry`, `token`, `reason`, `held_ms`, `times` |
 //! | `place lost` | warn | a waiter's lease ended; it goes to the end of the queue | `name`, `entry`, `times` |
 //! | `store away` | warn | a verb failed; it is tried again | `name`, `entry`, `verb`, `error`, `times` |
 //! | `cleanup owed` | debug | the keeper takes over what a dropped guard or future left | `name`, `entry` |
@@ -24,22 +25,20 @@
 //!
 //! Names of locks and labels are written as they are; passwords never are. A subscriber that panics stops nothing.
 
+mod acquire_span;
+
 use std::time::Duration;
 
-use crate::{BackendError, Claim, Entry, FencingToken, LockName, LostReason, wakers::contained};
+pub(crate) use self::acquire_span::AcquireSpan;
+use crate::{BackendError, Entry, FencingToken, LostReason, wakers::contained};
 
 const TARGET: &str = "distlock";
 
-pub(crate) fn acquire_span(name: &LockName, claim: Claim) -> tracing::Span {
-    tracing::info_span!(
-        target: TARGET,
-        "acquire",
-        name = %name,
-        kind = %claim.kind(),
-        entry = tracing::field::Empty,
-        token = tracing::field::Empty,
-        waited_ms = tracing::field::Empty,
-    )
+pub(crate) fn released(entry: &Entry, token: FencingToken, held: Duration) {
+    let held_ms = millis(held);
+    contained(|| {
+        tracing::debug!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), held_ms, "lock released");
+    });
 }
 
 pub(crate) fn suspect(entry: &Entry, token: FencingToken, remaining: Duration, times: u64) {
@@ -56,10 +55,10 @@ pub(crate) fn recovered(entry: &Entry, token: FencingToken, times: u64) {
     });
 }
 
-pub(crate) fn lost(entry: &Entry, token: FencingToken, reason: LostReason, times: u64) {
-    let times = many(times);
+pub(crate) fn lost(entry: &Entry, token: FencingToken, reason: LostReason, held: Duration, times: u64) {
+    let (held_ms, times) = (millis(held), many(times));
     contained(|| {
-        tracing::error!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), %reason, times, "lock lost");
+        tracing::error!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), %reason, held_ms, times, "lock lost");
     });
 }
 

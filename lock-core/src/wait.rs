@@ -10,7 +10,8 @@ use tracing::Instrument;
 
 use crate::{
     AcquireOptions, BackendError, BootTime, Claim, Error, FencingToken, Guard, Hint, Hints, Holder, Keeper,
-    LockName, Outage, Standing, WaitMode, client::Client, journal::Event, place::Place, telemetry,
+    LockName, Outage, Standing, WaitMode, client::Client, journal::Event, place::Place,
+    telemetry::AcquireSpan,
 };
 
 /// So many grants that come after their own lease has ended are bad luck; one more is a ttl that is too short.
@@ -24,10 +25,13 @@ pub(crate) async fn acquire(
     options: &AcquireOptions,
 ) -> Result<Guard, Error> {
     let mode = if options.wait == Some(Duration::ZERO) { WaitMode::Try } else { WaitMode::Queue };
-    let (started, granted) = begin(client, name, claim, options, mode).await?;
-    granted.ok_or_else(|| {
-        let waited = client.keeper.now().since(started);
-        Error::WaitTimeout { name: name.clone(), waited, ahead: None, holder: None }
+    // It was only tried where there is no time to wait.
+    begin(client, name, claim, options, mode).await?.ok_or_else(|| Error::WaitTimeout {
+        name: name.clone(),
+        waited: Duration::ZERO,
+        ahead: None,
+        holder: None,
+        here: client.renewals.holds(name),
     })
 }
 
@@ -38,7 +42,7 @@ pub(crate) async fn try_acquire(
     claim: Claim,
     options: &AcquireOptions,
 ) -> Result<Option<Guard>, Error> {
-    begin(client, name, claim, options, WaitMode::Try).await.map(|(_, granted)| granted)
+    begin(client, name, claim, options, WaitMode::Try).await
 }
 
 async fn begin(
@@ -47,7 +51,7 @@ async fn begin(
     claim: Claim,
     options: &AcquireOptions,
     mode: WaitMode,
-) -> Result<(BootTime, Option<Guard>), Error> {
+) -> Result<Option<Guard>, Error> {
     options.validate()?;
     let mut closed = pin!(client.closing.begun());
     client.check_open(name)?;
@@ -57,11 +61,11 @@ async fn begin(
         // One question; the store's time limit for a command bounds it.
         WaitMode::Try => None,
     };
-    let span = telemetry::acquire_span(name, claim);
+    let told = AcquireSpan::new(name, claim, &client.keeper, started);
     let place = Place::new(client, name, claim, options);
-    span.record("entry", tracing::field::display(place.entry().id));
+    AcquireSpan::entry(told.span(), place.entry().id);
     let waiting = Waiting {
-        span: span.clone(),
+        span: told.span().clone(),
         client,
         options,
         mode,
@@ -73,8 +77,8 @@ async fn begin(
         seen: None,
         listening: None,
     };
-    let mut work = pin!(waiting.run(place).instrument(span.clone()));
-    let granted = poll_fn(|cx| {
+    let mut work = pin!(waiting.run(place).instrument(told.span().clone()));
+    let ended = poll_fn(|cx| {
         let over = || Err(Error::Closed { name: name.clone() });
         // Whoever was not polled for long asks the store for nothing any more.
         if client.closing.is_closed() {
@@ -85,12 +89,9 @@ async fn begin(
             Poll::Pending => closed.as_mut().poll(cx).map(|()| over()),
         }
     })
-    .await?;
-    span.record("waited_ms", telemetry::millis(client.keeper.now().since(started)));
-    if let Some(guard) = &granted {
-        span.record("token", guard.token().get());
-    }
-    Ok((started, granted))
+    .await;
+    told.end(&ended);
+    ended
 }
 
 /// One acquisition on its way.
@@ -158,7 +159,7 @@ impl Waiting<'_> {
                     self.client.journal.note(Event::PlaceLost { entry: Arc::clone(place.entry()) });
                     self.listening = None;
                     place.start_over();
-                    self.span.record("entry", tracing::field::display(place.entry().id));
+                    AcquireSpan::entry(&self.span, place.entry().id);
                     continue;
                 }
                 Err(error) => self.after_failure(&place, error)?,
@@ -262,8 +263,10 @@ impl Waiting<'_> {
 
     fn timed_out(&self, place: &Place) -> Error {
         let (ahead, holder) = self.seen.clone().map_or((None, None), |(ahead, holder)| (Some(ahead), holder));
-        let waited = self.client.keeper.now().since(self.started);
-        Error::WaitTimeout { name: place.entry().name.clone(), waited, ahead, holder }
+        let waited = self.options.wait.unwrap_or_else(|| self.client.keeper.now().since(self.started));
+        let name = place.entry().name.clone();
+        let here = self.client.renewals.holds(&name);
+        Error::WaitTimeout { name, waited, ahead, holder, here }
     }
 }
 

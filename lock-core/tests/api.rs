@@ -4,7 +4,7 @@ use std::{error::Error as StdError, future::Future, sync::Arc};
 
 use lock_core::{
     AcquireOptions, Backend, BackendError, CloseError, DistributedLock, Error, Guard, Hold, Keeper, Lock,
-    Locks, Lost, LostReason, Memory, Mutex, Operator, RwLock, Semaphore, Sleep,
+    Locks, Lost, LostReason, Memory, Operator, RwLock, Semaphore, Sleep,
 };
 
 fn send_sync_static<T: Send + Sync + 'static>() {}
@@ -17,7 +17,7 @@ fn what_users_hold_can_be_sent_shared_and_kept() {
     send_sync_static::<Guard>();
     send_sync_static::<Hold>();
     send_sync_static::<Locks>();
-    send_sync_static::<Mutex>();
+    send_sync_static::<Lock>();
     send_sync_static::<RwLock>();
     send_sync_static::<Semaphore>();
     send_sync_static::<Lock>();

@@ -49,7 +49,8 @@ async fn the_body_is_dropped_at_its_next_await_when_the_lock_is_lost() {
         .await
         .unwrap_err();
     assert_at(sim.now(), start + lease(s(10)));
-    assert!(matches!(error, Error::Lost { reason: LostReason::Expired, .. }), "{error:?}");
+    assert!(matches!(error, Error::Lost { reason: LostReason::Expired, stopped: true, .. }), "{error:?}");
+    assert!(error.is_transient(), "what was stopped may be run again");
     assert!(dropped.load(Ordering::Relaxed));
 }
 
@@ -61,7 +62,31 @@ async fn a_body_that_ends_after_the_loss_does_not_pass_for_done() {
     let sim = &sim;
     // It never awaits, so that nobody could stop it.
     let error = lock.run(|_| async { sim.suspend(s(60)) }).await.unwrap_err();
-    assert!(matches!(error, Error::Lost { .. }), "{error:?}");
+    assert!(matches!(error, Error::Lost { stopped: false, .. }), "{error:?}");
+    assert!(!error.is_transient(), "what may be finished is not run again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_whose_lock_is_found_to_be_gone_at_the_end_does_not_pass_for_done() {
+    let sim = Sim::new();
+    let client = sim.client();
+    let lock = client.locks.mutex("a").unwrap();
+    let operator = client.locks.operator();
+    let evict =
+        |hold: lock_core::Hold| async move { operator.evict(hold.name(), hold.entry_id()).await.unwrap() };
+    let error = lock.run(evict).await.unwrap_err();
+    assert!(matches!(error, Error::Lost { reason: LostReason::Gone, stopped: false, .. }), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_is_done_though_its_release_is_pending() {
+    let sim = Sim::new();
+    let client = sim.client();
+    let lock = client.locks.mutex("a").unwrap();
+    client.wire.once(Verb::Leave, Fault::Lost(ms(500)));
+    assert_eq!(lock.run(|_| async { 42 }).await.unwrap(), 42);
+    sleep(s(10)).await;
+    assert!(sim.rows("a").await.is_empty(), "the keeper goes on");
 }
 
 #[tokio::test(start_paused = true)]

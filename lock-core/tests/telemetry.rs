@@ -108,11 +108,16 @@ async fn what_is_documented_is_traced_under_its_name_with_its_fields() {
     let spans = seen.find("acquire");
     assert!(spans.iter().all(|span| named(span) && span["kind"] == "mutex"), "{spans:?}");
     assert_eq!(spans[0]["token"], guard.token().to_string());
-    assert!(spans[0].contains_key("waited_ms"));
+    assert!(
+        spans.iter().all(|span| span.contains_key("waited_ms") && span.contains_key("outcome")),
+        "{spans:?}"
+    );
+    assert_eq!(spans[0]["outcome"], "granted");
     for (event, fields) in [
         ("lock suspect", &["token", "remaining_ms"][..]),
         ("lock recovered", &["token"]),
-        ("lock lost", &["token", "reason"]),
+        ("lock lost", &["token", "reason", "held_ms"]),
+        ("lock released", &["token", "held_ms"]),
         ("place lost", &[]),
         ("store away", &["verb", "error"]),
         ("cleanup owed", &[]),
@@ -127,6 +132,59 @@ async fn what_is_documented_is_traced_under_its_name_with_its_fields() {
             );
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_acquisition_tells_its_outcome_and_how_long_it_took_and_every_lock_how_long_it_was_held() {
+    let seen = Seen::default();
+    let _default = tracing::subscriber::set_default(seen.clone());
+    let sim = Sim::new();
+    let client = sim.client();
+    let lock = client.locks.mutex("job").unwrap();
+    let waits = |time| AcquireOptions::new().wait(time);
+
+    let guard = lock.acquire().await.unwrap();
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    lock.acquire_with(&waits(s(3))).await.unwrap_err();
+    tokio::time::timeout(s(2), lock.acquire()).await.unwrap_err();
+    sleep(s(1)).await;
+    client.wire.once(Verb::Enter, Fault::Lost(ms(500)));
+    lock.try_acquire().await.unwrap_err();
+    let waiting = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    sleep(s(1)).await;
+    guard.release().await.unwrap();
+    let next = waiting.await.unwrap().unwrap();
+    sleep(s(4)).await;
+    drop(next);
+    let taken = lock.acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await }
+    });
+    sleep(s(1)).await;
+    let _ = client.locks.close(s(1)).await;
+    waiting.await.unwrap().unwrap_err();
+    drop(taken);
+
+    let of = |name: &str, fields: [&str; 2]| -> Vec<[String; 2]> {
+        seen.find(name).iter().map(|traced| fields.map(|field| traced[field].clone())).collect()
+    };
+    let expected = [
+        ["granted", "0"],
+        ["busy", "0"],
+        ["timed out", "3000"],
+        ["dropped", "2000"],
+        ["failed", "500"],
+        ["granted", "1000"],
+        ["granted", "0"],
+        ["closed", "1000"],
+    ];
+    assert_eq!(of("acquire", ["outcome", "waited_ms"]), expected);
+    let held: Vec<_> = of("lock released", ["name", "held_ms"]).into_iter().map(|[_, held]| held).collect();
+    assert_eq!(held, ["7500", "4000", "2000"]);
 }
 
 /// A hundred waiters and a hundred holders meet the same outage, and look every second.

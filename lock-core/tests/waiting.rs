@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use lock_core::{AcquireOptions, DistributedLock, Error, Hint, Outage, Release};
+use lock_core::{AcquireOptions, DistributedLock, Error, Hint, Outage};
 use support::{Client, Fault, Sim, Verb, assert_at, lease, ms, s, sleep};
 
 fn ttl(ttl: Duration) -> AcquireOptions {
@@ -124,6 +124,24 @@ async fn a_wait_ends_exactly_when_it_should_and_leaves_no_place_behind() {
     assert_eq!(sim.rows("a").await.len(), 1);
 }
 
+/// The likeliest reason is that the caller has it already: no lock is re-entrant.
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_a_lock_that_its_own_process_holds_says_so() {
+    let sim = Sim::new();
+    let client = sim.client();
+    let guard = hold(&client, &ttl(s(30)).label("web-1")).await;
+    let lock = client.locks.mutex("a").unwrap();
+    for (wait, said) in [(s(2), "held by this process: `web-1`"), (s(0), "held by this process")] {
+        let error = lock.acquire_with(&ttl(s(30)).wait(wait)).await.unwrap_err();
+        assert!(
+            matches!(&error, Error::WaitTimeout { waited, here: true, .. } if *waited == wait),
+            "{error:?}"
+        );
+        assert!(error.to_string().contains(said), "{error}");
+    }
+    drop(guard);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_in_time_even_if_the_store_hangs() {
     let sim = Sim::new();
@@ -172,7 +190,7 @@ async fn a_place_whose_future_is_not_polled_for_a_ttl_is_given_up_by_the_keeper(
     let asleep = tokio::spawn(asleep);
     sleep(s(20)).await;
     assert!(!asleep.is_finished());
-    assert_eq!(granted.release().await.unwrap(), Release::Released);
+    granted.release().await.unwrap().confirmed().unwrap();
     assert!(asleep.await.unwrap().is_ok());
 }
 
@@ -296,7 +314,7 @@ async fn a_create_that_arrives_twice_leaves_nothing_behind_a_release() {
     let client = sim.client();
     client.wire.once(Verb::Enter, Fault::ArrivesLate(s(5)));
     let guard = hold(&client, &ttl(s(30))).await;
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     sleep(s(6)).await;
     assert!(sim.rows("a").await.is_empty());
 }

@@ -11,7 +11,7 @@ use std::{
 use common::{Client, LATE, kind, options, soon, told};
 use etcd_client::{Certificate, Identity, TlsOptions};
 use lock_conformance::{Authority, Impostor, Links, Port, ServerControl, audit::within};
-use lock_core::{BackendError, BackendErrorKind, DistributedLock, Keeper, Release};
+use lock_core::{BackendError, BackendErrorKind, DistributedLock, Keeper};
 use lock_etcd::{ConnectError, Etcd, EtcdConfig};
 use server::OwnServer;
 
@@ -60,10 +60,10 @@ async fn a_lock_is_kept_and_handed_over_although_the_token_of_its_client_has_exp
         }
     };
     within("two renewals", slow.ttl + LATE, renewed).await;
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let guard = soon("the waiter whose token has expired", waiter).await.unwrap();
     tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     holder.assert_free(NAME).await;
 }
 
@@ -165,9 +165,9 @@ async fn locks_work_over_tls_with_certificates_on_both_sides() {
     let (holder, other) = (Client::new(&url), Client::new(&url));
     let guard = holder.take(NAME, &options()).await;
     let waiter = other.waiting(NAME, &options(), 2).await;
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let guard = soon("the waiter", waiter).await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

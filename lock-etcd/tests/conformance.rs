@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use common::{Client, options};
 use framing::Grpc;
 use lock_conformance::{Case, Declared, Framing, Harness, ServerControl, Verb, Wire};
-use lock_core::{Backend, Keeper, Release};
+use lock_core::{Backend, Keeper};
 use lock_etcd::{Etcd, EtcdConfig};
 use server::OwnServer;
 
@@ -143,6 +143,6 @@ async fn a_client_that_asks_nothing_keeps_its_connections() {
         assert_eq!(connections(), began.1, "after {:?}", began.0.elapsed());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     assert_eq!(connections(), began.1);
 }

@@ -11,7 +11,7 @@ use lock_conformance::{
     Flow, Gate, Links, Way,
     audit::{eventually, within},
 };
-use lock_core::{DistributedLock, Release};
+use lock_core::DistributedLock;
 use server::{OwnServer, quiet, requests};
 use tokio::task::JoinSet;
 
@@ -45,7 +45,7 @@ async fn a_lock_that_nobody_else_wants_costs_one_request_to_take_and_one_to_rele
     assert_eq!(since(&server, &before).await, BTreeMap::from([("KV/Txn".to_owned(), LOCKS)]));
     let before = requests(&server.address()).await;
     for guard in guards {
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
     let releases = since(&server, &before).await;
     assert_eq!(releases.values().sum::<u64>(), LOCKS, "{releases:?}");
@@ -63,14 +63,14 @@ async fn a_waiter_is_granted_by_the_delete_that_makes_it_fit_and_asks_nothing() 
     let mut guard = first;
     for waiter in [second, third] {
         let before = requests(&server.address()).await;
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
         guard = soon("the next", waiter).await.unwrap();
         let mut asked = since(&server, &before).await;
         // To watch no longer is said on the stream.
         asked.remove("Watch/Watch");
         assert_eq!(asked, BTreeMap::from([("KV/DeleteRange".to_owned(), 1)]), "more than the delete");
     }
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// Where few stand, the look that follows the watches is at all of them, and says at once that nobody is ahead any more.
@@ -92,13 +92,13 @@ async fn a_waiter_whose_blocker_leaves_before_it_is_watched_asks_once_more_and_h
     let lock = other.mutex("job");
     let waiter = tokio::spawn(async move { lock.acquire_with(&told()).await.unwrap() });
     holder.await_queue("job", 2).await;
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     // Only now it is told that somebody is ahead.
     gate.open();
     server.proxy().heal();
     let guard = soon("the waiter", waiter).await.unwrap();
     assert_eq!(since(&server, &before).await["KV/Txn"], 2, "one to stand in the queue, and one to look");
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// Whoever gives up before he is answered may still be put into the queue, so the door is closed behind him: once for all
@@ -114,7 +114,7 @@ async fn a_crowd_that_gives_up_unanswered_costs_a_few_requests_each_and_leaves_n
     let options = told();
     let crowd: Vec<_> = (0..CROWD).map(|_| lock.acquire_with(&options).now_or_never()).collect();
     assert!(crowd.iter().all(Option::is_none));
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     client.locks.close(LATE).await.unwrap();
     assert_eq!(server.admin().count(&name("job")).await, 0);
     let asked = since(&server, &before).await;
@@ -185,7 +185,7 @@ async fn queue_of(waiters: u64) -> u64 {
     guard.release().await.unwrap();
     for _ in 0..waiters {
         let released = soon("the turn of each", granted.join_next()).await;
-        assert_eq!(released.unwrap().unwrap(), Release::Released);
+        released.unwrap().unwrap().confirmed().unwrap();
     }
     quiet(&server.address(), &[]).await;
     let all = since(&server, &before).await;

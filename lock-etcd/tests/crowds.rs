@@ -10,7 +10,7 @@ use std::{
 
 use common::{Client, HOUR, LATE, name, options, soon, told};
 use lock_conformance::{Flow, Gate, Links, Way, audit::within};
-use lock_core::{DistributedLock, Error, Holder, Outage, Release};
+use lock_core::{DistributedLock, Error, Holder, Outage};
 use server::{OwnServer, quiet, requests};
 use tokio::task::JoinSet;
 
@@ -52,7 +52,7 @@ async fn whoever_waits_behind_many_is_told_of_the_first_however_it_looks() {
         assert_eq!(holder, Some(Holder::Ours { label: Some("the first".to_owned()) }), "{ahead:?}");
         client.await_queue(NAME, waiters.len() + 1).await;
     }
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// The others wait here, where it costs nothing, and not at the server until their time limits are over.
@@ -86,10 +86,10 @@ async fn of_a_crowd_that_comes_at_once_only_a_few_have_asked_before_the_first_is
     let asked = reads_and_writes(&server).await - before;
     assert!(asked <= 16, "{asked} of {CROWD} have asked");
     gate.open();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     for _ in 0..CROWD {
         let released = soon("the turn of each", crowd.join_next()).await;
-        assert_eq!(released.unwrap().unwrap(), Release::Released);
+        released.unwrap().unwrap().confirmed().unwrap();
     }
 }
 
@@ -125,10 +125,10 @@ async fn noticed(after: Duration) -> Duration {
     tokio::time::sleep(after).await;
     server.proxy().silence(Links::Open);
     let silent = Instant::now();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let guard = soon("the waiter with a dead connection", waiter).await.unwrap();
     let noticed = silent.elapsed();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     noticed
 }
 
@@ -148,12 +148,12 @@ async fn a_waiter_that_was_never_told_its_place_does_not_wait_for_those_behind_i
     holder.await_queue(NAME, 2).await;
     let place = holder.queue(NAME).await[1].entry;
     let last = holder.waiting(NAME, &told(), 3).await;
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let next = soon("the waiter that was not answered", waiter).await.unwrap();
     assert_eq!((Some(next.entry_id()), last.is_finished()), (place, false));
-    assert_eq!(next.release().await.unwrap(), Release::Released);
+    next.release().await.unwrap().confirmed().unwrap();
     let last = soon("the last", last).await.unwrap();
-    assert_eq!(last.release().await.unwrap(), Release::Released);
+    last.release().await.unwrap().confirmed().unwrap();
 }
 
 /// A crowd keeps the machine busy, so it comes when nobody else does.
@@ -193,10 +193,10 @@ mod alone {
         assert!(joined <= most, "{joined} requests to join");
 
         let before = reads_and_writes(&server).await;
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
         for _ in 0..CROWD {
             let released = soon("the turn of each", crowd.join_next()).await;
-            assert_eq!(released.unwrap().unwrap(), Release::Released);
+            released.unwrap().unwrap().confirmed().unwrap();
         }
         assert!(tokens.lock().unwrap().is_sorted(), "served out of order");
         let handed = reads_and_writes(&server).await - before;
@@ -233,10 +233,10 @@ mod alone {
         let (places, before) = (entries().await, reads_and_writes_at(&direct).await);
 
         server.proxy().reset(Links::All);
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
         let first = soon("the turn of the first", crowd.join_next()).await.unwrap().unwrap();
         let second = async {
-            assert_eq!(first.release().await.unwrap(), Release::Released);
+            first.release().await.unwrap().confirmed().unwrap();
             crowd.join_next().await.unwrap().unwrap()
         };
         let second = soon("the turn of the second", second).await;

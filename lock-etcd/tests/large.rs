@@ -4,7 +4,7 @@ mod common;
 mod server;
 
 use common::{Client, name, options, soon, told};
-use lock_core::{DistributedLock, Release};
+use lock_core::DistributedLock;
 use server::OwnServer;
 
 /// They keep the machine busy for a while.
@@ -30,11 +30,11 @@ mod alone {
         });
         let stands = async || server.admin().count(&name(&lock)).await == THERE as u64 + 3;
         lock_conformance::audit::eventually("the waiter's entry", common::LATE, stands).await;
-        assert_eq!(tried.release().await.unwrap(), Release::Released);
+        tried.release().await.unwrap().confirmed().unwrap();
         let admitted = soon("the waiter", waiter).await.unwrap();
         assert!(admitted.token() > queued.token());
         for guard in [queued, admitted] {
-            assert_eq!(guard.release().await.unwrap(), Release::Released);
+            guard.release().await.unwrap().confirmed().unwrap();
         }
         assert_eq!(server.admin().count(&name(&lock)).await, THERE as u64, "nobody is left behind");
     }

@@ -10,9 +10,7 @@ use std::{
 
 use common::{Client, LATE, name, options, soon, told};
 use lock_conformance::{Flow, Gate, Links, Newcomers, Proxy, Way, audit};
-use lock_core::{
-    Claim, DistributedLock, Entry, EntryId, Error, LostReason, Release, Standing, Step, WaitMode,
-};
+use lock_core::{Claim, DistributedLock, Entry, EntryId, LostReason, Released, Standing, Step, WaitMode};
 use server::{OwnServer, answered, quiet, watch_streams};
 
 const NAME: &str = "job";
@@ -33,9 +31,9 @@ async fn two_tasks_that_share_a_lease_exclude_each_other() {
     assert_eq!(keys[0].lease(), keys[1].lease());
     assert_ne!(keys[0].key(), keys[1].key());
     assert!(guard.is_held() && !waiter.is_finished());
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let next = soon("the other task", waiter).await.unwrap();
-    assert_eq!(next.release().await.unwrap(), Release::Released);
+    next.release().await.unwrap().confirmed().unwrap();
 }
 
 /// E5d: its lease lives on with the others under it, so that nothing else would ever take it out of the queue.
@@ -56,9 +54,9 @@ async fn a_waiter_that_gives_up_leaves_its_place_at_once_and_nobody_elses() {
     holder.await_queue(NAME, 2).await;
     assert_eq!(places().await, [before[0], before[2]]);
     assert!(guard.is_held() && !stays.is_finished());
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let next = soon("whoever stayed", stays).await.unwrap();
-    assert_eq!(next.release().await.unwrap(), Release::Released);
+    next.release().await.unwrap().confirmed().unwrap();
 }
 
 /// H24: a release does not say whose the key is. The one that is on its way here was sent again by the keeper and answered
@@ -81,7 +79,7 @@ async fn a_release_that_arrives_late_frees_nobody_elses_lock() {
     // That its sender gave it up is lost on the way.
     server.proxy().order(Links::Open, Way::Requests, &Flow::Lose);
     let unconfirmed = soon("an answer", release).await.unwrap();
-    assert!(matches!(unconfirmed, Err(Error::ReleaseUnconfirmed { .. })), "{unconfirmed:?}");
+    assert!(matches!(unconfirmed, Ok(Released::Pending { .. })), "{unconfirmed:?}");
     observer.await_queue(NAME, 0).await;
     let guard = client.take(NAME, &long).await;
     let before = deletes().await;
@@ -93,7 +91,7 @@ async fn a_release_that_arrives_late_frees_nobody_elses_lock() {
     };
     soon("the late release", Box::pin(arrived)).await;
     assert_eq!(observer.queue(NAME).await.len(), 1, "nobody has the lock that is held");
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     client.assert_free(NAME).await;
 }
 
@@ -123,7 +121,7 @@ async fn no_lock_is_granted_under_a_session_that_has_ended_meanwhile() {
     let lives_under = lease(NAME).await;
     assert!(lives_under.is_some_and(|lease| lease != session), "{guard:?} has no entry: {lives_under:?}");
     assert!(guard.is_held());
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// The cluster may be in the middle of something, and the next one is admitted meanwhile: so nobody is asked whether the lease is there.
@@ -179,7 +177,7 @@ async fn a_guard_shows_the_ttl_that_was_granted() {
         let granted = server.admin().client().await.lease_time_to_live(lease, None).await.unwrap();
         assert_eq!(guard.ttl(), Duration::from_secs(granted.granted_ttl().unsigned_abs()));
         assert!(guard.ttl() >= asked && guard.remaining() <= asked, "{guard:?}");
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
 }
 
@@ -194,7 +192,7 @@ async fn a_lock_that_is_not_renewed_has_a_lease_of_its_own_that_goes_with_it() {
     let lease = async |lock| server.admin().keys(&name(lock)).await[0].lease();
     assert_ne!(lease("shared").await, lease(NAME).await);
     assert_eq!(server.admin().leases().await, leases + 1);
-    assert_eq!(alone.release().await.unwrap(), Release::Released);
+    alone.release().await.unwrap().confirmed().unwrap();
     let gone = async {
         while server.admin().leases().await > leases {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -202,7 +200,7 @@ async fn a_lock_that_is_not_renewed_has_a_lease_of_its_own_that_goes_with_it() {
     };
     soon("the end of a lease that nobody needs", Box::pin(gone)).await;
     assert!(shared.is_held());
-    assert_eq!(shared.release().await.unwrap(), Release::Released);
+    shared.release().await.unwrap().confirmed().unwrap();
 }
 
 /// A process may end as soon as its client is closed, and then nobody gives anything back.
@@ -211,7 +209,7 @@ async fn after_a_close_the_server_has_no_lease_of_its_client() {
     let server = OwnServer::start("case").await;
     let client = Client::new(&url(&server));
     for options in [options(), options().ttl(Duration::from_secs(5)), options().renew(false)] {
-        assert_eq!(client.take(NAME, &options).await.release().await.unwrap(), Release::Released);
+        client.take(NAME, &options).await.release().await.unwrap().confirmed().unwrap();
     }
     assert!(server.admin().leases().await >= 2, "there is one for each ttl");
     client.locks.close(LATE).await.unwrap();
@@ -223,7 +221,7 @@ async fn after_a_close_the_server_has_no_lease_of_its_client() {
 async fn a_session_that_was_dropped_while_the_server_was_away_ends_when_it_is_back() {
     let server = OwnServer::start("case").await.behind_proxy();
     let client = Client::new(&format!("{}?command_timeout=300ms&heartbeat=1h", url(&server)));
-    assert_eq!(client.take(NAME, &told()).await.release().await.unwrap(), Release::Released);
+    client.take(NAME, &told()).await.release().await.unwrap().confirmed().unwrap();
     assert_eq!(server.admin().leases().await, 1);
     server.proxy().silence(Links::All);
     drop(client);
@@ -240,7 +238,7 @@ async fn a_lease_of_its_own_goes_though_its_client_goes_at_once() {
     for _ in 0..20 {
         let client = Client::new(&url(&server));
         let guard = client.take(NAME, &told().renew(false)).await;
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
     audit::eventually("the end of the leases", LATE, || async { server.admin().leases().await == 0 }).await;
 }
@@ -266,7 +264,7 @@ async fn nothing_is_kept_of_an_entry_that_was_not_renewed_and_is_gone() {
     }
     assert!(seen.iter().all(|seen| seen.contains("members: 1 ")), "the holder is the only one: {seen:#?}");
     client.await_queue(NAME, 1).await;
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// E8: a stream for each waiter costs the server, and the client, seven times as much as a watch on one that is there.
@@ -285,11 +283,11 @@ async fn all_waiters_of_a_client_share_one_stream() {
         waiters.push(other.waiting(&name, &options(), 2).await);
     }
     for guard in guards {
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
     for waiter in waiters {
         let granted = soon("the waiter", waiter).await.unwrap();
-        assert_eq!(granted.release().await.unwrap(), Release::Released);
+        granted.release().await.unwrap().confirmed().unwrap();
     }
     // That of the holder's client, too.
     let opened = watch_streams(&server.address()).await - before;

@@ -11,7 +11,6 @@ use std::{
 
 use common::{Client, options};
 use etcd_client::LockOptions;
-use lock_core::Release;
 use server::OwnServer;
 
 /// F1, H10, E5b (etcd #9921, #11456): why these locks do not use the lock service of the server. Before 3.5 it grants a
@@ -76,7 +75,7 @@ async fn a_client_is_warned_once_of_a_version_with_known_faults_and_of_no_other(
     let server = OwnServer::start("case").await;
     let client = Client::new(&format!("etcd://{}/case", server.address()));
     let guard = client.take("job", &options()).await;
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let diagnosis = client.locks.operator().diagnose().await.unwrap();
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     let warnings = log.lines().filter(|line| line.contains("this version of etcd has faults"));

@@ -68,7 +68,7 @@ impl Redis {
     ///
     /// # Errors
     /// [`ConnectError`] if the configuration is wrong, the server does not answer within its time limits, refuses the
-    /// credentials, or is older than 6.2.
+    /// credentials, is a replica, a node of a cluster or a sentinel, or is older than 6.2.
     ///
     /// # Cancel safety
     /// Safe to drop: nothing is written.

@@ -9,7 +9,10 @@ use lock_core::{BackendError, BackendErrorKind as Kind, Diagnosis};
 use redis::Cmd;
 
 use self::facts::Facts;
-use crate::{Redis, error::STORE};
+use crate::{
+    Redis,
+    error::{CLUSTER_NODE, REPLICA, SENTINEL, STORE},
+};
 
 /// The oldest version that has all that the scripts use: `SET … GET`, `SET … PXAT` and `ZADD … GT`.
 const OLDEST: (u32, u32) = (6, 2);
@@ -17,7 +20,7 @@ const OLDEST: (u32, u32) = (6, 2);
 /// More than a good time service lets two clocks differ by.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
 
-/// Whether the server answers, takes our credentials, and is new enough.
+/// Whether the server answers, takes our credentials, can keep locks, and is new enough.
 pub(crate) async fn check(redis: &Redis) -> Result<(), BackendError> {
     let mut hello = Cmd::new();
     hello.arg("HELLO");
@@ -26,6 +29,13 @@ pub(crate) async fn check(redis: &Redis) -> Result<(), BackendError> {
         _ => error,
     })?;
     let facts = Facts::from_pairs(&answer);
+    if let Some(instead) = use_instead(facts.get("mode"), facts.get("role")) {
+        return Err(BackendError::new(
+            STORE,
+            Kind::WrongServer(instead),
+            format!("{} cannot be used", redis.config),
+        ));
+    }
     let version = facts.get("version").unwrap_or_default();
     if is_too_old(version) { Err(unsupported(version)) } else { Ok(()) }
 }
@@ -72,26 +82,23 @@ fn shape_problems(problems: &mut Vec<String>, facts: &Facts) {
     if is_too_old(facts.get("redis_version").unwrap_or_default()) {
         problems.push(format!("version {} is too old: use 6.2 or later", version(facts)));
     }
-    if facts.get("role") == Some("slave") {
-        problems.push("this is a replica, which takes no writes: connect to its master".into());
-    }
-    match facts.get("redis_mode") {
-        Some("cluster") => {
-            problems.push("this is a node of a cluster: connect to a server that stands alone".into());
-        }
-        Some("sentinel") => {
-            problems.push(
-                "this is a sentinel, which keeps no data: connect to the master that it watches".into(),
-            );
-        }
-        _ => {}
-    }
+    problems.extend(use_instead(facts.get("redis_mode"), facts.get("role")).map(str::to_owned));
     if facts.number("connected_slaves").is_some_and(|replicas| replicas > 0) {
         problems.push(
             "there are replicas, and replication does not wait: a failover can lose locks that are held, so let the \
              resource check fencing tokens"
                 .into(),
         );
+    }
+}
+
+/// What to use instead of a server, if it cannot keep locks. `HELLO` and `INFO` have different words for a replica.
+fn use_instead(mode: Option<&str>, role: Option<&str>) -> Option<&'static str> {
+    match (mode, role) {
+        (Some("cluster"), _) => Some(CLUSTER_NODE),
+        (Some("sentinel"), _) => Some(SENTINEL),
+        (_, Some("replica" | "slave")) => Some(REPLICA),
+        _ => None,
     }
 }
 

@@ -9,6 +9,13 @@ use tokio_rustls::rustls;
 /// What [`BackendError`]s of this store call it.
 pub(crate) const STORE: &str = "redis";
 
+/// Servers that can keep no locks, and what to use instead.
+pub(crate) const CLUSTER_NODE: &str =
+    "the server is a node of a cluster, which is not supported yet; use a server that stands alone";
+pub(crate) const SENTINEL: &str =
+    "the server is a sentinel, which keeps no data; connect to the master that it names";
+pub(crate) const REPLICA: &str = "the server is a replica, which takes no writes; connect to its master";
+
 /// A connection that could not be opened. Everybody who waited for it gets a copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
@@ -95,8 +102,7 @@ pub(crate) fn kind_of_code(code: &str, text: &str) -> Kind {
         "READONLY" | "MISCONF" => Kind::ReadOnly,
         "NOPERM" | "NOAUTH" | "WRONGPASS" | "DENIED" => Kind::Denied,
         "WRONGTYPE" => Kind::ForeignData,
-        // A node of a cluster: standing alone is what this crate knows.
-        "MOVED" | "ASK" | "CROSSSLOT" => Kind::Unsupported,
+        "MOVED" | "ASK" | "CROSSSLOT" => Kind::WrongServer(CLUSTER_NODE),
         "ERR" => kind_of_text(text),
         // Before 7.0, what a script caught says first where it is from.
         SCRIPT => kind_inside_a_script(text),
@@ -166,7 +172,7 @@ mod tests {
             ("WRONGPASS invalid username-password pair", Kind::Denied),
             ("ERR unknown command 'EVALSHA'", Kind::Unsupported),
             ("ERR DB index is out of range", Kind::Unsupported),
-            ("MOVED 1 127.0.0.1:7000", Kind::Unsupported),
+            ("MOVED 1 127.0.0.1:7000", Kind::WrongServer(CLUSTER_NODE)),
             ("WRONGTYPE Operation against a key", Kind::ForeignData),
             (
                 "ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed",

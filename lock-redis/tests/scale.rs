@@ -10,7 +10,7 @@ use std::{
 use common::*;
 use futures_util::{StreamExt, stream};
 use lock_conformance::{SLACK, Usage, audit::eventually};
-use lock_core::{AcquireOptions, DistributedLock, Guard, Keeper, Locks, Memory, Release, SystemEntropy};
+use lock_core::{AcquireOptions, DistributedLock, Guard, Keeper, Locks, Memory, SystemEntropy};
 use lock_redis::{Redis, RedisConfig};
 
 const LOCKS: u64 = 10_000;
@@ -89,7 +89,7 @@ async fn serve_all(locks: &Locks) {
                 let guard = lock.acquire_with(&options).await.unwrap();
                 // In the order of the grants: it is written down before the next one can be granted.
                 served.lock().unwrap().push(guard.token());
-                assert_eq!(guard.release().await.unwrap(), Release::Released);
+                guard.release().await.unwrap().confirmed().unwrap();
             })
         })
         .collect();
@@ -120,6 +120,6 @@ async fn take(locks: &Locks, count: u64) -> Vec<Guard> {
 async fn give_back(guards: Vec<Guard>) {
     let mut released = stream::iter(guards).map(Guard::release).buffer_unordered(64);
     while let Some(release) = released.next().await {
-        assert_eq!(release.unwrap(), Release::Released);
+        release.unwrap().confirmed().unwrap();
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use common::*;
-use lock_core::{AcquireOptions, DistributedLock, Guard, Keeper, Locks, Operator, Release, SystemEntropy};
+use lock_core::{AcquireOptions, DistributedLock, Guard, Keeper, Locks, Operator, SystemEntropy};
 use lock_redis::Redis;
 use tokio::task::JoinHandle;
 
@@ -53,11 +53,11 @@ async fn holder_and_heir(from: &Locks, to: &Locks) -> (Guard, JoinHandle<Guard>)
 
 /// Lets one release what the other waits for. How long that took.
 async fn hand_over((guard, heir): (Guard, JoinHandle<Guard>)) -> Duration {
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let released = Instant::now();
     let guard: Guard = tokio::time::timeout(TTL, heir).await.expect("the heir looks now and then").unwrap();
     let took = released.elapsed();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     took
 }
 

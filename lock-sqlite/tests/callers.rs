@@ -15,13 +15,13 @@ use std::{
 
 use futures_util::FutureExt;
 use lock_conformance::{SLACK, ServerControl};
-use lock_core::{DistributedLock, Keeper, Locks, Mutex, SystemEntropy};
+use lock_core::{DistributedLock, Keeper, Lock, Locks, SystemEntropy};
 use lock_sqlite::{Sqlite, SqliteConfig};
 
 use self::file::OwnFile;
 
 /// With a keeper whose thread is known: it has run something.
-async fn job(file: &OwnFile) -> Mutex {
+async fn job(file: &OwnFile) -> Lock {
     let keeper = Keeper::start().unwrap();
     let mut config = SqliteConfig::default();
     (config.path, config.command_timeout) = (Some(file.path()), Duration::from_secs(30));

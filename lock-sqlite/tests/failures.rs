@@ -20,7 +20,7 @@ use lock_conformance::{
 };
 use lock_core::{
     AcquireOptions, BackendError, BackendErrorKind as Kind, DistributedLock, Error, FencingToken, Keeper,
-    Locks, LostReason, Mutex, Release, SystemEntropy,
+    Lock, Locks, LostReason, SystemEntropy,
 };
 use lock_sqlite::{ConnectError, Sqlite, SqliteConfig};
 
@@ -44,7 +44,7 @@ fn locks(config: SqliteConfig) -> Locks {
     Locks::with(backend, keeper, Arc::new(SystemEntropy)).with_options(AcquireOptions::new().ttl(LONG))
 }
 
-fn job(path: &Path) -> Mutex {
+fn job(path: &Path) -> Lock {
     locks(config(path)).mutex("job").unwrap()
 }
 
@@ -78,7 +78,7 @@ async fn a_file_that_others_write_to_without_a_pause_is_waited_for_in_vain_and_n
     assert!(asked.elapsed() < SLACK, "after {:?}", asked.elapsed());
     file.resume().await.unwrap();
     other.acquire().await.unwrap().release().await.unwrap();
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -185,7 +185,7 @@ async fn a_file_in_use_under_another_clock_is_refused_until_nobody_is_left() {
     assert!(held.is_held());
     file.open().execute("UPDATE meta SET domain = ?1", [domain]).unwrap();
     assert!(job(&file.path()).try_acquire().await.unwrap().is_none(), "the leases were declared void");
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -228,7 +228,7 @@ async fn a_pipe_in_place_of_the_file_of_a_process_keeps_nobody() {
     mkfifoat(CWD, &lock, Mode::from_raw_mode(0o600)).unwrap();
     let other = job(&file.path());
     assert!(other.try_acquire().await.unwrap().is_none(), "it was taken for the file of a dead process");
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -255,7 +255,7 @@ async fn on_a_full_disk() {
     held.extend().await.unwrap();
     assert!(job(&file.path()).try_acquire().await.unwrap().is_none(), "the lock was lost");
     other.acquire().await.unwrap().release().await.unwrap();
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -279,7 +279,7 @@ async fn on_a_read_only_disk() {
     // Who has it open goes on.
     held.extend().await.unwrap();
     fs::remove_file(&readonly).unwrap();
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -334,7 +334,7 @@ async fn on_a_slow_disk() {
     let slow = flag(".slow");
     fs::write(&slow, "").unwrap();
     for _ in 0..1500 {
-        assert_eq!(lock.acquire().await.unwrap().release().await.unwrap(), Release::Released);
+        lock.acquire().await.unwrap().release().await.unwrap().confirmed().unwrap();
     }
     // A client that comes, too.
     job(&file.path()).acquire().await.unwrap().release().await.unwrap();

@@ -17,8 +17,8 @@ use std::{
 
 use lock_conformance::{SLACK, audit::LONG, ran_nothing};
 use lock_core::{
-    AcquireOptions, BackendError, BackendErrorKind as Kind, DistributedLock, Error, Keeper, Locks, Mutex,
-    Operator, Release, SystemEntropy,
+    AcquireOptions, BackendError, BackendErrorKind as Kind, DistributedLock, Error, Keeper, Lock, Locks,
+    Operator, SystemEntropy,
 };
 use lock_sqlite::{ConnectError, Sqlite, SqliteConfig};
 
@@ -39,7 +39,7 @@ fn config(path: &Path) -> SqliteConfig {
     config
 }
 
-fn job(path: &Path) -> Mutex {
+fn job(path: &Path) -> Lock {
     let keeper = Keeper::start().unwrap();
     let backend = Arc::new(Sqlite::new(config(path), &keeper).unwrap());
     let locks = Locks::with(backend, keeper, Arc::new(SystemEntropy));
@@ -254,7 +254,7 @@ async fn a_label_that_nobody_could_have_given_is_refused_before_it_is_read() {
     assert_eq!(*source.kind(), Kind::Protocol, "{error:?}");
     assert!(source.to_string().contains("too big"), "{source}");
     file.open().execute_batch("UPDATE entries SET label = NULL").unwrap();
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
 }
 
 /// Others of the same group come in between all the time, so it comes when nobody else does.

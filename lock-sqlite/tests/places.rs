@@ -22,7 +22,7 @@ use lock_conformance::{
 };
 use lock_core::{
     AcquireOptions, BackendError, BackendErrorKind as Kind, DistributedLock, FencingToken, Guard, Keeper,
-    Locks, Mutex, Operator, Release, SystemEntropy,
+    Lock, Locks, Operator, SystemEntropy,
 };
 use lock_sqlite::{ConnectError, Sqlite, SqliteConfig};
 
@@ -34,11 +34,11 @@ fn config(path: &Path) -> SqliteConfig {
     config
 }
 
-fn job(path: &Path) -> Mutex {
+fn job(path: &Path) -> Lock {
     job_with(config(path))
 }
 
-fn job_with(config: SqliteConfig) -> Mutex {
+fn job_with(config: SqliteConfig) -> Lock {
     let keeper = Keeper::start().unwrap();
     let backend = Arc::new(Sqlite::new(config, &keeper).unwrap());
     let locks = Locks::with(backend, keeper, Arc::new(SystemEntropy));
@@ -113,7 +113,7 @@ async fn a_file_with_two_names_is_refused_under_each_and_whoever_has_it_open_kee
     held.extend().await.unwrap();
     fs::remove_file(&second).unwrap();
     assert!(job(&file.path()).try_acquire().await.unwrap().is_none());
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -237,7 +237,7 @@ async fn a_file_that_was_deleted_by_itself_is_another_one_in_which_nothing_of_it
     let whole: String = file.open().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(whole, "ok");
     until_lost(&mut holder).await;
-    assert_eq!(next.release().await.unwrap(), Release::Released);
+    next.release().await.unwrap().confirmed().unwrap();
 }
 
 /// Nobody else could begin a log for as long as he has the former one.

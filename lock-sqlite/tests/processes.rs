@@ -17,7 +17,7 @@ use lock_conformance::{
     SLACK,
     audit::{LONG, within},
 };
-use lock_core::{AcquireOptions, DistributedLock, FencingToken, Keeper, Locks, Mutex, SystemEntropy};
+use lock_core::{AcquireOptions, DistributedLock, FencingToken, Keeper, Lock, Locks, SystemEntropy};
 use lock_sqlite::{Sqlite, SqliteConfig};
 use rustix::io::{FdFlags, fcntl_setfd};
 
@@ -28,7 +28,7 @@ use self::{
 
 /// The mutex `job` of a client of its own. It is patient: a thousand at once on a busy machine are not served within the two
 /// seconds that a command has by default.
-fn job(path: &Path) -> Mutex {
+fn job(path: &Path) -> Lock {
     let keeper = Keeper::start().unwrap();
     let mut config = SqliteConfig::default();
     (config.path, config.command_timeout) = (Some(path.to_owned()), LONG);
@@ -196,10 +196,10 @@ async fn whoever_is_stopped_while_he_writes_is_named_and_costs_a_release_one_tim
     assert_eq!(writer.says(), "writes");
     writer.signal("STOP");
     let asked = Instant::now();
-    let error = held.release().await.unwrap_err();
+    let released = held.release().await.unwrap();
     let took = asked.elapsed();
     assert!(took < limit * 3 / 2, "{took:?}, with a limit of {limit:?}");
-    let (pid, why) = (writer.child.id(), std::error::Error::source(&error).unwrap().to_string());
+    let (pid, why) = (writer.child.id(), released.confirmed().unwrap_err().to_string());
     assert!(why.contains(&format!("process {pid} (")) && why.contains("is stopped"), "{why}");
 }
 

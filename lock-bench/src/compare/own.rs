@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lock_core::{AcquireOptions, DistributedLock, Guard, Keeper, Locks as Ours, Release, SystemEntropy};
+use lock_core::{AcquireOptions, DistributedLock, Guard, Keeper, Locks as Ours, SystemEntropy};
 use tokio::{task::JoinSet, time::sleep};
 
 use super::{
@@ -74,7 +74,7 @@ impl Lock for One {
 
     async fn release(&mut self) -> Result<bool> {
         let guard = self.guard.take().ok_or("not held")?;
-        Ok(guard.release().await? == Release::Released)
+        Ok(guard.release().await?.confirmed().is_ok())
     }
 }
 

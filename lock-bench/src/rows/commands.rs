@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use lock_core::{AcquireOptions, DistributedLock, Guard, Keeper, Locks, Mutex, SystemEntropy};
+use lock_core::{AcquireOptions, DistributedLock, Guard, Keeper, Lock, Locks, SystemEntropy};
 use tokio::task::JoinSet;
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
@@ -93,7 +93,7 @@ impl<'a> Counter<'a> {
     }
 
     async fn uncontended(&self) -> Result<Vec<Figure>> {
-        let mutexes: Vec<Mutex> =
+        let mutexes: Vec<Lock> =
             (0..LOCKS).map(|i| self.locks.mutex(format!("bench:count:{i}"))).collect::<Result<_, _>>()?;
         let before = self.mark().await?;
         let mut guards = Vec::new();
@@ -161,7 +161,7 @@ impl<'a> Counter<'a> {
 }
 
 /// The last one keeps what it gets.
-async fn wait_in_line(mutex: &Mutex, options: &AcquireOptions, is_last: bool) -> Result<Option<Guard>> {
+async fn wait_in_line(mutex: &Lock, options: &AcquireOptions, is_last: bool) -> Result<Option<Guard>> {
     let guard = mutex.acquire_with(options).await?;
     if is_last {
         return Ok(Some(guard));

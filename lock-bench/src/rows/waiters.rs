@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use lock_core::{
-    AcquireOptions, DistributedLock, Error, FencingToken, Keeper, Locks, Mutex, Release, SystemEntropy,
+    AcquireOptions, DistributedLock, Error, FencingToken, Keeper, Lock, Locks, Released, SystemEntropy,
 };
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 
@@ -62,8 +62,7 @@ impl Measurement for Waiters {
         let mut timed_out = 0.0;
         while let Some(turn) = queue.join_next().await {
             match turn? {
-                Ok(Release::Released) => {}
-                Ok(Release::AlreadyLost) => return Err("a lock was lost".into()),
+                Ok(released) => released.confirmed()?,
                 Err(Error::WaitTimeout { .. }) => timed_out += 1.0,
                 Err(error) => return Err(error.into()),
             }
@@ -81,7 +80,7 @@ impl Measurement for Waiters {
     }
 }
 
-async fn take_turn(mutex: Mutex, grants: mpsc::UnboundedSender<FencingToken>) -> Result<Release, Error> {
+async fn take_turn(mutex: Lock, grants: mpsc::UnboundedSender<FencingToken>) -> Result<Released, Error> {
     let guard = mutex.acquire_with(&AcquireOptions::new().wait(WAIT)).await?;
     // The channel lives as long as its waiters.
     let _ = grants.send(guard.token());

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_core::{BackendErrorKind, DistributedLock, Error, LockName, Release};
+use lock_core::{BackendErrorKind, DistributedLock, Error, LockName};
 use tokio::task::JoinSet;
 
 pub(super) use self::contention::a_hundred_contenders_lose_no_count;
@@ -74,7 +74,7 @@ pub(super) async fn a_try_is_refused_while_the_lock_is_held(world: World) {
     }
     assert!(guard.is_held());
     await_queue(&other, &name, 1).await;
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     assert!(other.mutex(&name).try_acquire().await.unwrap().is_some());
 }
 
@@ -91,7 +91,7 @@ pub(super) async fn a_try_is_refused_only_if_somebody_else_was_there(world: Worl
                 let granted = lock.try_acquire().await.unwrap();
                 let refused = granted.is_none();
                 if let Some(guard) = granted {
-                    assert_eq!(guard.release().await.unwrap(), Release::Released);
+                    guard.release().await.unwrap().confirmed().unwrap();
                 }
                 stays.push((from, Instant::now(), refused));
                 // Uneven, so that now all meet, and now nobody is there.
@@ -118,10 +118,10 @@ pub(super) async fn a_refused_try_leaves_nothing_behind(world: World) {
     for _ in 0..10 {
         let guard = holder.mutex(&name).try_acquire().await.unwrap().expect("it is free");
         assert!(trier.mutex(&name).try_acquire().await.unwrap().is_none());
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
         // At once: what a try leaves would be in the way now, even if somebody removed it later.
         let guard = third.mutex(&name).try_acquire().await.unwrap().expect("it is free again");
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
 }
 
@@ -134,7 +134,7 @@ pub(super) async fn locks_of_different_names_do_not_meet(world: World) {
         guards.push(client.mutex(name).try_acquire().await.unwrap().expect("nobody holds this name"));
     }
     for (released, guard) in guards.drain(..).enumerate().collect::<Vec<_>>() {
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
         let Some(next) = names.get(released + 1) else { break };
         assert!(one.mutex(next).try_acquire().await.unwrap().is_none(), "`{next}` was freed with another");
     }
@@ -151,7 +151,7 @@ pub(super) async fn names_that_begin_alike_do_not_meet(world: World) {
         guards.push((name, guard.unwrap_or_else(|| panic!("{name:?} is taken by another name"))));
     }
     for (name, guard) in guards {
-        assert_eq!(guard.release().await.unwrap(), Release::Released, "{name:?}");
+        assert!(guard.release().await.unwrap().confirmed().is_ok(), "{name:?}");
         let rows = client.mutex(name).queue().await.unwrap();
         assert!(rows.is_empty(), "{name:?} shows the queue of another name: {rows:?}");
     }
@@ -172,7 +172,7 @@ pub(super) async fn a_second_acquisition_through_the_same_lock_waits_for_the_fir
     assert_eq!(rows.iter().map(|row| row.admitted).collect::<Vec<_>>(), [true, false]);
     assert!(!second.is_finished(), "the second acquisition was granted beside the first");
     let token = first.token();
-    assert_eq!(first.release().await.unwrap(), Release::Released);
+    first.release().await.unwrap().confirmed().unwrap();
     let second = soon("the second acquisition", second).await.unwrap();
     assert!(second.token() > token);
 }
@@ -203,7 +203,7 @@ pub(super) async fn every_kind_of_lock_excludes_others_for_as_long_as_it_is_rene
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     for (guard, lock) in guards.into_iter().zip(refused) {
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
         assert!(lock.try_acquire().await.unwrap().is_some());
     }
 }
@@ -216,7 +216,7 @@ pub(super) async fn a_lock_that_was_released_can_be_taken_at_once(world: World) 
         let guard = clients[i % 2].mutex(&name).try_acquire().await.unwrap().expect("nobody holds it");
         assert!(last < Some(guard.token()));
         last = Some(guard.token());
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
 }
 

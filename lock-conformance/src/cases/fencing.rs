@@ -22,7 +22,7 @@ use self::{
 };
 use super::{
     lease::{admitted, lock_name, row},
-    steps::{LONG, faulty, mutex, queue, reader, take, take_free, writer},
+    steps::{LONG, assert_lost, faulty, mutex, queue, reader, take, take_free, writer},
 };
 use crate::{
     Case, Fault, SLACK, Verb, World,
@@ -131,6 +131,8 @@ pub(super) async fn what_happens_to_one_name_does_nothing_to_the_tokens_of_anoth
             let row = row(&other, guard.name(), guard.entry_id()).await;
             assert_eq!(row.expect("only the first was deleted").token, Some(guard.token()));
         }
+        let mut guards = guards.into_iter();
+        assert_lost(guards.next().expect("one for each name").release().await);
         for guard in guards {
             guard.release().await.unwrap();
         }
@@ -150,7 +152,7 @@ pub(super) async fn a_token_does_not_change_when_its_lock_is_lost(world: World) 
     assert_eq!(within("the loss", SLACK, guard.lost()).await, LostReason::Gone);
     assert!(next.token() > token);
     assert_eq!((guard.token(), hold.token()), (token, token));
-    guard.release().await.unwrap();
+    assert_lost(guard.release().await);
     assert_eq!(hold.token(), token);
     assert!(next.is_held());
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lock_core::{DistributedLock, Release};
+use lock_core::DistributedLock;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::steps::{long, mutex, take_free};
@@ -67,7 +67,7 @@ async fn idle(world: &World, waiters: usize, ttl: Duration) -> Asked {
     }
     waiting.shutdown().await;
     client.locks.close(SLACK * 2).await.unwrap();
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
     Asked { looks, bytes }
 }
 

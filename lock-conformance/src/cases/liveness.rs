@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Holder, Release};
+use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Holder};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::steps::{faulty, long, mutex, take_free};
@@ -62,7 +62,7 @@ pub(super) async fn a_killed_holder_is_followed_when_its_lease_ends(world: World
     holder.kill().await;
     let guard = within("the lock of a killed holder", TTL + SLACK, waiter).await.unwrap();
     assert!(guard.token() > token);
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 pub(super) async fn a_killed_waiter_keeps_nobody_from_the_lock(world: World) {
@@ -74,11 +74,11 @@ pub(super) async fn a_killed_waiter_keeps_nobody_from_the_lock(world: World) {
     await_queue(&client, &name, 3).await;
     let last = waiting(&client, &name, &world.options(), 4).await;
     doomed.kill().await;
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let guard = soon("the head of the queue", head).await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let guard = within("whoever waits behind the dead one", TTL + SLACK, last).await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     assert_free(&client, &name).await;
 }
 
@@ -91,9 +91,9 @@ pub(super) async fn a_killed_head_of_the_queue_is_passed_over(world: World) {
     let next = waiting(&client, &name, &world.options(), 3).await;
     doomed.kill().await;
     // It may be handed to the dead one first: then it is free when that lease ends.
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let guard = within("whoever waits behind the dead head", TTL + SLACK, next).await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     assert_free(&client, &name).await;
 }
 
@@ -113,12 +113,12 @@ pub(super) async fn a_waiter_that_goes_away_in_the_middle_of_the_queue_is_passed
     middle.abort();
     assert!(middle.await.unwrap_err().is_cancelled());
     await_queue(&one, &name, 3).await;
-    assert_eq!(holder.release().await.unwrap(), Release::Released);
+    holder.release().await.unwrap().confirmed().unwrap();
     let head = soon("the waiter ahead of the one that went away", head).await.unwrap();
     assert!(!last.is_finished());
-    assert_eq!(head.release().await.unwrap(), Release::Released);
+    head.release().await.unwrap().confirmed().unwrap();
     let last = soon("the waiter behind the one that went away", last).await.unwrap();
-    assert_eq!(last.release().await.unwrap(), Release::Released);
+    last.release().await.unwrap().confirmed().unwrap();
     assert_free(&one, &name).await;
 }
 
@@ -137,7 +137,7 @@ pub(super) async fn hand_overs_by_the_thousand_lose_nobody(world: World) {
                 let what = format!("the turn in round {round}");
                 let guard = soon(&what, lock.acquire()).await.unwrap();
                 drop(section.enter(1));
-                assert_eq!(guard.release().await.unwrap(), Release::Released);
+                guard.release().await.unwrap().confirmed().unwrap();
             }
         });
     }
@@ -169,7 +169,7 @@ async fn restart(world: &World, data: Data) {
     world.server().start(data).await.unwrap();
     if data == Data::Kept {
         assert!(!head.is_finished(), "the lock was granted while it was held");
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     } else {
         drop(guard);
     }
@@ -177,7 +177,7 @@ async fn restart(world: &World, data: Data) {
     for _ in 0..2 {
         // Who lost its place asks again at a third of its ttl, at the latest.
         let guard = within("a waiter after the restart", options.ttl / 3 + SLACK, waiters.join_next()).await;
-        assert_eq!(guard.unwrap().unwrap().release().await.unwrap(), Release::Released);
+        guard.unwrap().unwrap().release().await.unwrap().confirmed().unwrap();
     }
     assert_free(&one, &name).await;
     assert_free(&two, &name).await;
@@ -191,7 +191,7 @@ pub(super) async fn a_wait_ends_in_time_and_says_who_was_ahead(world: World) {
         let asked = Instant::now();
         let answer = waiter.mutex(&name).acquire_with(&world.options().wait(wait)).await;
         let took = asked.elapsed();
-        let Err(Error::WaitTimeout { waited, ahead, holder, name: found }) = answer else {
+        let Err(Error::WaitTimeout { waited, ahead, holder, name: found, .. }) = answer else {
             panic!("{answer:?}")
         };
         assert!(took >= wait && waited >= wait, "a wait of {wait:?} ended after {took:?}");
@@ -205,7 +205,7 @@ pub(super) async fn a_wait_ends_in_time_and_says_who_was_ahead(world: World) {
         await_queue(&waiter, &name, 1).await;
     }
     assert!(guard.is_held());
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     assert_free(&waiter, &name).await;
 }
 
@@ -216,9 +216,9 @@ pub(super) async fn a_wait_of_zero_asks_once(world: World) {
     let guard = holder.mutex(&name).acquire_with(&once).await.expect("it is free");
     let answer = soon("an answer at once", asker.mutex(&name).acquire_with(&once)).await;
     assert!(matches!(&answer, Err(Error::WaitTimeout { .. })), "{answer:?}");
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let guard = asker.mutex(&name).acquire_with(&once).await.expect("it is free again, and nothing was left");
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 pub(super) async fn a_wait_without_end_keeps_its_place_for_many_ttls(world: World) {
@@ -234,10 +234,10 @@ pub(super) async fn a_wait_without_end_keeps_its_place_for_many_ttls(world: Worl
     let rows = holder.mutex(&name).queue().await.unwrap();
     assert_eq!(rows.len(), 2);
     assert_eq!((rows[1].entry, rows[1].token), (place.entry, place.token), "the place was lost in between");
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let guard = soon("the patient waiter", task).await.unwrap();
     assert_eq!(Some(guard.token()), place.token);
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// With a ttl so long that nobody looks again before the case has failed.
@@ -249,10 +249,10 @@ pub(super) async fn a_release_between_the_look_and_the_wait_is_not_missed(world:
     let task = waiting(&waiter, &name, &long(), 2).await;
     // It was told to wait, and has not heard it yet.
     gate.reached().await;
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     gate.open();
     let guard = soon("whoever was about to wait", task).await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 pub(super) async fn a_release_is_noticed_without_hints(world: World) {
@@ -263,10 +263,10 @@ pub(super) async fn a_release_is_noticed_without_hints(world: World) {
     let often = world.options().ttl(TTL);
     let task = waiting(&deaf, &name, &often, 2).await;
     let token = guard.token();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let guard = within("a look at the queue", often.ttl / 3 + SLACK, task).await.unwrap();
     assert!(guard.token() > token);
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 pub(super) async fn a_dead_holder_is_noticed_without_hints_long_before_the_ttl_of_the_waiter(world: World) {
@@ -278,7 +278,7 @@ pub(super) async fn a_dead_holder_is_noticed_without_hints_long_before_the_ttl_o
     let task = waiting(&deaf, &name, &world.options(), 2).await;
     holder.kill().await;
     let guard = within("the end of the holder's lease", TTL + SLACK, task).await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 pub(super) async fn waiters_go_on_when_their_notifications_are_cut(world: World) {
@@ -290,9 +290,9 @@ pub(super) async fn waiters_go_on_when_their_notifications_are_cut(world: World)
         let task = waiting(&waiter, &name, &often, 2).await;
         world.server().cut_notifications().await.unwrap();
         // While the hint has no way to go.
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
         let guard = within("a look at the queue", often.ttl / 3 + SLACK, task).await.unwrap();
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
     assert_free(&waiter, &name).await;
 }

@@ -3,12 +3,12 @@
 use std::{pin::pin, time::Duration};
 
 use futures_util::{FutureExt, future::join_all};
-use lock_core::{BackendErrorKind, Departure, DistributedLock, HoldState, LostReason, Release};
+use lock_core::{BackendErrorKind, Departure, DistributedLock, HoldState, LostReason};
 
 use super::{
     lease::{deadline_at_least, deadline_at_most, lock_name, ms, now, queued_behind, snatch},
     steady::steady,
-    steps::{LONG, faulty, on_a_thread, take},
+    steps::{LONG, assert_lost, faulty, on_a_thread, take},
 };
 use crate::{
     Case, Fault, SLACK, Verb, World,
@@ -48,7 +48,7 @@ pub(super) async fn the_signal_comes_at_the_deadline(world: World) {
     assert!(now() >= deadline, "it came {:?} before the deadline", deadline.since(now()));
     assert_eq!(reason, LostReason::Expired);
     assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
-    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    assert_lost(guard.release().await);
     assert_free(&client, &name).await;
 }
 
@@ -65,7 +65,7 @@ async fn lost_by_the_store(world: World, ttl: Duration) {
     let reason = within("the signal", guard.ttl() + SLACK, guard.lost()).await;
     assert_eq!(reason, LostReason::Gone);
     safety(!guard.is_held(), "held after the loss was told");
-    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    assert_lost(guard.release().await);
 }
 
 /// Nobody waits for a renewal, which with this ttl would come much later.
@@ -77,7 +77,7 @@ pub(super) async fn the_signal_comes_at_once_when_an_operator_evicts_the_holder(
     assert_eq!(evicted, Departure::Left);
     assert_eq!(soon("the signal", guard.lost()).await, LostReason::Gone);
     let next = soon("the next grant", operator.mutex(guard.name().as_str()).acquire()).await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    assert_lost(guard.release().await);
     assert!(next.is_held(), "the release of a lost lock took somebody else's");
 }
 
@@ -132,7 +132,7 @@ pub(super) async fn a_release_gives_no_signal(world: World) {
     let guard = lock.acquire().await.unwrap();
     let (released, ttl) = (guard.hold(), guard.ttl());
     let listener = tokio::spawn(released.lost());
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let guard = soon("the next grant", lock.acquire()).await.unwrap();
     let dropped = guard.hold();
     drop(guard);
@@ -201,7 +201,7 @@ async fn suspect_and_well_again(world: World, ttl: Duration) {
         assert!(signal.as_mut().now_or_never().is_none());
         tokio::time::sleep(ms(20)).await;
     }
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// Though its name is free and its guard is kept.

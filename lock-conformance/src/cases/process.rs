@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use lock_core::{DistributedLock, Release};
+use lock_core::DistributedLock;
 use tokio::runtime;
 
 use super::steps::{freed, is_busy, lasting, mutex, on_a_thread, queue_of, take, take_free};
@@ -51,7 +51,7 @@ pub(super) async fn a_client_serves_one_runtime_after_the_other(world: World) {
         let theirs = lock.clone();
         let released = on_a_thread(move || one_thread().block_on(guard.release()));
         let waiting = tokio::spawn(async move { theirs.acquire().await });
-        assert_eq!(soon("the release", released).await.unwrap(), Release::Released);
+        soon("the release", released).await.unwrap().confirmed().unwrap();
         soon("the grant", waiting).await.unwrap().unwrap().release().await.unwrap();
     }
     freed(&lock).await;
@@ -106,7 +106,7 @@ pub(super) async fn a_lock_is_taken_and_released_without_a_runtime(world: World)
     let thread = tokio::spawn(thread);
     queue_of(2, &lock).await;
     held.release().await.unwrap();
-    assert_eq!(soon("the turn of the thread", thread).await.unwrap(), Release::Released);
+    soon("the turn of the thread", thread).await.unwrap().confirmed().unwrap();
     freed(&lock).await;
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt, future::join_all, stream};
-use lock_core::{DistributedLock, Error, Guard, Release};
+use lock_core::{DistributedLock, Error, Guard};
 
 use super::{
     growth::{MOST_WINDOWS, WINDOWS, assert_no_growth, footprint},
@@ -122,7 +122,7 @@ async fn one_after_the_other(lock: Arc<dyn DistributedLock>, count: u64) {
         if i % 8 == 0 {
             drop(guard);
         } else {
-            assert_eq!(guard.release().await.unwrap(), Release::Released);
+            guard.release().await.unwrap().confirmed().unwrap();
         }
     }
 }
@@ -135,7 +135,7 @@ pub(super) async fn names_leave_nothing_behind_but_their_counters(world: World) 
         let (client, world) = (&client, &world);
         let locks = (0..each).map(move |i| mutex(client, &world.name(&format!("{window}/{i}"))));
         let taken = stream::iter(locks).map(|lock| async move { take(&lock).await.release().await.unwrap() });
-        taken.buffer_unordered(16).all(|release| ready(release == Release::Released)).map(|all| assert!(all))
+        taken.buffer_unordered(16).all(|released| ready(released.confirmed().is_ok())).map(|all| assert!(all))
     })
     .await;
     let kept = footprint(&world).await.kept - before.kept;
@@ -224,7 +224,7 @@ pub(super) async fn a_client_that_was_closed_has_no_session_left(world: World) {
     let alone = mutex(&client, &world.name("not renewed")).with_options(long().renew(false));
     let held = [take_free(&shared).await, take_free(&alone).await];
     for guard in held {
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
     client.locks.close(SLACK).await.unwrap();
     eventually("no session of a client that was closed", SLACK, || async {

@@ -7,7 +7,8 @@ use std::{
 };
 
 use lock_core::{
-    AcquireOptions, Creates, Departure, DistributedLock, Entry, Error, Guard, Lock, Mutex, QueueRow,
+    AcquireOptions, BackendError, Creates, Departure, DistributedLock, Entry, Error, Guard, Lock, QueueRow,
+    Released,
 };
 
 pub(super) use crate::audit::LONG;
@@ -33,7 +34,7 @@ pub(super) fn lasting() -> AcquireOptions {
 }
 
 /// A mutex with a ttl of [`LONG`].
-pub(super) fn mutex(client: &Client, name: &str) -> Mutex {
+pub(super) fn mutex(client: &Client, name: &str) -> Lock {
     client.mutex(name).with_options(long())
 }
 
@@ -116,6 +117,22 @@ pub(super) async fn absent(client: &Client, entry: &Entry, creates: Creates) {
         client.backend.leave(entry, creates).await.unwrap() == Departure::Absent
     })
     .await;
+}
+
+/// A release that the store did not confirm: the longest time until the lock is free, and why.
+pub(super) fn pending(released: Result<Released, Error>) -> (Option<Duration>, BackendError) {
+    match released {
+        Ok(Released::Pending { free_within, cause, .. }) => (free_within, cause),
+        other => panic!("it is not pending: {other:?}"),
+    }
+}
+
+/// A release that came too late.
+pub(super) fn assert_lost(released: Result<Released, Error>) {
+    match released {
+        Err(error @ Error::Lost { .. }) => assert!(!error.is_transient(), "{error}"),
+        other => panic!("it was not lost before: {other:?}"),
+    }
 }
 
 /// The error of something that must not work.

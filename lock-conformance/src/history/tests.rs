@@ -323,7 +323,7 @@ fn a_history_is_printed_with_one_line_for_each_event() {
     script.grant(5, one, 1);
     let text = script.history().to_string();
     assert_eq!(text.lines().count(), 2);
-    assert!(text.contains("0.000000  #0 client 0 asks for `a` as mutex"), "{text}");
+    assert!(text.contains("0.000000  #0 client 0 asks for `a` as a mutex"), "{text}");
     assert!(text.contains("0.005000  #0 is granted, token 1"), "{text}");
 }
 

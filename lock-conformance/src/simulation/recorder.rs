@@ -6,7 +6,7 @@ use std::{
 };
 
 use lock_core::{
-    Guard, Hold, LockName, LostReason, QueueRow, Release,
+    Guard, Hold, LockName, LostReason, QueueRow, Released,
     testing::{Sim, SimClient},
 };
 
@@ -69,8 +69,8 @@ impl Recorder {
         self.put(What::Returned { op, way, deadline: client.deadline(&guard.hold()) });
     }
 
-    pub(super) fn released(&self, op: Op, release: &Result<Release, lock_core::Error>) {
-        self.put(What::Released { op, confirmed: matches!(release, Ok(Release::Released)) });
+    pub(super) fn released(&self, op: Op, release: &Result<Released, lock_core::Error>) {
+        self.put(What::Released { op, confirmed: matches!(release, Ok(Released::Confirmed)) });
     }
 
     /// Keeps a guard that nobody has any more.

@@ -20,7 +20,8 @@ use super::{
     guarded,
 };
 use crate::{
-    Alarms, Backend, BackendError, BootTime, Creates, Entry, EntryId, Hold, Lease, LostReason, Renewal,
+    Alarms, Backend, BackendError, BootTime, Creates, Entry, EntryId, Hold, Lease, LockName, LostReason,
+    Renewal,
     closing::Closing,
     hold::{Loss, Proof},
     journal::{Event, Journal},
@@ -120,6 +121,18 @@ impl Renewals {
     pub(crate) fn held(&self) -> Vec<Hold> {
         let kept: Vec<_> = self.lock().tenures().map(|tenure| tenure.hold.clone()).collect();
         kept.into_iter().filter(Hold::is_held).collect()
+    }
+
+    /// Whether a lock of this name is held now.
+    pub(crate) fn holds(&self, name: &LockName) -> bool {
+        let named: Vec<_> = self
+            .lock()
+            .tenures()
+            .map(|tenure| &tenure.hold)
+            .filter(|hold| hold.name() == name)
+            .cloned()
+            .collect();
+        named.iter().any(Hold::is_held)
     }
 
     /// Renews one lease now, on the caller's runtime.

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use lock_conformance::audit;
 use lock_core::{
-    AcquireOptions, Backend, BackendErrorKind, DistributedLock, Error, Guard, Keeper, LockName, Locks, Mutex,
+    AcquireOptions, Backend, BackendErrorKind, DistributedLock, Error, Guard, Keeper, Lock, LockName, Locks,
     QueueRow, SystemEntropy,
 };
 use lock_etcd::{Etcd, EtcdConfig};
@@ -39,7 +39,7 @@ impl Client {
         Self { locks: locks.with_options(options()), backend, keeper }
     }
 
-    pub(crate) fn mutex(&self, name: &str) -> Mutex {
+    pub(crate) fn mutex(&self, name: &str) -> Lock {
         self.locks.mutex(name).expect("tests use good names")
     }
 

@@ -111,10 +111,26 @@ fn without_password(refusal: &str, endpoint: &Endpoint) -> String {
         refusal.split_once(", with args").map_or((refusal, ""), |(said, _)| (said, ", with ***"));
     match &endpoint.password {
         Some(password) if !password.expose().is_empty() => {
-            refusal.replace(password.expose(), "***") + repeated
+            without_word(refusal, password.expose()) + repeated
         }
         _ => [refusal, repeated].concat(),
     }
+}
+
+/// The text without a secret, where that stands as a word: letters of other words are no secret.
+fn without_word(text: &str, secret: &str) -> String {
+    let joined = |left: Option<char>, right: Option<char>| {
+        left.zip(right).is_some_and(|(left, right)| left.is_alphanumeric() && right.is_alphanumeric())
+    };
+    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, after)) = rest.split_once(secret) {
+        shown.push_str(before);
+        let inside = joined(shown.chars().next_back(), secret.chars().next())
+            || joined(secret.chars().next_back(), after.chars().next());
+        shown.push_str(if inside { secret } else { "***" });
+        rest = after;
+    }
+    shown + rest
 }
 
 /// The answers as lines. Nothing follows the last one: a server does not speak unasked, but for a refusal and its end.

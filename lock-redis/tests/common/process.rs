@@ -44,6 +44,17 @@ impl Process {
         Self { server: ServerProcess::start(&program(), &arguments, &log), directory, log }
     }
 
+    /// Starts a sentinel that watches nothing.
+    pub(crate) fn sentinel(port: u16, directory: &Path) -> Self {
+        // It writes down there what it knows.
+        let file = directory.join("sentinel.conf");
+        fs::write(&file, format!("port {port}\nbind 127.0.0.1\ndir {}\n", directory.display())).unwrap();
+        let (log, arguments) =
+            (directory.join("server.log"), [file.display().to_string(), "--sentinel".to_owned()]);
+        let server = ServerProcess::start(&program(), &arguments, &log);
+        Self { server, directory: directory.display().to_string(), log }
+    }
+
     /// Looks once whether the server is there.
     pub(crate) fn look(&self, client: &redis::Client) -> Start {
         // Our own server, and not somebody else's on the same port.

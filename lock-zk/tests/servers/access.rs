@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lock_conformance::{Client, Links, Port, SLACK, ServerControl};
-use lock_core::{Backend, BackendError, BackendErrorKind, DistributedLock, Keeper, Release};
+use lock_core::{Backend, BackendError, BackendErrorKind, DistributedLock, Keeper};
 use lock_zk::{ConnectError, ZkConfig, ZooKeeper};
 use zookeeper_client::Permission;
 
@@ -58,7 +58,7 @@ async fn a_wrong_password_and_none_at_all_are_denied() {
         assert!(!format!("{error} {error:?}").contains("wrong"), "{error:?}");
     }
     assert!(guard.is_held());
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     assert_free(&owner, NAME).await;
 }
 
@@ -74,7 +74,7 @@ async fn the_nodes_of_a_user_have_rights_for_him_alone_and_those_of_nobody_for_a
             let (acls, _) = admin.client().await.get_acl(&node).await.unwrap();
             assert!(!acls.is_empty() && acls.iter().all(|acl| acl.scheme() == scheme), "{node}: {acls:?}");
         }
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
 }
 

@@ -6,7 +6,7 @@ use lock_conformance::{
     Critical, Flow, Gate, Links, Newcomers, SLACK, Way,
     audit::{await_queue, within},
 };
-use lock_core::{AcquireOptions, BackendErrorKind, DistributedLock, Error, Guard, Outage, Release};
+use lock_core::{AcquireOptions, BackendErrorKind, DistributedLock, Error, Guard, Outage, Released};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -49,7 +49,7 @@ async fn a_lock_is_kept_while_the_leader_is_killed() {
     let guard = take(&holder, NAME, &lasting()).await;
     let (_, away) = alone_while(&guard, &other, ensemble.overthrow()).await;
     assert_kept(&guard, away).await;
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     assert_free(&other, NAME).await;
 }
 
@@ -85,7 +85,7 @@ async fn a_dead_holder_is_followed_although_the_leader_is_killed() {
     let next = within("the end of a dead holder's session", BRIEF * 2 + SLACK, waiter).await.unwrap();
     assert!(!guard.is_held(), "granted {:?} before the deadline of the dead holder", guard.remaining());
     assert!(next.token() > guard.token());
-    assert_eq!(next.release().await.unwrap(), Release::Released);
+    next.release().await.unwrap().confirmed().unwrap();
 }
 
 /// The answer to the release is often lost with the leader.
@@ -142,16 +142,13 @@ async fn nobody_is_granted_a_lock_that_is_held_when_the_leader_was_paused_for_lo
 }
 
 /// It may take longer than the release waits for: then it says so, and goes on with it.
-fn assert_carried_out(release: Result<Release, Error>) {
-    match release {
-        Ok(Release::Released) | Err(Error::ReleaseUnconfirmed { .. }) => {}
-        other => panic!("{other:?}"),
-    }
+fn assert_carried_out(released: Result<Released, Error>) {
+    released.unwrap();
 }
 
-fn assert_carried_out_or_lost(release: Result<Release, Error>) {
-    if !matches!(release, Ok(Release::AlreadyLost)) {
-        assert_carried_out(release);
+fn assert_carried_out_or_lost(released: Result<Released, Error>) {
+    if !matches!(released, Err(Error::Lost { .. })) {
+        assert_carried_out(released);
     }
 }
 
@@ -180,7 +177,7 @@ async fn lose_the_member_that_is_talked_to(ensemble: Ensemble, lose: impl AsyncF
     })
     .await;
     assert_kept(&guard, began.elapsed()).await;
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     assert_free(&this, NAME).await;
 }
 
@@ -231,7 +228,7 @@ async fn a_create_whose_reply_is_lost_is_found_again_by_way_of_a_follower_that_l
         let guard = within("the grant", SLACK * 3, acquiring).await.unwrap();
         let entries: Vec<_> = queue(&observer, NAME).await.iter().map(|row| row.entry).collect();
         assert_eq!(entries, [Some(guard.entry_id())], "more than one node, or another one");
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
         ensemble.hold_back(lagging, &Flow::Pass);
         ensemble.front(near).heal();
         ensemble.turn_away(lagging);
@@ -276,7 +273,7 @@ async fn waiters_go_on_when_all_members_come_back() {
     assert!(guard.is_held() && !waiter.is_finished());
     assert_carried_out(guard.release().await);
     let guard = within("the waiter after the restart", long.ttl / 3 + SLACK, waiter).await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     assert_free(&other, NAME).await;
 }
 
@@ -308,7 +305,7 @@ async fn after_a_partition_every_waiter_is_granted() {
     while let Some(released) =
         within("a waiter after the partition", ttl * 2 + SLACK, waiters.join_next()).await
     {
-        assert_eq!(released.unwrap(), Release::Released, "after {:?}", healed.elapsed());
+        assert!(released.unwrap().confirmed().is_ok(), "after {:?}", healed.elapsed());
     }
     assert_eq!(section.visits(), 5);
     assert_free(&holder, NAME).await;
@@ -348,7 +345,7 @@ async fn a_dead_member_in_the_list_of_endpoints_fails_nothing() {
             let name = format!("job {round} {i}");
             let guard = soon("a lock that is free", client.mutex(&name).acquire()).await;
             let guard = guard.unwrap_or_else(|error| panic!("{name}: {error:?}"));
-            assert_eq!(guard.release().await.unwrap(), Release::Released);
+            guard.release().await.unwrap().confirmed().unwrap();
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use lock_conformance::{Client, Rival, audit};
 use lock_core::{
-    AcquireOptions, BackendErrorKind, DistributedLock, Error, Guard, Keeper, LockName, QueueRow, Release,
+    AcquireOptions, BackendErrorKind, DistributedLock, Error, Guard, Keeper, LockName, QueueRow,
 };
 use lock_zk::{ZkConfig, ZooKeeper};
 use tokio::task::JoinHandle;
@@ -49,7 +49,7 @@ pub(crate) async fn alone_while<T>(guard: &Guard, other: &Client, happening: imp
 pub(crate) async fn assert_free(client: &Client, name: &str) {
     audit::await_queue(client, name, 0).await;
     let guard = take(client, name, &options()).await;
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// Long leases, and a `wait` that ends in an error before the test as a whole hangs.

@@ -11,7 +11,7 @@ use lock_conformance::{
     Client, SLACK,
     audit::{eventually, within},
 };
-use lock_core::{AcquireOptions, DistributedLock, Release};
+use lock_core::{AcquireOptions, DistributedLock};
 use tokio::{
     sync::{Mutex, MutexGuard, OnceCell},
     task::JoinSet,
@@ -58,7 +58,7 @@ impl Counted {
     /// an hour and more.
     async fn client(&self) -> Client {
         let client = client(&format!("{}&command_timeout=1h&connect_timeout=1h", self.server.url()));
-        assert_eq!(take(&client, "first", &long()).await.release().await.unwrap(), Release::Released);
+        take(&client, "first", &long()).await.release().await.unwrap().confirmed().unwrap();
         client
     }
 
@@ -107,7 +107,7 @@ async fn a_lock_that_nobody_else_wants_costs_one_write_and_one_look_to_take_and_
     let mut locks = Vec::new();
     for i in 0..LOCKS {
         let lock = client.mutex(&format!("job {i}")).with_options(long());
-        assert_eq!(lock.acquire().await.unwrap().release().await.unwrap(), Release::Released);
+        lock.acquire().await.unwrap().release().await.unwrap().confirmed().unwrap();
         locks.push(lock);
     }
     let before = counted.rests_with(1).await;
@@ -118,7 +118,7 @@ async fn a_lock_that_nobody_else_wants_costs_one_write_and_one_look_to_take_and_
     assert_eq!(counted.asked_since(before).await, Asked { writes: LOCKS, reads: LOCKS }, "to take them");
     let before = counted.asked().await;
     for guard in guards {
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
     assert_eq!(counted.asked_since(before).await, Asked { writes: LOCKS, reads: 0 }, "to release them");
 }
@@ -143,9 +143,9 @@ async fn a_waiter_whose_node_is_written_to_by_somebody_looks_once_more_and_waits
         assert!((1..=MOST_TO_JOIN).contains(&asked.reads), "{asked:?} for one change");
     }
     assert!(!waiter.is_finished());
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let next = soon("the waiter whose node was written to", waiter).await.unwrap();
-    assert_eq!(next.release().await.unwrap(), Release::Released);
+    next.release().await.unwrap().confirmed().unwrap();
 }
 
 /// Nor does one that is not waited for to its end.
@@ -168,7 +168,7 @@ async fn to_look_at_a_queue_costs_one_write_and_leaves_nothing_behind() {
     }
     assert_eq!(queue(&client, "job").await.len(), 1);
     assert_eq!(admin.nodes_of_sessions().await, nodes, "left by looks");
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// In one process a turn costs the delete, and a look at one's own node; among several each waiter asks once more, when the one ahead of
@@ -229,15 +229,15 @@ async fn the_release_of_one_permit_costs_those_who_wait_on_nothing() {
         eventually("one more in the queue", SLACK, stand).await;
     }
     let before = counted.rests_with(2).await;
-    assert_eq!(held.pop().unwrap().release().await.unwrap(), Release::Released);
+    held.pop().unwrap().release().await.unwrap().confirmed().unwrap();
     let next = soon("the next permit", waiters.join_next()).await.unwrap().unwrap();
     counted.rests_with(2).await;
     let asked = counted.asked_since(before).await;
     assert!(asked.writes == 1 && asked.reads <= 3, "{asked:?} for one permit");
-    assert_eq!(next.release().await.unwrap(), Release::Released);
+    next.release().await.unwrap().confirmed().unwrap();
     drop(held);
     while let Some(granted) = soon("all permits", waiters.join_next()).await {
-        assert_eq!(granted.unwrap().release().await.unwrap(), Release::Released);
+        granted.unwrap().release().await.unwrap().confirmed().unwrap();
     }
 }
 
@@ -272,7 +272,7 @@ async fn queue_of(counted: &Counted, waiters: u64, clients: usize) -> [Asked; 2]
     guard.release().await.unwrap();
     for _ in 0..waiters {
         let released = within("the turn of each", SLACK * 4, granted.join_next()).await;
-        assert_eq!(released.unwrap().unwrap(), Release::Released);
+        released.unwrap().unwrap().confirmed().unwrap();
     }
     counted.rests_with(clients as u64 + 1).await;
     let handed = counted.asked_since(before).await;

@@ -8,7 +8,7 @@ mod alone {
         Links, SLACK,
         audit::{eventually, within},
     };
-    use lock_core::{AcquireOptions, DistributedLock, Release};
+    use lock_core::{AcquireOptions, DistributedLock};
     use tokio::task::JoinSet;
 
     use crate::{
@@ -105,7 +105,7 @@ mod alone {
         // They hear of what happens.
         for _ in 0..2 {
             for guard in held.drain(..) {
-                assert_eq!(guard.release().await.unwrap(), Release::Released);
+                guard.release().await.unwrap().confirmed().unwrap();
             }
             for _ in 0..LOCKS {
                 held.push(soon("the next in each queue", crowd.join_next()).await.unwrap().unwrap());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_conformance::audit::await_queue;
-use lock_core::{DistributedLock, Release};
+use lock_core::DistributedLock;
 use tokio::task::{JoinHandle, block_in_place};
 
 use crate::{
@@ -39,7 +39,7 @@ async fn curator_waits_for_a_lock_that_we_hold_and_we_for_one_that_it_holds() {
         java.tell(&format!("acquire {job}"));
         await_queue(&ours, "job", 2).await;
         assert_eq!(block_in_place(|| java.reply_within(QUIET)), None, "two have it");
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
         assert_eq!(block_in_place(|| java.reply()), "acquired");
 
         let lock = ours.mutex("job").with_options(options());
@@ -49,7 +49,7 @@ async fn curator_waits_for_a_lock_that_we_hold_and_we_for_one_that_it_holds() {
         assert!(!waiting.is_finished(), "two have it");
         assert_eq!(block_in_place(|| java.ask(&format!("release {job}"))), "released");
         let guard = soon("the lock that Curator has released", waiting).await.unwrap();
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
 }
 
@@ -60,12 +60,12 @@ async fn who_only_tries_is_refused_by_the_other() {
     let (ours, mut java) = (client(&url(&server)), curator(&server));
     let guard = ours.mutex("job").try_acquire().await.unwrap().expect("it is free");
     assert_eq!(block_in_place(|| java.ask(&format!("try {job} 300"))), "busy");
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     assert_eq!(block_in_place(|| java.ask(&format!("try {job} 5000"))), "acquired");
     assert!(ours.mutex("job").try_acquire().await.unwrap().is_none(), "two have it");
     assert_eq!(block_in_place(|| java.ask(&format!("release {job}"))), "released");
     let guard = ours.mutex("job").try_acquire().await.unwrap().expect("it is free again");
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// One queue, in the order of coming, whoever it is that comes.
@@ -82,13 +82,13 @@ async fn a_mixed_queue_is_served_in_its_order() {
     await_queue(&ours, "job", 3).await;
     third.tell(&format!("acquire {job}"));
     await_queue(&ours, "job", 4).await;
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
     assert_eq!(block_in_place(|| first.reply()), "acquired");
     assert!(!second.is_finished() && block_in_place(|| third.reply_within(QUIET)).is_none());
     assert_eq!(block_in_place(|| first.ask(&format!("release {job}"))), "released");
     let second = soon("the second", second).await.unwrap();
     assert_eq!(block_in_place(|| third.reply_within(QUIET)), None, "out of order");
-    assert_eq!(second.release().await.unwrap(), Release::Released);
+    second.release().await.unwrap().confirmed().unwrap();
     assert_eq!(block_in_place(|| third.reply()), "acquired");
 }
 
@@ -105,5 +105,5 @@ async fn a_curator_that_was_killed_is_followed() {
     await_queue(&ours, "job", 2).await;
     drop(java);
     let guard = soon("the lock of a Curator that is gone", waiting).await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }

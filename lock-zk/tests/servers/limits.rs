@@ -7,7 +7,7 @@ use lock_conformance::{
     Client, Framing, Links, Newcomers, SLACK,
     audit::{await_queue, eventually, within},
 };
-use lock_core::{DistributedLock, Guard, Release};
+use lock_core::{DistributedLock, Guard};
 use tokio::task::JoinHandle;
 
 use crate::{
@@ -33,7 +33,7 @@ async fn assert_lost_before(next: JoinHandle<(Guard, Duration, bool)>, ttl: Dura
     let (next, left, signalled) = within("the next grant", ttl * 4 + SLACK, next).await.unwrap();
     assert_eq!(left, Duration::ZERO, "two had it");
     assert!(signalled, "the signal came later than the next grant");
-    assert_eq!(next.release().await.unwrap(), Release::Released);
+    next.release().await.unwrap().confirmed().unwrap();
 }
 
 /// Where it went, its session would end earlier than was promised with the guard. It may lose the lock, and not have it for too long.
@@ -81,7 +81,7 @@ async fn a_lock_is_kept_by_way_of_the_servers_that_give_its_session_what_it_has(
         eventually("no connection to the one that gives less", SLACK, nobody).await;
         assert!(guard.is_held(), "in round {round}");
     }
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// It is not known before, as where a server was started anew with another limit. Nobody is granted the lock before its holder knows.

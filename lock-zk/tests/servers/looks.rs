@@ -6,7 +6,7 @@ use lock_conformance::{
     Flow, Framing, Gate, HintsOnly, Layered, Links, Newcomers, SLACK, ServerControl,
     audit::{LONG, await_queue, eventually},
 };
-use lock_core::{AcquireOptions, DistributedLock, Locks, Outage, Release, SystemEntropy};
+use lock_core::{AcquireOptions, DistributedLock, Locks, Outage, SystemEntropy};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -29,7 +29,7 @@ async fn a_waiter_whose_first_look_breaks_with_its_connection_looks_again_when_t
     let hinted = Locks::with(Arc::new(hinted), here.keeper.clone(), Arc::new(SystemEntropy));
     let lasting = AcquireOptions::new().ttl(LONG);
     // It has its session from here on.
-    assert_eq!(take(&here, "other", &lasting).await.release().await.unwrap(), Release::Released);
+    take(&here, "other", &lasting).await.release().await.unwrap().confirmed().unwrap();
     for operation in [LIST, DATA] {
         let held = take(&other, NAME, &lasting).await;
         breaks.at(operation, NAME);
@@ -37,9 +37,9 @@ async fn a_waiter_whose_first_look_breaks_with_its_connection_looks_again_when_t
         let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
         eventually("a look that breaks", SLACK, || async { breaks.is_over() }).await;
         await_queue(&other, NAME, 2).await;
-        assert_eq!(held.release().await.unwrap(), Release::Released);
+        held.release().await.unwrap().confirmed().unwrap();
         let guard = soon("the turn of who could not look", waiting).await.unwrap();
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
 }
 
@@ -56,7 +56,7 @@ async fn a_queue_is_read_though_the_connection_breaks_meanwhile() {
         assert_eq!(soon("the queue", here.mutex(NAME).queue()).await.unwrap().len(), 1);
         assert!(breaks.is_over());
     }
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
 }
 
 /// A queue of a thousand is not listed by a thousand. That those whom a waiter watches are there is enough.
@@ -83,10 +83,10 @@ async fn waiters_who_wait_on_ask_for_those_whom_they_watch_and_not_for_the_whole
     eventually("all have looked again, twice", SLACK, || async { counts.of(DATA) >= of_all(looks) }).await;
     assert_eq!(counts.of(LIST), lists, "the queue was listed by somebody who waits on");
     // They know whom they wait for all the same.
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
     for _ in 0..WAITERS {
         let guard = soon("the turn of each", waiters.join_next()).await.unwrap().unwrap();
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
 }
 
@@ -126,10 +126,10 @@ async fn waiters_who_look_while_there_is_no_connection_do_not_list_the_queue_whe
     eventually("all watch those whom they watched", SLACK, watched).await;
     assert_eq!(counts.of(LIST), lists, "the queue was listed though nobody had left");
     assert_eq!(server.admin().nodes(held.name()).await, nodes, "somebody has lost its place");
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
     for _ in 0..WAITERS {
         let guard = soon("the turn of each", waiters.join_next()).await.unwrap().unwrap();
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
 }
 
@@ -167,10 +167,10 @@ async fn of_a_crowd_that_has_to_look_again_only_a_few_have_asked_before_the_firs
     assert!(asked <= AT_ONCE * 3, "{asked} requests of {CROWD} who wait");
     counts.lose(None);
     road.reset(Links::All);
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
     for _ in 0..CROWD {
         let guard = soon("the turn of each", crowd.join_next()).await.unwrap().unwrap();
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
 }
 
@@ -199,11 +199,11 @@ async fn a_waiter_whose_words_are_lost_finds_in_a_look_who_has_left_and_that_it_
             })
             .await;
         }
-        assert_eq!(held.release().await.unwrap(), Release::Released);
+        held.release().await.unwrap().confirmed().unwrap();
         let first = soon("the first", first).await.unwrap();
         assert!(!last.is_finished());
-        assert_eq!(first.release().await.unwrap(), Release::Released);
-        assert_eq!(soon("the last", last).await.unwrap().release().await.unwrap(), Release::Released);
+        first.release().await.unwrap().confirmed().unwrap();
+        soon("the last", last).await.unwrap().release().await.unwrap().confirmed().unwrap();
     }
 }
 
@@ -226,13 +226,13 @@ async fn a_try_by_way_of_a_follower_that_lags_behind_calls_no_lock_busy_that_was
         assert!(soon("an answer", lock.try_acquire()).await.unwrap().is_none(), "it is held");
         let gate = Gate::new();
         ensemble.hold_back(lagging, &Flow::Hold(gate.clone()));
-        assert_eq!(held.release().await.unwrap(), Release::Released);
+        held.release().await.unwrap().confirmed().unwrap();
         let trying = tokio::spawn(async move { lock.try_acquire().await });
         tokio::time::sleep(TICK).await;
         gate.open();
         let guard = soon("an answer", trying).await.unwrap().unwrap();
         let guard = guard.expect("it was released before");
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
         ensemble.hold_back(lagging, &Flow::Pass);
     }
 }
@@ -264,9 +264,9 @@ async fn a_waiter_is_not_granted_a_lock_when_its_own_node_was_deleted_in_one_tra
         gate.open();
         await_queue(&other, &name, 2).await;
         assert!(!waiting.is_finished() && held.is_held());
-        assert_eq!(held.release().await.unwrap(), Release::Released);
+        held.release().await.unwrap().confirmed().unwrap();
         let guard = soon("the next grant", waiting).await.unwrap();
         assert!(guard.token() > held_token);
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
 }

@@ -12,7 +12,7 @@ use lock_conformance::{
     Data, Flow, Gate, Links, Newcomers, SLACK, ServerControl, Way,
     audit::{await_queue, eventually, within},
 };
-use lock_core::{AcquireOptions, BackendErrorKind, DistributedLock, HoldState, Outage, Release};
+use lock_core::{AcquireOptions, BackendErrorKind, DistributedLock, HoldState, Outage};
 
 use crate::{
     common::{assert_free, client, kind, name, options, queue, soon, take, waiting},
@@ -56,9 +56,9 @@ async fn a_holder_whose_session_is_closed_by_an_operator_is_told_so() {
     assert!(matches!(guard.state(), HoldState::Lost(_)) && !guard.is_held());
     let next = soon("the next in the queue", waiter).await.unwrap();
     assert!(next.token() > guard.token());
-    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    assert!(matches!(guard.release().await, Err(lock_core::Error::Lost { .. })));
     assert!(next.is_held(), "the late release took another's lock");
-    assert_eq!(next.release().await.unwrap(), Release::Released);
+    next.release().await.unwrap().confirmed().unwrap();
     // The client gets another session, and goes on: H08.
     assert_free(&holder, NAME).await;
 }
@@ -80,9 +80,9 @@ async fn a_waiter_whose_session_is_closed_by_an_operator_stands_in_the_queue_aga
         soon("a new place for the waiter, which does not look again by itself", again).await;
     }
     assert!(guard.is_held() && !waiter.is_finished());
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let next = soon("the waiter after its session was closed", waiter).await.unwrap();
-    assert_eq!(next.release().await.unwrap(), Release::Released);
+    next.release().await.unwrap().confirmed().unwrap();
     assert_free(&other, NAME).await;
 }
 
@@ -105,9 +105,9 @@ async fn a_holder_whose_session_expires_while_it_is_cut_off_is_told_before_the_n
     assert_eq!(left, Duration::ZERO, "granted before the deadline of the holder");
     server.proxy().heal();
     server.proxy().reset(Links::All);
-    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost);
+    assert!(matches!(guard.release().await, Err(lock_core::Error::Lost { .. })));
     assert!(next.is_held());
-    assert_eq!(next.release().await.unwrap(), Release::Released);
+    next.release().await.unwrap().confirmed().unwrap();
     assert_free(&holder, NAME).await;
 }
 
@@ -130,9 +130,9 @@ async fn a_waiter_whose_session_expires_while_it_is_cut_off_stands_in_the_queue_
     })
     .await;
     assert!(guard.is_held() && !waiter.is_finished());
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let next = soon("the waiter after its session expired", waiter).await.unwrap();
-    assert_eq!(next.release().await.unwrap(), Release::Released);
+    next.release().await.unwrap().confirmed().unwrap();
 }
 
 /// The server drops one connection of a session for another. What was asked for on one that was given up arrives when there is the next.
@@ -152,7 +152,7 @@ async fn a_client_whose_question_for_its_session_arrives_late_comes_back_once_mo
     eventually("the question is answered", SLACK, || async { proxy.is_drained() }).await;
     within("a renewal, once that has happened", SLACK, renewed()).await;
     assert_eq!(queue(&this, NAME).await.len(), 1);
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// PR18. Both its own node and the one ahead are gone when it looks again.
@@ -171,7 +171,7 @@ async fn a_waiter_whose_node_was_deleted_while_it_was_away_is_not_granted_the_pl
         server.proxy().newcomers(Newcomers::Serve);
         let next = within("the waiter, from a new place", SLACK * 2, waiter).await.unwrap();
         assert_ne!(Some(next.entry_id()), lost, "granted though its node was deleted");
-        assert_eq!(next.release().await.unwrap(), Release::Released);
+        next.release().await.unwrap().confirmed().unwrap();
         drop(guard);
         await_queue(&holder, NAME, 0).await;
     }
@@ -191,14 +191,17 @@ async fn a_release_that_is_lost_in_a_partition_is_made_up_for_before_the_session
             drop(guard);
         } else {
             let release = within("an answer to the release", SLACK * 2, guard.release()).await;
-            assert!(matches!(release, Err(lock_core::Error::ReleaseUnconfirmed { .. })), "{release:?}");
+            assert!(
+                matches!(release, Ok(lock_core::Released::Pending { free_within: None, .. })),
+                "{release:?}"
+            );
         }
         assert!(!waiter.is_finished());
         tokio::time::sleep(Duration::from_millis(1500)).await;
         server.proxy().heal();
         server.proxy().reset(Links::All);
         let next = within("the next grant, long before the session ends", SLACK * 2, waiter).await.unwrap();
-        assert_eq!(next.release().await.unwrap(), Release::Released);
+        next.release().await.unwrap().confirmed().unwrap();
         assert_free(&other, NAME).await;
     }
 }
@@ -257,7 +260,7 @@ async fn the_first_acquisition_of_a_name_is_granted_wherever_its_connection_is_c
         server.proxy().order(Links::Open, Way::Replies, &Flow::Cut(bytes));
         let guard = soon("a grant", take(&this, &name, &long())).await;
         server.proxy().heal();
-        assert_eq!(guard.release().await.unwrap(), Release::Released, "{bytes}");
+        assert!(guard.release().await.unwrap().confirmed().is_ok(), "{bytes}");
     }
 }
 
@@ -282,7 +285,7 @@ async fn containers_that_are_removed_all_the_time_cost_no_lock() {
                 let guard = lock.acquire().await.unwrap();
                 assert!(last < Some(guard.token()), "tokens begin again with the container");
                 last = Some(guard.token());
-                assert_eq!(guard.release().await.unwrap(), Release::Released);
+                guard.release().await.unwrap().confirmed().unwrap();
             }
         })
     });
@@ -320,14 +323,14 @@ async fn a_queue_whose_numbers_are_used_up_keeps_its_order_or_says_so() {
     }
     let mut last = first.token();
     assert!(first.is_held());
-    assert_eq!(first.release().await.unwrap(), Release::Released);
+    first.release().await.unwrap().confirmed().unwrap();
     let (mut granted, mut refused) = (0, 0);
     for waiter in waiters {
         match soon("the next in the queue", waiter).await.unwrap() {
             Ok(guard) => {
                 assert!(guard.token() > last, "{} after {last}: out of order", guard.token());
                 last = guard.token();
-                assert_eq!(guard.release().await.unwrap(), Release::Released);
+                guard.release().await.unwrap().confirmed().unwrap();
                 granted += 1;
             }
             Err(error) => {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use lock_conformance::{Authority, Impostor, Links, Newcomers, Port, SLACK, audit::within};
-use lock_core::{Backend, BackendError, BackendErrorKind, DistributedLock, Keeper, Outage, Release};
+use lock_core::{Backend, BackendError, BackendErrorKind, DistributedLock, Keeper, Outage};
 use lock_zk::{ConfigError, ConnectError, ZkConfig, ZooKeeper};
 use tokio::sync::OnceCell;
 
@@ -122,9 +122,9 @@ async fn locks_work_over_tls_with_certificates_on_both_sides() {
     let (holder, other) = (client(&secured.good()), client(&secured.good()));
     let guard = take(&holder, NAME, &options()).await;
     let waiter = waiting(&other, NAME, &options(), 2).await;
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let guard = within("the waiter", SLACK, waiter).await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     assert_free(&holder, NAME).await;
 }
 
@@ -144,7 +144,7 @@ async fn a_holder_and_a_waiter_are_back_over_tls_as_soon_as_the_server_is() {
     proxy.newcomers(Newcomers::Refuse);
     proxy.reset(Links::All);
     tokio::time::sleep(Duration::from_millis(7500)).await;
-    assert_eq!(first.release().await.unwrap(), Release::Released);
+    first.release().await.unwrap().confirmed().unwrap();
     assert!(guard.is_held() && !waiter.is_finished());
     proxy.newcomers(Newcomers::Serve);
     let back = async {
@@ -153,7 +153,7 @@ async fn a_holder_and_a_waiter_are_back_over_tls_as_soon_as_the_server_is() {
     };
     let granted = within("a renewal, and a grant", Duration::from_secs(4), back).await;
     for guard in [guard, granted] {
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
 }
 
@@ -178,7 +178,7 @@ async fn the_nodes_of_a_certificate_are_for_it_alone() {
     let error = nobody.mutex(NAME).acquire().await.unwrap_err();
     assert_eq!(*kind(&error), BackendErrorKind::Denied, "{error:?}");
     assert!(guard.is_held());
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{AcquireOptions, DistributedLock, Guard, Release};
+use lock_core::{AcquireOptions, DistributedLock, Guard};
 
 use crate::{
     Client, Fault, Verb, World,
@@ -63,7 +63,7 @@ pub(in crate::cases) async fn a_renewal_can_be_dropped_at_every_point(world: Wor
         // Longer than the last renewal of ours reaches.
         tokio::time::sleep(guard.remaining() + Duration::from_millis(50)).await;
         assert!(guard.is_held(), "a renewal that was dropped ended those of the keeper");
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
         freed(&lock).await;
     }
 }
@@ -78,7 +78,7 @@ pub(in crate::cases) async fn a_release_can_be_dropped_at_every_point(world: Wor
             let released = polled_until(polls, pause, guard.release()).await;
             freed(&lock).await;
             if let Some(released) = released {
-                assert_eq!(released.unwrap(), Release::Released);
+                released.unwrap().confirmed().unwrap();
                 break;
             }
         }
@@ -114,7 +114,7 @@ where
             let granted = polled_until(polls, pause, attempt()).await;
             let ready = granted.is_some();
             if let Some(guard) = granted {
-                assert_eq!(guard.release().await.unwrap(), Release::Released);
+                guard.release().await.unwrap().confirmed().unwrap();
             }
             freed(lock).await;
             if ready {
@@ -135,10 +135,10 @@ async fn nothing_is_left_of_waiting(holder: &dyn DistributedLock, lock: &dyn Dis
                 held.release().await
             });
             let granted = polled_until(polls, pause, lock.acquire()).await;
-            assert_eq!(release.await.unwrap().unwrap(), Release::Released);
+            release.await.unwrap().unwrap().confirmed().unwrap();
             let ready = granted.is_some();
             if let Some(guard) = granted {
-                assert_eq!(guard.unwrap().release().await.unwrap(), Release::Released);
+                guard.unwrap().release().await.unwrap().confirmed().unwrap();
             }
             freed(lock).await;
             if ready {

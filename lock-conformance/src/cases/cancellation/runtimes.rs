@@ -1,6 +1,6 @@
 //! Tasks, runtimes and threads that end while they hold locks or wait for them.
 
-use lock_core::{DistributedLock, Mutex, Release};
+use lock_core::{DistributedLock, Lock};
 use tokio::{runtime, task::JoinHandle};
 
 use crate::{
@@ -66,7 +66,7 @@ pub(in crate::cases) async fn a_guard_outlives_the_runtime_that_took_it(world: W
     tokio::time::sleep(guard.ttl() * 4 / 3).await;
     assert!(guard.is_held(), "the lock was lost with the runtime that took it");
     assert_eq!(queue_of(1, &mutex(&other, &name)).await[0].token, Some(guard.token()));
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     freed(&mutex(&other, &name)).await;
 }
 
@@ -133,14 +133,14 @@ pub(in crate::cases) async fn a_panic_releases_what_it_unwinds(world: World) {
 }
 
 /// Holds one lock and waits for another, until it is ended.
-async fn hold_one_and_wait(held: Mutex, wanted: Mutex) {
+async fn hold_one_and_wait(held: Lock, wanted: Lock) {
     let _held = take_free(&held).await;
     let _wanted = wanted.acquire().await.unwrap();
     panic!("a lock that is held was granted");
 }
 
 /// The same on a runtime of its own.
-fn running(held: &Mutex, wanted: &Mutex) -> (runtime::Runtime, JoinHandle<()>) {
+fn running(held: &Lock, wanted: &Lock) -> (runtime::Runtime, JoinHandle<()>) {
     let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let task = runtime.spawn(hold_one_and_wait(held.clone(), wanted.clone()));
     (runtime, task)

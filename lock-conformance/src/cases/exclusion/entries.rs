@@ -10,7 +10,7 @@ use std::{
 
 use lock_core::{
     BackendErrorKind, BootTime, Claim, Creates, Departure, DistributedLock, Entry, Error, HoldState,
-    LostReason, Release, Standing, Step, WaitMode,
+    LostReason, Standing, Step, WaitMode,
 };
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     audit::{assert_free, assert_queue_empties, await_queue, soon},
     cases::{
         altered::{Alter, altered},
-        steps::{absent, faulty, freed, mutex, queue, refused},
+        steps::{absent, assert_lost, faulty, freed, mutex, queue, refused},
     },
 };
 
@@ -36,7 +36,7 @@ pub(in crate::cases) async fn a_try_whose_answer_was_lost_is_not_called_busy(wor
         let rows = queue(&seen).await;
         assert!(rows.len() == 1 && rows[0].entry == Some(guard.entry_id()), "{rows:?}");
         assert_eq!(rows[0].token, Some(guard.token()));
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
     faults.next(Verb::Enter, Fault::LoseReply);
     let error = refused(soon("an answer to a try", lock.try_acquire()).await);
@@ -67,7 +67,7 @@ pub(in crate::cases) async fn whoever_does_not_hold_the_lock_cannot_release_it(w
     let rows = other.mutex(&name).queue().await.unwrap();
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].entry, Some(guard.entry_id()));
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// The first grant comes too late, and then the store says that the place is gone before it is: as one with sessions does
@@ -94,7 +94,7 @@ pub(in crate::cases) async fn a_try_that_starts_over_does_not_find_itself_in_the
     let granted = soon("an answer to a try", mutex(&client, &name).try_acquire()).await.unwrap();
     let guard = granted.expect("nobody else is there");
     assert_eq!(queue(&mutex(&client, &name)).await.len(), 1);
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 pub(in crate::cases) async fn a_release_that_comes_after_the_lease_leaves_the_next_holder_alone(
@@ -108,7 +108,7 @@ pub(in crate::cases) async fn a_release_that_comes_after_the_lease_leaves_the_ne
     assert_eq!(late.state(), HoldState::Lost(LostReason::Expired));
     assert!(late.token() < guard.token());
     let (late_name, late_id) = (late.name().clone(), late.entry_id());
-    assert_eq!(late.release().await.unwrap(), Release::AlreadyLost);
+    assert_lost(late.release().await);
     // What a release that was under way for long would still send.
     let entry = Entry::new(late_name, late_id, Claim::mutex(), Duration::from_millis(200));
     for creates in [Creates::Answered, Creates::InDoubt] {
@@ -120,7 +120,7 @@ pub(in crate::cases) async fn a_release_that_comes_after_the_lease_leaves_the_ne
     assert_eq!(rows.len(), 1, "{rows:?}");
     assert_eq!(rows[0].entry, Some(guard.entry_id()));
     assert!(guard.extend().await.is_ok());
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 pub(in crate::cases) async fn a_grant_that_comes_after_its_own_lease_is_not_taken(world: World) {
@@ -134,7 +134,7 @@ pub(in crate::cases) async fn a_grant_that_comes_after_its_own_lease_is_not_take
     let guard = slow.mutex(&name).acquire_with(&options).await.unwrap();
     assert!(guard.is_held(), "a guard was given out after its deadline");
     assert!(faulty.calls(Verb::Enter) >= 2, "an answer that came too late was taken");
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 
     faulty.always(Verb::Enter, late);
     let answer = soon("the end of hopeless tries", slow.mutex(&name).acquire_with(&options)).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{BackendErrorKind, DistributedLock, Error, Guard, HoldState, LostReason, Release};
+use lock_core::{BackendErrorKind, DistributedLock, Error, Guard, HoldState, LostReason};
 
 use tokio::task::JoinHandle;
 
@@ -12,7 +12,7 @@ use crate::{
     audit::{assert_free, eventually, soon, within},
     cases::{
         lease::{deadline_at_least, ms, now},
-        steps::{faulty, lasting, long, mutex, refused, take, take_free},
+        steps::{assert_lost, faulty, lasting, long, mutex, refused, take, take_free},
     },
 };
 
@@ -28,7 +28,7 @@ pub(crate) async fn locks_go_on_while_the_server_forgets_what_it_may(world: Worl
                 let guard = take(&lock).await;
                 guard.extend().await.unwrap();
                 tokio::time::sleep(ms(10)).await;
-                assert_eq!(guard.release().await.unwrap(), Release::Released);
+                guard.release().await.unwrap().confirmed().unwrap();
             }
         })
     });
@@ -41,7 +41,7 @@ pub(crate) async fn locks_go_on_while_the_server_forgets_what_it_may(world: Worl
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(kept.release().await.unwrap(), Release::Released);
+    kept.release().await.unwrap().confirmed().unwrap();
     assert_free(&clients[0], &world.name("busy")).await;
 }
 
@@ -58,10 +58,10 @@ pub(crate) async fn a_full_server_renews_and_hands_over_and_takes_nothing_new(wo
         assert_full(&waiter, &world.name("other")).await;
         tokio::time::sleep(ms(50)).await;
     }
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
     let guard = soon("the next grant", waiting).await.unwrap();
     assert_has(&guard, &place);
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     assert_full(&waiter, &name).await;
     world.server().make_room().await.unwrap();
     assert_free(&waiter, &name).await;
@@ -99,7 +99,7 @@ pub(crate) async fn clients_that_are_locked_out_for_a_while_lose_nothing(world: 
         held.state() == HoldState::Held
     })
     .await;
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
     let guard = within("the next grant", options.ttl / 3 + SLACK, waiting).await.unwrap();
     assert_has(&guard, &place);
 }
@@ -115,8 +115,8 @@ pub(crate) async fn clients_that_are_locked_out_for_longer_lose_their_locks_in_t
     assert!(now() >= deadline, "lost {:?} before its deadline", deadline.since(now()));
     world.server().let_in().await.unwrap();
     let next = soon("the next grant", once_let_in(&client, &name)).await;
-    assert_eq!(next.release().await.unwrap(), Release::Released);
-    assert_eq!(held.release().await.unwrap(), Release::AlreadyLost);
+    next.release().await.unwrap().confirmed().unwrap();
+    assert_lost(held.release().await);
 }
 
 /// What is refused may be told of a connection that somebody else of this client asked for before it was let in.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{AcquireOptions, Guard, HoldState, LostReason, Release};
+use lock_core::{AcquireOptions, Guard, HoldState, LostReason};
 
 use super::behind;
 use crate::{
@@ -35,7 +35,7 @@ pub(crate) async fn a_holder_goes_on_when_the_server_comes_back_with_its_data(wo
         eventually("it is extended", SLACK, || async { held.extend().await.is_ok() }).await;
         assert_eq!(held.state(), HoldState::Held);
     }
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
     await_queue(&other, &name, 0).await;
 }
 

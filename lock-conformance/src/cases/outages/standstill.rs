@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, Error, HoldState, LostReason, Release};
+use lock_core::{DistributedLock, Error, HoldState, LostReason};
 
 use super::{assert_has, behind};
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     audit::{assert_free, await_queue, eventually, soon, within},
     cases::{
         lease::{deadline_at_least, ms, now},
-        steps::{long, mutex, queue, queue_of, refused, take_free},
+        steps::{assert_lost, long, mutex, queue, queue_of, refused, take_free},
     },
 };
 
@@ -32,7 +32,7 @@ pub(crate) async fn a_server_that_stands_still_for_a_part_of_the_ttl_costs_nothi
         held.state() == HoldState::Held && held.remaining() > options.ttl / 2
     })
     .await;
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
     let guard = soon("the next grant", waiting).await.unwrap();
     assert_has(&guard, &place);
 }
@@ -52,10 +52,10 @@ pub(crate) async fn a_server_that_stands_still_for_longer_costs_locks_and_no_ord
     let guard = within("the next grant", held.ttl() + SLACK, waiting).await.unwrap();
     assert_has(&guard, &place);
     assert!(guard.token() > held.token());
-    assert_eq!(held.release().await.unwrap(), Release::AlreadyLost);
+    assert_lost(held.release().await);
     await_queue(&waiter, &name, 1).await;
     guard.extend().await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
 }
 
 /// Their callers were told that it did not answer, and went away.
@@ -96,7 +96,7 @@ pub(crate) async fn a_client_that_stood_still_knows_that_its_lock_is_over(world:
     assert_eq!(stopped.ask(&Command::IsHeld).await, Reply::Held(false));
     assert_eq!(stopped.ask(&Command::Release).await, Reply::Released(false));
     next.extend().await.unwrap();
-    assert_eq!(next.release().await.unwrap(), Release::Released);
+    next.release().await.unwrap().confirmed().unwrap();
     assert_free(&other, &name).await;
 }
 
@@ -114,12 +114,12 @@ pub(crate) async fn a_waiter_that_stood_still_gets_a_new_place(world: World) {
         queue(&mutex(&other, &name)).await.iter().all(|row| row.entry != place.entry)
     })
     .await;
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
     let next = soon("the next grant", mutex(&other, &name).acquire()).await.unwrap();
     stopped.go_on();
     queue_of(2, &mutex(&other, &name)).await;
     let passed_by = next.token();
-    assert_eq!(next.release().await.unwrap(), Release::Released);
+    next.release().await.unwrap().confirmed().unwrap();
     let Reply::Granted(token) = stopped.reply().await else { panic!("it did not get the lock") };
     assert!(token > passed_by, "it has its old place");
 }

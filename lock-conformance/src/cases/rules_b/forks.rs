@@ -5,7 +5,7 @@ use crate::World;
 /// The child sees that its locks are lost, can take none, and whatever it drops or releases stays with the parent.
 #[cfg(unix)]
 pub(in crate::cases) async fn a_fork_has_none_of_the_locks_of_its_parent_and_spoils_none(world: World) {
-    use lock_core::{DistributedLock, Release};
+    use lock_core::DistributedLock;
 
     use crate::{
         SLACK,
@@ -37,7 +37,7 @@ pub(in crate::cases) async fn a_fork_has_none_of_the_locks_of_its_parent_and_spo
     for (lock, guard) in locks.iter().zip(held) {
         assert!(guard.is_held(), "the fork cost its parent a lock");
         assert_eq!(queue_of(1, lock).await[0].entry, Some(guard.entry_id()));
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
     assert_eq!(queue_of(2, &wanted).await[0].entry, Some(taken.entry_id()));
     taken.release().await.unwrap();
@@ -48,7 +48,7 @@ pub(in crate::cases) async fn a_fork_has_none_of_the_locks_of_its_parent_and_spo
 /// waits for and gives back a lock; and those of the parent are as they were.
 #[cfg(unix)]
 pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(world: World) {
-    use lock_core::{Keeper, Release};
+    use lock_core::Keeper;
 
     use crate::{
         SLACK,
@@ -73,7 +73,7 @@ pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(wo
     assert!(held.is_held(), "the fork cost its parent a lock: {:?}", held.state());
     assert!(soon("an extension", held.extend()).await.is_ok());
     let (parents, theirs) = (mutex(&client, &world.name("parents")), mutex(&other, &world.name("parents")));
-    assert_eq!(soon("the release", held.release()).await.unwrap(), Release::Released);
+    soon("the release", held.release()).await.unwrap().confirmed().unwrap();
     let before = take_free(&theirs).await;
     let waiting = tokio::spawn(async move { take(&parents).await });
     queue_of(2, &theirs).await;
@@ -86,7 +86,7 @@ pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(wo
 /// A store that cannot serve a fork says so, and does not hang.
 #[cfg(unix)]
 pub(in crate::cases) async fn whoever_connects_again_in_a_fork_is_served_or_told_why_not(world: World) {
-    use lock_core::{Keeper, Release};
+    use lock_core::Keeper;
 
     use crate::{
         SLACK,
@@ -105,7 +105,7 @@ pub(in crate::cases) async fn whoever_connects_again_in_a_fork_is_served_or_told
     })
     .await;
     assert_eq!(outcome, child::ALL_WELL, "the child was told something else, or hung");
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
     drop(client);
 }
 
@@ -135,9 +135,7 @@ mod child {
     };
 
     use futures_util::FutureExt;
-    use lock_core::{
-        BackendErrorKind, DistributedLock, Error, Guard, HoldState, Keeper, LostReason, Mutex, Release,
-    };
+    use lock_core::{BackendErrorKind, DistributedLock, Error, Guard, HoldState, Keeper, Lock, LostReason};
 
     use crate::{
         SLACK, World,
@@ -149,7 +147,7 @@ mod child {
 
     /// What the child does instead of going on: it looks at what it inherited, and ends.
     pub(super) fn end(
-        lock: &Mutex,
+        lock: &Lock,
         held: [Guard; 2],
         waiting: impl Future<Output = Result<Guard, Error>>,
     ) -> ! {
@@ -159,7 +157,7 @@ mod child {
 
     /// Every future here has to be ready at once: there is nobody in this process who could wake it.
     fn look(
-        lock: &Mutex,
+        lock: &Lock,
         [released, dropped]: [Guard; 2],
         waiting: impl Future<Output = Result<Guard, Error>>,
     ) {
@@ -172,10 +170,10 @@ mod child {
             assert!(!guard.is_held() && guard.remaining().is_zero());
             assert_eq!(guard.lost().now_or_never(), Some(LostReason::Forked));
             let extended = guard.extend().now_or_never().expect("it does not ask the store");
-            assert!(matches!(extended, Err(Error::Lost { reason: LostReason::Forked, .. })));
+            assert!(matches!(extended, Err(Error::Forked { .. })));
         }
         let release = released.release().now_or_never().expect("it does not ask the store");
-        assert_eq!(release.unwrap(), Release::AlreadyLost);
+        assert!(matches!(release, Err(Error::Forked { .. })), "{release:?}");
         drop(dropped);
         drop(waiting);
     }
@@ -190,7 +188,7 @@ mod child {
         end_after(async {
             let client = world.client_on(Keeper::shared(), &[]).await;
             match mutex(&client, &world.name("own")).try_acquire().await {
-                Ok(Some(guard)) => assert_eq!(guard.release().await.unwrap(), Release::Released),
+                Ok(Some(guard)) => guard.release().await.unwrap().confirmed().unwrap(),
                 Err(Error::Backend { source, .. }) if *source.kind() == BackendErrorKind::Unsupported => {}
                 other => panic!("neither served nor told why not: {other:?}"),
             }
@@ -224,7 +222,7 @@ mod child {
             tokio::time::sleep(Duration::from_millis(50)).await;
             guard.release().await
         });
-        assert_eq!(released.unwrap(), Release::Released);
+        released.unwrap().confirmed().unwrap();
         drop(next);
         client.locks.close(SLACK).await.expect("nothing is left of the child");
     }

@@ -1,6 +1,6 @@
 //! Connections that are reset, at any byte.
 
-use lock_core::{DistributedLock, Outage, Release};
+use lock_core::{DistributedLock, Outage};
 
 use super::{Far, assert_holds_alone, warm};
 use crate::{
@@ -55,7 +55,7 @@ async fn survives_a_cut(other: &Client, far: &Far, name: &str, way: Way, verb: V
         cut();
     }
     let released = soon("the release", guard.release()).await;
-    assert_eq!(released.unwrap_or_else(|error| panic!("{bytes}: {error}")), Release::Released);
+    released.unwrap_or_else(|error| panic!("{bytes}: {error}")).confirmed().unwrap();
     far.proxy.heal();
     assert!(queue(&mutex(other, name)).await.is_empty(), "{bytes}: it is not free");
     far.asked.calls(verb) == calls + 1
@@ -85,11 +85,11 @@ pub(crate) async fn a_waiter_keeps_its_place_when_its_connections_are_reset(worl
             queue(&mutex(&other, &name)).await.iter().map(|row| (row.entry, row.token)).collect();
         assert_eq!(now, places);
     }
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
     let guard = soon("the first in the queue", first).await.unwrap();
     assert_eq!((Some(guard.entry_id()), Some(guard.token())), places[1]);
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     let guard = soon("the second", second).await.unwrap();
-    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    guard.release().await.unwrap().confirmed().unwrap();
     take(&mutex(&far.client, &name)).await.release().await.unwrap();
 }

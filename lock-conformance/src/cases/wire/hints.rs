@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use lock_core::{
-    Backend, BackendError, BootTime, DistributedLock, Entry, Guard, Locks, Outage, Release, Standing, Step,
+    Backend, BackendError, BootTime, DistributedLock, Entry, Guard, Locks, Outage, Standing, Step,
     SystemEntropy, WaitMode,
 };
 use tokio::task::JoinHandle;
@@ -65,7 +65,7 @@ pub(crate) async fn a_lost_hint_delays_a_hand_over_by_a_third_of_the_ttl_at_most
     if !far.proxy.is_shared() {
         far.proxy.order(Links::Hints, Way::Replies, &Flow::Lose);
     }
-    assert_eq!(held.release().await.unwrap(), Release::Released);
+    held.release().await.unwrap().confirmed().unwrap();
     let guard = within("the grant", ttl / 3 + SLACK, waiting).await.unwrap();
     guard.release().await.unwrap();
     seen.assert_kept();
@@ -122,11 +122,11 @@ pub(crate) async fn a_silent_notification_connection_is_noticed_in_the_promised_
     let promised = world.wire().noticed_within();
     far.proxy.silence(Links::OpenHints);
     for guard in held {
-        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        guard.release().await.unwrap().confirmed().unwrap();
     }
     let looks = async {
         for waiter in waiting {
-            assert_eq!(waiter.await.unwrap().release().await.unwrap(), Release::Released);
+            waiter.await.unwrap().release().await.unwrap().confirmed().unwrap();
         }
     };
     within("the silence is noticed", promised + SLACK, looks).await;
@@ -162,13 +162,13 @@ pub(crate) async fn all_waiters_look_again_when_their_notifications_come_back(wo
         far.proxy.order(Links::Hints, Way::Replies, &Flow::Lose);
         far.proxy.reset(Links::OpenHints);
         for guard in held {
-            assert_eq!(guard.release().await.unwrap(), Release::Released);
+            guard.release().await.unwrap().confirmed().unwrap();
         }
         far.proxy.heal();
         far.proxy.reset(Links::OpenHints);
         for waiter in waiting {
             let guard = soon("the grant", waiter).await.unwrap();
-            assert_eq!(guard.release().await.unwrap(), Release::Released);
+            guard.release().await.unwrap().confirmed().unwrap();
         }
     }
 }
@@ -192,12 +192,12 @@ pub(crate) async fn a_hint_that_overtakes_the_answer_to_a_look_is_not_lost(world
             })
             .await;
             let hints = relay.hints();
-            assert_eq!(held.release().await.unwrap(), Release::Released);
+            held.release().await.unwrap().confirmed().unwrap();
             eventually("the hint", SLACK, || async { relay.hints() > hints }).await;
             assert!(!waiting.is_finished(), "nothing has answered its look");
             gate.open();
             let guard = soon("the grant", waiting).await.unwrap();
-            assert_eq!(guard.release().await.unwrap(), Release::Released);
+            guard.release().await.unwrap().confirmed().unwrap();
         })
         .await;
 }

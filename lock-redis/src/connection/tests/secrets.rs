@@ -47,6 +47,17 @@ fn whole(error: &BackendError) -> String {
     text.join(" ")
 }
 
+/// A password of one letter is one, and the letter is in most words.
+#[test]
+fn a_password_is_taken_out_of_what_a_server_says_and_the_letters_of_its_words_are_not() {
+    let server = Server::start_with(&["--requirepass", "another"]);
+    let error = ask(&wire(&format!("redis://:p@127.0.0.1:{}", server.port.number())), "PING").unwrap_err();
+    assert!(error.to_string().contains("invalid username-password pair"), "{error}");
+    let old = Server::start_with(&["--rename-command", "AUTH", ""]);
+    let error = ask(&wire(&format!("redis://:A@127.0.0.1:{}", old.port.number())), "PING").unwrap_err();
+    assert!(error.to_string().contains("AUTH") && !error.to_string().contains("'A'"), "{error}");
+}
+
 #[test]
 fn a_password_is_in_no_error_no_debug_and_no_trace() {
     let traced = traced();

@@ -1,0 +1,63 @@
+//! [`AcquireSpan`]: the span of one acquisition.
+
+use tracing::field::{Empty, display};
+
+use super::{TARGET, millis};
+use crate::{BootTime, Claim, EntryId, Error, Guard, Keeper, LockName, wakers::contained};
+
+/// The span of one acquisition. When it is dropped, it tells how it ended and how long that took, whatever ended it.
+pub(crate) struct AcquireSpan<'a> {
+    span: tracing::Span,
+    keeper: &'a Keeper,
+    started: BootTime,
+    outcome: &'static str,
+}
+
+impl<'a> AcquireSpan<'a> {
+    pub(crate) fn new(name: &LockName, claim: Claim, keeper: &'a Keeper, started: BootTime) -> Self {
+        let span = tracing::info_span!(
+            target: TARGET,
+            "acquire",
+            name = %name,
+            kind = %claim.kind(),
+            entry = Empty,
+            token = Empty,
+            outcome = Empty,
+            waited_ms = Empty,
+        );
+        Self { span, keeper, started, outcome: "dropped" }
+    }
+
+    pub(crate) fn span(&self) -> &tracing::Span {
+        &self.span
+    }
+
+    /// The entry that stands for it in the store from here on.
+    pub(crate) fn entry(span: &tracing::Span, entry: EntryId) {
+        span.record("entry", display(entry));
+    }
+
+    /// It has ended, and this is told.
+    pub(crate) fn end(mut self, ended: &Result<Option<Guard>, Error>) {
+        self.outcome = match ended {
+            Ok(Some(guard)) => {
+                self.span.record("token", guard.token().get());
+                "granted"
+            }
+            Ok(None) => "busy",
+            Err(Error::WaitTimeout { .. }) => "timed out",
+            Err(Error::Closed { .. }) => "closed",
+            Err(_) => "failed",
+        };
+    }
+}
+
+impl Drop for AcquireSpan<'_> {
+    fn drop(&mut self) {
+        let waited_ms = millis(self.keeper.now().since(self.started));
+        contained(|| {
+            self.span.record("outcome", display(self.outcome));
+            self.span.record("waited_ms", waited_ms);
+        });
+    }
+}

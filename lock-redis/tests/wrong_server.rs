@@ -1,0 +1,53 @@
+//! Servers that answer, and that locks cannot be on: `connect` says so, and what to use instead.
+
+mod common;
+
+use common::{process::Process, *};
+use lock_conformance::Port;
+use lock_core::{BackendError, BackendErrorKind as Kind, Keeper};
+use lock_redis::{ConnectError, Redis};
+
+async fn refusal(url: &str) -> BackendError {
+    match Redis::connect(url.parse().unwrap(), &Keeper::start().unwrap()).await {
+        Err(ConnectError::Store(error)) => error,
+        other => panic!("{url}: {other:?}"),
+    }
+}
+
+fn assert_says(error: &BackendError, what: &str, instead: &str) {
+    let Kind::WrongServer(said) = error.kind() else { panic!("{error:?}") };
+    assert!(said.contains(what) && said.contains(instead), "{said}");
+    assert!(!error.is_transient());
+}
+
+#[tokio::test]
+async fn a_node_of_a_cluster_is_refused_at_once() {
+    let bus = Port::reserve();
+    let server = Server::with(&["--cluster-enabled", "yes", "--cluster-port", &bus.to_string()]);
+    assert_says(&refusal(&server.url()).await, "a node of a cluster", "stands alone");
+}
+
+#[tokio::test]
+async fn a_replica_is_refused_at_once() {
+    let (master, replica) = (Server::start(), Server::start());
+    replica.command::<()>(&format!("REPLICAOF 127.0.0.1 {}", master.url().rsplit(':').next().unwrap()));
+    assert_says(&refusal(&replica.url()).await, "a replica", "its master");
+    replica.command::<()>("REPLICAOF NO ONE");
+    assert!(Redis::connect(replica.url().parse().unwrap(), &Keeper::start().unwrap()).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_sentinel_is_refused_at_once() {
+    let (port, directory) = (Port::reserve(), tempfile::tempdir().unwrap());
+    let _sentinel = Process::sentinel(port.number(), directory.path());
+    let error = soon(async {
+        loop {
+            let error = refusal(&format!("redis://127.0.0.1:{port}")).await;
+            if *error.kind() != Kind::Unreachable {
+                return error;
+            }
+            tokio::time::sleep(ms(5)).await;
+        }
+    });
+    assert_says(&error.await, "a sentinel", "the master that it names");
+}

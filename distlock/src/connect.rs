@@ -24,7 +24,7 @@ use lock_zk::{ConnectError as ZkError, ZkConfig, ZooKeeper};
 
 use crate::{
     ConnectError,
-    error::{SCHEMES, Scheme},
+    error::{NOT_YET, SCHEMES, Scheme},
 };
 
 /// Connects to the store that a URL names.
@@ -96,6 +96,9 @@ fn scheme_of(url: &str) -> Result<(&'static Scheme, &str), ConnectError> {
     let Some((name, rest)) = url.split_once(':') else {
         return Err(ConnectError::UnknownScheme { scheme: None });
     };
+    if let Some((scheme, instead)) = NOT_YET.iter().find(|(not_yet, _)| not_yet.eq_ignore_ascii_case(name)) {
+        return Err(ConnectError::NotYet { scheme, instead });
+    }
     let known = SCHEMES.iter().find(|known| known.name.eq_ignore_ascii_case(name));
     known.map(|known| (known, rest)).ok_or_else(|| ConnectError::UnknownScheme {
         scheme: Some(name).filter(|name| is_harmless(name, rest)).map(str::to_owned),

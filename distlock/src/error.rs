@@ -1,6 +1,6 @@
 //! [`ConnectError`]: why a URL gave no locks.
 
-use lock_core::BackendError;
+use lock_core::{BackendError, InputError};
 
 /// Why [`connect`](crate::connect) gave no locks. It never contains a password, in whatever way it is printed.
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +14,7 @@ pub enum ConnectError {
     },
     /// The store of this scheme was not compiled in.
     #[error(
-        "a `{scheme}` URL needs the feature `{feature}` of the crate `distlock`; \
+        "`{scheme}:` URLs need the feature `{feature}` of the crate `distlock`; \
          enable it: distlock = {{ version = \"{}\", features = [\"{feature}\"] }}",
         env!("CARGO_PKG_VERSION")
     )]
@@ -32,6 +32,17 @@ pub enum ConnectError {
         /// What is wrong, and what would be right.
         problem: String,
     },
+    /// There will be one, and there is none yet.
+    #[error("`{scheme}:` is not supported yet; {instead}")]
+    NotYet {
+        /// The scheme of the URL.
+        scheme: &'static str,
+        /// What can be used instead.
+        instead: &'static str,
+    },
+    /// An option of the settings is not allowed.
+    #[error(transparent)]
+    Options(#[from] InputError),
     /// The store could not be connected to.
     #[error("cannot connect: {}", source.kind())]
     Backend {
@@ -47,6 +58,16 @@ impl ConnectError {
         matches!(self, Self::Backend { source } if source.is_transient())
     }
 }
+
+/// Schemes of which users of other libraries think, and what to use instead of them.
+pub(crate) const NOT_YET: [(&str, &str); 4] = [
+    ("redis+cluster", ONE_SERVER),
+    ("rediss+cluster", ONE_SERVER),
+    ("redis+sentinel", ONE_SERVER),
+    ("rediss+sentinel", ONE_SERVER),
+];
+
+const ONE_SERVER: &str = "use `redis:` with a single server that is no part of a cluster, or `etcd:` or `zk:`, which survive the loss of one";
 
 /// What a URL can begin with.
 pub(crate) struct Scheme {

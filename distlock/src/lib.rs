@@ -41,7 +41,7 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | getting locks from a URL | [`connect`] |
+//! | getting locks from a URL, or from the settings of a service | [`connect`], [`Settings`] |
 //! | taking them | [`Locks`], [`DistributedLock`], [`AcquireOptions`] |
 //! | a lock that was granted | [`Guard`], [`Hold`], [`FencingToken`] |
 //! | what went wrong | [`Error`], [`BackendError`], [`ConnectError`] |
@@ -54,6 +54,7 @@
 
 mod connect;
 mod error;
+mod service_settings;
 
 #[doc(inline)]
 pub use lock_core::*;
@@ -70,7 +71,7 @@ pub use lock_sqlite as sqlite;
 #[cfg_attr(docsrs, doc(cfg(feature = "zk")))]
 pub use lock_zk as zk;
 
-pub use self::{connect::connect, error::ConnectError};
+pub use self::{connect::connect, error::ConnectError, service_settings::Settings};
 
 /// The examples of the README, so that they are compiled and run.
 #[cfg(doctest)]

@@ -37,6 +37,15 @@ async fn an_unknown_scheme_is_named_and_the_known_ones_are_listed() {
 }
 
 #[tokio::test]
+async fn a_cluster_and_a_sentinel_of_redis_are_not_supported_yet_and_the_error_says_what_is() {
+    for scheme in ["redis+cluster", "rediss+cluster", "redis+sentinel", "REDIS+SENTINEL"] {
+        let error = connect(&format!("{scheme}://localhost")).await.unwrap_err();
+        assert!(matches!(error, ConnectError::NotYet { .. }) && !error.is_transient(), "{error}");
+        assert!(error.to_string().contains("not supported yet; use `redis:`"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_memory_url_with_a_host_is_refused() {
     let error = connect("memory://localhost").await.unwrap_err();
     assert!(matches!(error, ConnectError::BadUrl { scheme: "memory", .. }));

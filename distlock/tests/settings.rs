@@ -1,0 +1,37 @@
+//! The settings of a service.
+
+use std::time::Duration;
+
+use distlock::{AcquireOptions, ConnectError, DistributedLock, InputError, Settings};
+
+#[tokio::test]
+async fn settings_are_read_from_a_file_and_their_options_are_those_of_all_locks() {
+    let file = r#"{ "url": "memory:settings", "options": { "ttl": "12s", "wait": "0s" } }"#;
+    let settings: Settings = serde_json::from_str(file).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Settings>(&serde_json::to_string(&settings).unwrap()).unwrap(),
+        settings
+    );
+    let locks = settings.connect().await.unwrap();
+    assert_eq!(locks.mutex("job").unwrap().options().ttl, Duration::from_secs(12));
+    assert_eq!(locks.semaphore("slots", 3).unwrap().permits(1).unwrap().options().wait, Some(Duration::ZERO));
+}
+
+#[tokio::test]
+async fn options_have_defaults_and_wrong_ones_are_told_before_anything_is_connected_to() {
+    let settings: Settings = serde_json::from_str(r#"{ "url": "memory:" }"#).unwrap();
+    assert_eq!(settings.options, AcquireOptions::default());
+    let wrong =
+        Settings { url: "unknown:".to_owned(), options: AcquireOptions::new().ttl(Duration::from_millis(1)) };
+    let error = wrong.connect().await.unwrap_err();
+    assert!(matches!(error, ConnectError::Options(InputError::Duration { option: "ttl", .. })), "{error}");
+    assert!(serde_json::from_str::<Settings>(r#"{ "url": "memory:", "tll": "1s" }"#).is_err());
+}
+
+#[test]
+fn a_password_is_not_shown() {
+    for url in ["redis://app:secret@host", "secret"] {
+        let settings = Settings { url: url.to_owned(), options: AcquireOptions::new() };
+        assert!(!format!("{settings:?}").contains("secret"), "{settings:?}");
+    }
+}

@@ -14,6 +14,9 @@ use crate::error::{Failure, kind_of_code};
 /// An answer that is longer is none.
 const MAX_ANSWERS: usize = 16 * 1024;
 
+/// A password of so many letters is no part of another word by chance.
+const SURELY_A_SECRET: usize = 4;
+
 struct Greeting {
     what: &'static str,
     command: redis::Cmd,
@@ -111,16 +114,17 @@ fn without_password(refusal: &str, endpoint: &Endpoint) -> String {
         refusal.split_once(", with args").map_or((refusal, ""), |(said, _)| (said, ", with ***"));
     match &endpoint.password {
         Some(password) if !password.expose().is_empty() => {
-            without_word(refusal, password.expose()) + repeated
+            without_secret(refusal, password.expose()) + repeated
         }
         _ => [refusal, repeated].concat(),
     }
 }
 
-/// The text without a secret, where that stands as a word: letters of other words are no secret.
-fn without_word(text: &str, secret: &str) -> String {
+/// The text without a secret. One that is so short that it may be a part of any word is taken out only where it is a word of its own.
+fn without_secret(text: &str, secret: &str) -> String {
+    let short = secret.chars().count() < SURELY_A_SECRET;
     let joined = |left: Option<char>, right: Option<char>| {
-        left.zip(right).is_some_and(|(left, right)| left.is_alphanumeric() && right.is_alphanumeric())
+        short && left.zip(right).is_some_and(|(left, right)| left.is_alphanumeric() && right.is_alphanumeric())
     };
     let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once(secret) {

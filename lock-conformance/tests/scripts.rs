@@ -27,6 +27,16 @@ fn a_test_that_fails_is_red_and_its_message_is_shown() {
 }
 
 #[test]
+fn a_failure_with_a_long_message_hides_neither_the_others_nor_the_sum() {
+    let program = "echo 'test a::b ... FAILED <0.010s>'\nprintf '\\nfailures:\\n\\n---- a::b stdout ----\\n'\n\
+        seq 100000\necho '---- a::c stdout ----'\necho 'it was granted twice'\n\
+        printf '\\nfailures:\\n    a::b\\n    a::c\\n\\n'\necho 'test result: FAILED. 0 passed; 2 failed; 0 ignored'\nexit 101";
+    let said = red(&run_tests("talkative", &[program, GOOD], &[]));
+    assert!(said.contains("the rest is in the log") && said.contains("it was granted twice"), "{said}");
+    assert!(said.contains("\n2 passed, 4 failed, 0 skipped\n"), "{said}");
+}
+
+#[test]
 fn a_program_that_ends_without_a_result_is_red() {
     for program in ["echo 'test a::b ... ok <0.010s>'\nkill -SEGV $$", "exit 0", "echo not a test; exit 3"] {
         let said = red(&run_tests("crashing", &[GOOD, program], &[]));

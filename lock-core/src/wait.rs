@@ -69,7 +69,6 @@ async fn begin(
         client,
         options,
         mode,
-        started,
         give_up,
         queued: false,
         failures: 0,
@@ -100,7 +99,6 @@ struct Waiting<'a> {
     client: &'a Arc<Client>,
     options: &'a AcquireOptions,
     mode: WaitMode,
-    started: BootTime,
     give_up: Option<BootTime>,
     /// Whether the store has ever answered that we stand in the queue.
     queued: bool,
@@ -263,7 +261,8 @@ impl Waiting<'_> {
 
     fn timed_out(&self, place: &Place) -> Error {
         let (ahead, holder) = self.seen.clone().map_or((None, None), |(ahead, holder)| (Some(ahead), holder));
-        let waited = self.options.wait.unwrap_or_else(|| self.client.keeper.now().since(self.started));
+        // Only a wait that has an end is over.
+        let waited = self.options.wait.unwrap_or_default();
         let name = place.entry().name.clone();
         let here = self.client.renewals.holds(&name);
         Error::WaitTimeout { name, waited, ahead, holder, here }

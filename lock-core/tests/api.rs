@@ -3,8 +3,8 @@
 use std::{error::Error as StdError, future::Future, sync::Arc};
 
 use lock_core::{
-    AcquireOptions, Backend, BackendError, CloseError, DistributedLock, Error, Guard, Hold, Keeper, Lock,
-    Locks, Lost, LostReason, Memory, Operator, RwLock, Semaphore, Sleep,
+    AcquireOptions, Backend, BackendError, CloseError, DistributedLock, Error, FencingToken, Guard, Hold,
+    Keeper, Lock, Locks, Lost, LostReason, Memory, Operator, RwLock, Semaphore, Sleep,
 };
 
 fn send_sync_static<T: Send + Sync + 'static>() {}
@@ -48,6 +48,20 @@ fn every_kind_of_lock_and_every_store_is_an_object() -> Result<(), Error> {
     let _store: Arc<dyn Backend> = Arc::new(Memory::new());
     let _operator: &dyn Operator = locks.operator();
     Ok(())
+}
+
+/// So that helpers for any lock, as `run` is one, take a `dyn DistributedLock` too.
+#[tokio::test]
+async fn references_boxes_and_arcs_of_locks_are_locks() {
+    async fn token(lock: impl DistributedLock) -> FencingToken {
+        lock.run(|hold| async move { hold.token() }).await.unwrap()
+    }
+    let lock = Locks::new(Memory::new()).mutex("m").unwrap();
+    let (shared, boxed): (Arc<dyn DistributedLock>, Box<dyn DistributedLock>) =
+        (Arc::new(lock.clone()), Box::new(lock.clone()));
+    let tokens = [token(&lock).await, token(&*shared).await, token(shared).await, token(boxed).await];
+    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+    assert_eq!(lock.queue().await.unwrap().len(), 0);
 }
 
 #[test]

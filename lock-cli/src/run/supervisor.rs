@@ -40,7 +40,7 @@ pub(crate) struct Supervisor {
     /// We are about to be sent a stop signal by ourselves, which is not for the command.
     stops_itself: bool,
     stage: Stage,
-    /// Whether somebody was there whom SIGKILL did not reach.
+    /// Whether SIGKILL could not be sent to a process of the group.
     out_of_reach: bool,
     exit: Option<Exit>,
     lost: Option<String>,

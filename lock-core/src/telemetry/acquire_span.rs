@@ -34,14 +34,18 @@ impl<'a> AcquireSpan<'a> {
 
     /// The entry that stands for it in the store from here on.
     pub(crate) fn entry(span: &tracing::Span, entry: EntryId) {
-        span.record("entry", display(entry));
+        contained(|| {
+            span.record("entry", display(entry));
+        });
     }
 
     /// It has ended, and this is told.
     pub(crate) fn end(mut self, ended: &Result<Option<Guard>, Error>) {
         self.outcome = match ended {
             Ok(Some(guard)) => {
-                self.span.record("token", guard.token().get());
+                contained(|| {
+                    self.span.record("token", guard.token().get());
+                });
                 "granted"
             }
             Ok(None) => "busy",

@@ -27,6 +27,7 @@ pub(crate) async fn every_call_ends_in_time_while_nothing_comes_through(world: W
     }
     let held = far.client.mutex(&name("held")).with_options(long().ttl(Duration::from_secs(3)));
     let (held, released) = (take_free(&held).await, take_free(&mutex(&far.client, &name("released"))).await);
+    far.client.locks.ping().await.unwrap();
     far.proxy.silence(Links::All);
 
     let lock = |tag| mutex(&far.client, &name(tag));
@@ -39,6 +40,7 @@ pub(crate) async fn every_call_ends_in_time_while_nothing_comes_through(world: W
     assert!(matches!(refused(waited), Error::WaitTimeout { .. }));
     pending(released);
     let operator = far.client.locks.operator();
+    assert!(matches!(soon("an end of a ping", far.client.locks.ping()).await, Err(Error::Backend { .. })));
     assert!(soon("an end of a look", operator.queue(held.name())).await.is_err());
     assert!(soon("an end of an extension", held.extend()).await.is_err());
     assert_eq!(within("the loss", held.ttl() + SLACK, held.lost()).await, LostReason::Expired);

@@ -7,6 +7,8 @@ use std::{
     process::{Command, Output},
 };
 
+use lock_conformance::ran_nothing;
+
 const GOOD: &str = "echo 'test a::b ... ok <0.010s>'\necho 'test result: ok. 1 passed; 0 failed; 0 ignored'";
 
 #[test]
@@ -95,6 +97,24 @@ fn what_counts_resources_runs_after_everything_else_and_alone() {
     assert_eq!(lines.len(), 4, "{order}");
     assert!(lines[..2].iter().all(|line| line.contains("--skip resources:: --skip alone::")), "{order}");
     assert!(lines[2..].iter().all(|line| line.contains("--test-threads=1 resources:: alone::")), "{order}");
+}
+
+/// Sessions are what the kernel shares the cores among in the group of the whole system only.
+#[test]
+fn tests_share_the_cores_as_threads_and_not_as_sessions() {
+    let program = format!("grep -h '[:,]cpu[,:]' /proc/self/cgroup >>../groups\n{GOOD}");
+    let folder = folder("groups");
+    green(&run_in(&folder, &[&program], &[("CORES_ARE_SHARED", "")]));
+    let groups = fs::read_to_string(folder.join("groups")).unwrap();
+    let sessions =
+        fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").is_ok_and(|on| on.trim() == "1");
+    let (test, probe) =
+        ("tests_share_the_cores_as_threads_and_not_as_sessions", Path::new("/sys/fs/cgroup/cpu/probe"));
+    if !sessions || fs::create_dir(probe).is_err() {
+        return ran_nothing(test, "sessions are told apart, and no control group can be made, or neither");
+    }
+    fs::remove_dir(probe).unwrap();
+    assert!(!groups.is_empty() && groups.lines().all(|group| !group.ends_with(":/")), "{groups}");
 }
 
 #[test]

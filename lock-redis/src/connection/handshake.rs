@@ -15,7 +15,7 @@ use crate::error::{Failure, kind_of_code};
 const MAX_ANSWERS: usize = 16 * 1024;
 
 /// A password of so many letters is no part of another word by chance.
-const SURELY_A_SECRET: usize = 4;
+const SURELY_A_SECRET: usize = 6;
 
 struct Greeting {
     what: &'static str,
@@ -124,7 +124,8 @@ fn without_password(refusal: &str, endpoint: &Endpoint) -> String {
 fn without_secret(text: &str, secret: &str) -> String {
     let short = secret.chars().count() < SURELY_A_SECRET;
     let joined = |left: Option<char>, right: Option<char>| {
-        short && left.zip(right).is_some_and(|(left, right)| left.is_alphanumeric() && right.is_alphanumeric())
+        short
+            && left.zip(right).is_some_and(|(left, right)| left.is_alphanumeric() && right.is_alphanumeric())
     };
     let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once(secret) {

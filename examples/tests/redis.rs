@@ -34,6 +34,12 @@ fn the_examples_that_take_a_store_run_on_a_server() {
 }
 
 #[test]
+fn a_process_that_ends_without_a_close_leaves_no_lock() {
+    let server = Server::start();
+    built::assert_that_ends_leave_no_lock(&server.url);
+}
+
+#[test]
 fn a_server_that_is_not_there_is_told_and_no_password_with_it() {
     // Nobody is given this port as long as it is reserved, and nobody listens there.
     let port = Port::reserve();

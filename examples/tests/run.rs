@@ -100,6 +100,12 @@ fn options_come_from_a_file() {
     assert!(said.contains("one of 8: ttl 10s"), "{said}");
 }
 
+#[test]
+fn a_process_that_ends_without_a_close_leaves_no_lock() {
+    let folder = tempfile::tempdir().expect("a folder for the file can be made");
+    built::assert_that_ends_leave_no_lock(&format!("sqlite:{}", folder.path().join("locks.db").display()));
+}
+
 /// What an example says on an embedded store of its own: that of the user is not for tests.
 fn run_on_a_file(example: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder for the file can be made");

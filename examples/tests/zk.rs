@@ -29,6 +29,12 @@ fn a_write_without_the_lock_is_refused_by_zookeeper() {
     assert!(said.ends_with("balance: 50\n"), "{said}");
 }
 
+#[test]
+fn a_process_that_ends_without_a_close_leaves_no_lock() {
+    let server = Server::start();
+    built::assert_that_ends_leave_no_lock(&server.url);
+}
+
 /// A server of this test alone, or the one whose URL is in `DISTLOCK_TEST_ZK_URL`.
 struct Server {
     url: String,

@@ -1,12 +1,21 @@
 //! [`Client`]: one backend with the keeper that serves it. What locks, places and guards share.
 
-use std::{mem, pin::pin, sync::Arc, time::Duration};
+use std::{
+    mem,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use crate::{
     Backend, BootTime, Entropy, EntryId, Error, Keeper, LockName,
     closing::Closing,
     journal::Journal,
     keeper::{Cleanup, Renewals, guarded},
+    linger,
 };
 
 #[derive(Debug)]
@@ -18,6 +27,8 @@ pub(crate) struct Client {
     pub(crate) closing: Arc<Closing>,
     pub(crate) renewals: Arc<Renewals>,
     pub(crate) cleanup: Arc<Cleanup>,
+    /// In milliseconds.
+    linger: AtomicU64,
 }
 
 impl Client {
@@ -37,7 +48,15 @@ impl Client {
             Arc::clone(&cleanup),
             Arc::clone(&closing),
         );
-        Self { backend, keeper, entropy, journal, closing, renewals, cleanup }
+        let client =
+            Self { backend, keeper, entropy, journal, closing, renewals, cleanup, linger: AtomicU64::new(0) };
+        client.linger_for(linger::DEFAULT);
+        client
+    }
+
+    /// How long its end waits for its clean-up.
+    pub(crate) fn linger_for(&self, linger: Duration) {
+        self.linger.store(u64::try_from(linger.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// Whether locks can be taken here and now.
@@ -94,10 +113,12 @@ impl Client {
         }
     }
 
-    /// The longest time until the store frees by itself what it would free by then. `None` where other locks may keep its lease.
+    /// The longest time until the store frees by itself what it would free by then. `None` where other locks may keep its lease. The
+    /// clock of the store may be slower than ours, and it may look at it late.
     pub(crate) fn free_within(&self, free_by: BootTime) -> Option<Duration> {
         let shared = self.backend.guarantees().shared_leases;
-        (!shared).then(|| free_by.since(self.keeper.now()))
+        let left = free_by.since(self.keeper.now());
+        (!shared).then(|| left + left / 50 + Duration::from_secs(1))
     }
 
     pub(crate) fn fresh_id(&self) -> EntryId {
@@ -110,6 +131,13 @@ impl Drop for Client {
         // What a fork has of it is the parent's. To end it would take what may seem to be locked for ever, and end sockets for both.
         if self.keeper.is_forked() {
             mem::forget((Arc::clone(&self.backend), Arc::clone(&self.renewals)));
+            return;
+        }
+        // Guards, places and locks have the client, so nobody can take a lock any more. The process may be about to end, and with it
+        // the keeper.
+        let linger = Duration::from_millis(self.linger.load(Ordering::Relaxed));
+        if !linger.is_zero() && !self.cleanup.is_settled() && linger::may_block() {
+            self.cleanup.wait_settled(linger);
         }
     }
 }

@@ -19,12 +19,24 @@ macro_rules! forward {
                 (**self).options()
             }
 
+            async fn acquire(&self) -> Result<Guard, Error> {
+                (**self).acquire().await
+            }
+
+            async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
+                (**self).try_acquire().await
+            }
+
             async fn acquire_with(&self, options: &AcquireOptions) -> Result<Guard, Error> {
                 (**self).acquire_with(options).await
             }
 
             async fn try_acquire_with(&self, options: &AcquireOptions) -> Result<Option<Guard>, Error> {
                 (**self).try_acquire_with(options).await
+            }
+
+            async fn holder(&self) -> Result<Option<QueueRow>, Error> {
+                (**self).holder().await
             }
 
             async fn queue(&self) -> Result<Vec<QueueRow>, Error> {

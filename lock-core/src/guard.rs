@@ -26,8 +26,9 @@ use crate::{
 /// # }
 /// ```
 ///
-/// To drop it sends one message to the keeper: it needs no runtime, blocks nothing, and reports no error. Where it
-/// matters that the lock is free, use [`release`](Self::release).
+/// To drop it sends one message to the keeper: it needs no runtime, and reports no error. It blocks only where it is the last of its
+/// [`Locks`](crate::Locks), on a thread without tasks, [for a moment](crate::Locks::with_linger). Where it matters that the lock is free,
+/// use [`release`](Self::release).
 #[must_use = "dropping the guard releases the lock; keep it, as in `let guard = lock.acquire().await?`: `let _ =` drops it at once"]
 pub struct Guard {
     client: Arc<Client>,
@@ -139,13 +140,15 @@ impl Guard {
     /// Safe to drop: the keeper finishes what was begun.
     pub async fn release(mut self) -> Result<Released, Error> {
         self.released = true;
-        let Some(owed) = self.end() else { return Err(self.over()) };
-        // The store's clock may be slower than ours, and it may be late to look at it.
-        let free_by = self.hold.deadline() + self.ttl() / 50 + Duration::from_secs(1);
+        let Some((owed, held)) = self.end() else { return Err(self.over()) };
+        let (untold, free_by) = (Untold { hold: &self.hold, held }, owed.free_by());
         match shielded(pin!(owed.leave_now())).await {
             Ok(Departure::Left) => Ok(Released::Confirmed),
             // PR10: a leave that was repeated, after a first one in time, says that it left.
-            Ok(Departure::Absent) => Err(self.lost_error(LostReason::Gone, false)),
+            Ok(Departure::Absent) => {
+                untold.gone();
+                Err(self.lost_error(LostReason::Gone, false))
+            }
             Err(cause) => Ok(Released::Pending { free_within: self.client.free_within(free_by), cause }),
         }
     }
@@ -161,8 +164,9 @@ impl Guard {
         }
     }
 
-    /// Ends the hold, and gives what is left to do. Nothing if it was lost before: its departure is seen to.
-    fn end(&self) -> Option<Owed> {
+    /// Ends the hold, and gives what is left to do, and for how long it was held. Nothing if it was lost before: the keeper leaves
+    /// for it.
+    fn end(&self) -> Option<(Owed, Duration)> {
         if self.client.keeper.is_forked() {
             // The lock is the parent's, and so is its keeper.
             return None;
@@ -170,11 +174,9 @@ impl Guard {
         let free_by = self.client.keeper.now() + self.ttl();
         // If it was lost before, it may not be there: whoever took it out leaves for it.
         let owed = self.client.renewals.take_out(self.hold.entry(), self.creates, free_by);
-        if !self.hold.end() {
-            return None;
-        }
+        let held = self.hold.end()?;
         let owe = || self.client.cleanup.owe(Arc::clone(self.hold.entry()), self.creates, free_by);
-        Some(owed.unwrap_or_else(owe))
+        Some((owed.unwrap_or_else(owe), held))
     }
 
     /// The lock is lost, and perhaps the work under it was stopped.
@@ -190,8 +192,30 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if !mem::replace(&mut self.released, true) {
-            drop(self.end());
+            if let Some((owed, held)) = self.end() {
+                self.hold.tell_released(held);
+                drop(owed);
+            }
         }
+    }
+}
+
+/// A release that is not traced yet. It is one, unless the store says that the lock was gone: also if the future is dropped meanwhile.
+struct Untold<'a> {
+    hold: &'a Hold,
+    held: Duration,
+}
+
+impl Untold<'_> {
+    fn gone(self) {
+        self.hold.tell_gone(self.held);
+        mem::forget(self);
+    }
+}
+
+impl Drop for Untold<'_> {
+    fn drop(&mut self) {
+        self.hold.tell_released(self.held);
     }
 }
 

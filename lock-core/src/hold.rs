@@ -279,8 +279,9 @@ impl Hold {
         announce(loss);
     }
 
-    /// Ends the hold. True if it was held up to now, and by this call ended; false if it was lost or released before.
-    pub(crate) fn end(&self) -> bool {
+    /// Ends the hold, and says for how long it was held. Nothing if it was lost or released before. How it ended is told by the caller,
+    /// who may learn it from the store.
+    pub(crate) fn end(&self) -> Option<Duration> {
         let mut state = self.lock();
         let (judged, loss) = self.judge(&mut state);
         let held = judged.is_held();
@@ -292,10 +293,18 @@ impl Hold {
         drop(state);
         announce(loss);
         drop(watchers);
-        if held {
-            telemetry::released(&self.0.entry, self.0.token, self.0.clock.now().since(self.0.granted));
-        }
-        held
+        held.then(|| self.0.clock.now().since(self.0.granted))
+    }
+
+    /// Tells that a hold was ended that was held for so long.
+    pub(crate) fn tell_released(&self, held: Duration) {
+        telemetry::released(&self.0.entry, self.0.token, held);
+    }
+
+    /// Tells that the store had lost an entry when it was to be given back.
+    pub(crate) fn tell_gone(&self, held: Duration) {
+        let (entry, token) = (Arc::clone(&self.0.entry), self.0.token);
+        self.0.journal.note(Event::Lost { entry, token, reason: LostReason::Gone, held });
     }
 
     /// Looks at the clock.

@@ -59,6 +59,7 @@ mod hold;
 mod identity;
 mod journal;
 mod keeper;
+mod linger;
 mod lock;
 mod locks;
 mod memory;

@@ -52,6 +52,20 @@ impl Locks {
         self
     }
 
+    /// The same locks, whose end waits for so long at the most until what they gave back has left the store: 200 ms, if this is not
+    /// called. Zero does not wait.
+    ///
+    /// A process that ends takes the keeper with it. So when the last of these locks, their clones and guards is dropped, and something
+    /// is still to be given back, the drop blocks its thread for that moment: a guard that lives to the end of `main` is released. It
+    /// blocks no thread that runs tasks: on a worker of tokio, or on a runtime with a single thread, it returns at once, and so it
+    /// does for statics, `std::process::exit` and an abort, which drop nothing or have no keeper. There, [`close`](Self::close) is the
+    /// way. Threads of other executors cannot be told from plain ones: give them zero.
+    #[must_use]
+    pub fn with_linger(self, linger: Duration) -> Self {
+        self.client.linger_for(linger);
+        self
+    }
+
     /// A lock with one holder, first come, first served.
     ///
     /// It is not re-entrant: who asks for it again while holding it waits for himself.
@@ -84,15 +98,19 @@ impl Locks {
         self.client.backend.operator()
     }
 
-    /// Whether the store answers, for a readiness probe: reads a queue, of the name `ping`, and changes nothing.
+    /// Whether locks can be asked for, for a readiness probe: reads a queue, of the name `ping`, and changes nothing. That the store
+    /// takes writes, it does not show.
     ///
     /// # Errors
-    /// [`Error::Backend`] if it does not, within the time limit of the backend for a command. [`Error::Forked`].
+    /// [`Error::Backend`] if the store does not answer, within the time limit of the backend for a command; [`Error::Closed`],
+    /// [`Error::KeeperEnded`], [`Error::Forked`].
     ///
     /// # Cancel safety
     /// Safe to drop: it only reads.
     pub async fn ping(&self) -> Result<(), Error> {
-        self.mutex("ping")?.queue().await.map(drop)
+        let lock = self.mutex("ping")?;
+        self.client.check_open(lock.name())?;
+        lock.queue().await.map(drop)
     }
 
     /// What the store promises.
@@ -112,7 +130,7 @@ impl Locks {
     /// answers in the time that is left. If it does not, that ends by itself, and keeps nobody from a lock.
     ///
     /// When it has returned, nothing is granted any more, whatever was on its way. A process that exits without this may leave
-    /// a lock behind until its ttl ends. In a fork it does nothing: the locks are the parent's.
+    /// a lock behind until its ttl ends, unless it [lingers](Self::with_linger). In a fork it does nothing: the locks are the parent's.
     ///
     /// # Errors
     /// [`CloseError`] names what is still held, and what is not confirmed to be free.

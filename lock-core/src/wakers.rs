@@ -9,9 +9,12 @@ use std::{
     task::{Context, Wake, Waker},
 };
 
+use crate::linger::Contained;
+
 /// Runs code of others, and keeps its panic, which the panic hook has told. Nothing may be locked meanwhile that it could
 /// come back for.
 pub(crate) fn contained(code: impl FnOnce()) {
+    let _contained = Contained::begin();
     drop(catch_unwind(AssertUnwindSafe(code)));
 }
 

@@ -107,6 +107,30 @@ async fn a_release_that_is_not_confirmed_says_by_when_the_lease_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_pending_says_the_time_of_the_store_and_not_that_of_the_guard() {
+    let sim = Sim::new();
+    let client = sim.client();
+    let pending = async |guard: Guard| {
+        client.wire.always(Verb::Leave, Some(Fault::Lost(ms(500))));
+        let released = guard.release().await.unwrap();
+        client.wire.always(Verb::Leave, None);
+        let Released::Pending { free_within: Some(time), .. } = released else { panic!("{released:?}") };
+        sim.now() + time
+    };
+
+    let start = sim.now();
+    let guard = hold(&client, &ttl(s(10)).max_hold(s(1))).await;
+    assert!(pending(guard).await >= start + s(10), "the end of `max_hold` is not that of the lease");
+
+    // A renewal that was carried out, and was not answered.
+    let guard = client.locks.mutex("b").unwrap().acquire_with(&ttl(s(10))).await.unwrap();
+    client.wire.always(Verb::Renew, Some(Fault::Lost(ms(100))));
+    sleep(s(4)).await;
+    let renewed = *client.wire.sent(Verb::Renew).last().unwrap();
+    assert!(pending(guard).await >= renewed + s(10), "the lease was extended unseen");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_release_that_broke_off_is_asked_once_more_and_one_without_an_answer_is_not() {
     // PR10
     let sim = Sim::new();

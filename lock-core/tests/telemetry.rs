@@ -187,6 +187,21 @@ async fn every_acquisition_tells_its_outcome_and_how_long_it_took_and_every_lock
     assert_eq!(held, ["7500", "4000", "2000"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_release_that_finds_its_entry_gone_is_traced_as_a_loss() {
+    let seen = Seen::default();
+    let _default = tracing::subscriber::set_default(seen.clone());
+    let sim = Sim::new();
+    let client = sim.client();
+    client.wire.silence();
+    let lock = client.locks.mutex("job").unwrap();
+    let guard = lock.acquire().await.unwrap();
+    client.locks.operator().evict(lock.name(), guard.entry_id()).await.unwrap();
+    guard.release().await.unwrap_err();
+    assert_eq!(seen.find("lock lost")[0]["reason"], "the store says that it is gone");
+    assert!(seen.find("lock released").is_empty());
+}
+
 /// A hundred waiters and a hundred holders meet the same outage, and look every second.
 #[tokio::test(start_paused = true)]
 async fn what_many_meet_at_once_is_one_line_a_second_with_their_number() {

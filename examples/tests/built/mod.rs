@@ -2,6 +2,10 @@
 
 use std::{env, path::PathBuf};
 
+mod ending;
+
+pub(crate) use ending::assert_that_ends_leave_no_lock;
+
 /// The program of an example. Cargo builds them together with the tests.
 pub(crate) fn example(name: &str) -> PathBuf {
     let test = env::current_exe().expect("a test knows where it is");

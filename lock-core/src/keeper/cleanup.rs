@@ -4,8 +4,8 @@ use std::{
     collections::{BTreeMap, VecDeque},
     future::Future,
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use futures_util::FutureExt;
@@ -34,6 +34,8 @@ pub(crate) struct Cleanup {
     journal: Arc<Journal>,
     closing: Arc<Closing>,
     debts: Mutex<Debts>,
+    /// The last debt is settled.
+    settled: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -81,7 +83,7 @@ impl Cleanup {
         journal: Arc<Journal>,
         closing: Arc<Closing>,
     ) -> Self {
-        Self { backend, keeper, entropy, journal, closing, debts: Mutex::default() }
+        Self { backend, keeper, entropy, journal, closing, debts: Mutex::default(), settled: Condvar::new() }
     }
 
     /// Takes note that an entry has to leave. Runs no code of others.
@@ -102,6 +104,22 @@ impl Cleanup {
 
     pub(crate) fn is_settled(&self) -> bool {
         self.lock().all.is_empty()
+    }
+
+    /// Blocks this thread until nothing is owed, for so long at the most. Ends as soon as nobody settles anything any more.
+    pub(crate) fn wait_settled(&self, limit: Duration) {
+        /// How often it is looked whether the keeper is there: nobody tells of its end.
+        const SLICE: Duration = Duration::from_millis(50);
+        let end = Instant::now() + limit;
+        let mut debts = self.lock();
+        while !debts.all.is_empty() && self.keeper.is_at_work() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let waited = self.settled.wait_timeout(debts, left.min(SLICE));
+            debts = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     /// Settles a debt as soon as it is its turn.
@@ -173,8 +191,14 @@ impl Cleanup {
     }
 
     fn forget(&self, key: u64) {
-        let debt = self.lock().all.remove(&key);
+        let mut debts = self.lock();
+        let debt = debts.all.remove(&key);
+        let settled = debts.all.is_empty();
+        drop(debts);
         drop(debt);
+        if settled {
+            self.settled.notify_all();
+        }
         self.closing.is_gone();
     }
 
@@ -185,6 +209,11 @@ impl Cleanup {
 }
 
 impl Owed {
+    /// When its lease ends on the store's own account, by our clock.
+    pub(crate) fn free_by(&self) -> BootTime {
+        self.debt.free_by
+    }
+
     /// Leaves on the caller's own runtime. If that fails, or the future is dropped, the keeper takes over.
     pub(crate) async fn leave_now(mut self) -> Result<Departure, BackendError> {
         let Debt { entry, creates, .. } = &self.debt;

@@ -63,6 +63,8 @@ struct Inner {
     watchdog: Option<Arc<Watchdog>>,
     /// Its thread has ended by a panic.
     ended: Arc<AtomicBool>,
+    /// It was told to end.
+    stopped: AtomicBool,
     /// The process that started it: a fork has no such thread.
     pid: u32,
 }
@@ -166,7 +168,8 @@ impl Keeper {
     fn on(home: Home, clock: Arc<dyn Clock>, watchdog: Option<Arc<Watchdog>>) -> Self {
         let timers = Arc::new(Timers::new(Arc::clone(&clock)));
         let (stop, ended, pid) = (Arc::default(), Arc::default(), std::process::id());
-        Self(Arc::new(Inner { clock, timers, home, stop, watchdog, ended, pid }))
+        let stopped = AtomicBool::new(false);
+        Self(Arc::new(Inner { clock, timers, home, stop, watchdog, ended, stopped, pid }))
     }
 
     /// Ends the keeper where it stands, with nothing cleaned up: what a crash of the client would do. Its locks are lost
@@ -209,6 +212,12 @@ impl Keeper {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.0.ended.load(Ordering::Acquire)
+    }
+
+    /// Whether a thread of its own does what it is given, while the caller waits.
+    pub(crate) fn is_at_work(&self) -> bool {
+        let on_its_own = self.0.watchdog.is_some();
+        on_its_own && !self.is_forked() && !self.has_ended() && !self.0.stopped.load(Ordering::Acquire)
     }
 
     /// The same, without keeping its thread.
@@ -283,6 +292,7 @@ impl Inner {
         if self.pid != std::process::id() {
             return;
         }
+        self.stopped.store(true, Ordering::Release);
         self.stop.notify_one();
         if let Some(watchdog) = &self.watchdog {
             watchdog.stop();

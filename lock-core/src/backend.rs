@@ -45,6 +45,10 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     ///
     /// Never creates, never extends another's, never extends a later life of the same entry: a lease whose token is
     /// not the entry's is [`Renewal::Lost`]. An error means *unknown*, neither renewed nor lost.
+    ///
+    /// Only holders are renewed: those who wait [enter](Self::enter) again. Renewed is not admitted, so a store that marks who is
+    /// admitted answers [`Renewal::Lost`] for an entry that is not, and leaves it as it is: whoever was told by mistake, or by a
+    /// forged hint, that it holds the lock learns so from its first renewal.
     async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>>;
 
     /// Leaves the queue, holding or waiting. Never touches another's entry.
@@ -170,7 +174,8 @@ impl fmt::Display for Holder {
     }
 }
 
-/// A word from the store that it is worth looking again. Only about speed: a lost hint delays, it never harms.
+/// A word from the store that it is worth looking again. A lost hint delays, it never harms; but a hint has to be true: a waiter
+/// that is told [`Admitted`](Self::Admitted) goes on without another look, so whoever can forge one grants the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// The store has made the entry with this token the holder; there is nothing left to ask.

@@ -5,7 +5,7 @@ use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures_core::Stream;
 
-use crate::{BackendError, BootTime, Entry, EntryId, FencingToken, Guarantees, Operator};
+use crate::{BackendError, BootTime, Entry, EntryId, FencingToken, Guarantees, Operator, harmless};
 
 /// A store that keeps, for every name, one ordered queue of leased entries.
 ///
@@ -164,7 +164,7 @@ pub enum Holder {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ours { label: Some(label) } => write!(f, "`{}`", label.escape_debug()),
+            Self::Ours { label: Some(label) } => write!(f, "`{}`", harmless(label)),
             Self::Ours { label: None } => f.write_str("a holder without a label"),
             Self::Foreign { expires: true } => f.write_str("a client of another library"),
             Self::Foreign { expires: false } => {
@@ -237,3 +237,14 @@ pub const MIN_TTL: Duration = Duration::from_millis(100);
 
 /// The longest ttl that is taken: 24 h.
 pub const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_shown_to_people_hides_no_character_and_turns_no_text() {
+        let holder = Holder::Ours { label: Some("w\u{3164}e\u{202e}b\n".to_owned()) };
+        assert_eq!(holder.to_string(), "`w\\u{3164}e\\u{202e}b\\n`");
+    }
+}

@@ -186,6 +186,26 @@ pub(crate) const BUGS: &[InEngine] = &[
         }],
     },
     InEngine {
+        id: "b36",
+        case: ("renewal", "an_extension_ends_at_the_deadline"),
+        says: "the end of the extension: not within",
+        switches: &[Switch {
+            file: "guard.rs",
+            from: "                _ = self.lost() => Ok(()),\n",
+            to: "                _ = self.lost(), if !crate::bug(\"b36\") => Ok(()),\n",
+        }],
+    },
+    InEngine {
+        id: "b37",
+        case: ("resources", "a_cleanup_that_fails_for_long_is_told_ever_more_rarely"),
+        says: "tries to leave were told",
+        switches: &[Switch {
+            file: "keeper/cleanup.rs",
+            from: "if task.failures.is_power_of_two() {",
+            to: "if task.failures.is_power_of_two() || crate::bug(\"b37\") {",
+        }],
+    },
+    InEngine {
         id: "b31",
         case: ("rules_b", "a_waker_that_panics_costs_nobody_a_lock"),
         says: "was lost by a waker",

@@ -21,6 +21,17 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
     where
         Self: Sized;
 
+    /// Why nobody can tell by the waiters whether their notifications were cut, if that is so: clients learn by themselves of a grant
+    /// that they were not told of, as by a look at what they watched before; or a cut breaks the connections that others release by, so
+    /// that waiters listen again by then. [`find_cuts`](crate::find_cuts) checks nothing there. `None` for most.
+    #[must_use]
+    fn cuts_show_nothing() -> Option<&'static str>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
     /// A store for one case alone: a server of its own, or a corner of a shared one where the case leaves the server
     /// alone, as [`Case::ids`] tells. It is made on a runtime that lives longer than that of the case. Panics if there is no
     /// server: a case must not pass without one.

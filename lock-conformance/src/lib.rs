@@ -110,7 +110,7 @@ pub use self::{
     server::{Control, Data, ServerControl, Unsupported},
     server_process::ServerProcess,
     server_program::ServerProgram,
-    silence::find_silence,
+    silence::{find_cuts, find_silence},
     volume::volume,
     wire::Wire,
     world::World,

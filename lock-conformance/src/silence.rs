@@ -1,16 +1,32 @@
-//! A store that never tells anybody that it is his turn: the cases about hints have to find it.
+//! Stores that a case about hints has to find: one that never tells anybody that it is his turn, and one whose notifications are
+//! not cut when they should be.
 
-use std::{sync::Arc, thread};
+use std::{
+    collections::HashSet,
+    mem,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+};
 
-use crate::{Harness, Silent, cases, declarations::declaration, finds};
+use async_trait::async_trait;
+use futures_util::{StreamExt, stream};
+use lock_core::{Backend, BackendError, Entry, EntryId, Hint, Standing, Step, WaitMode};
+
+use crate::{Harness, Layer, MakeBug, Silent, cases, declarations::declaration, finds, ran_nothing};
 
 /// The cases that no store without hints passes, one or two for each label about hints.
-const CASES: &[(&str, &str)] = &[
+const ABOUT_HINTS: &[(&str, &str)] = &[
     ("liveness", "a_waiter_that_goes_away_in_the_middle_of_the_queue_is_passed_over"),
     ("liveness", "a_release_between_the_look_and_the_wait_is_not_missed"),
     ("rules_b", "waiters_look_again_when_their_notifications_come_back"),
     ("wire", "a_silent_notification_connection_is_noticed_in_the_promised_time"),
     ("wire", "all_waiters_look_again_when_their_notifications_come_back"),
+];
+
+/// The cases that cut notifications at the server.
+const ABOUT_CUTS: &[(&str, &str)] = &[
+    ("liveness", "waiters_go_on_when_their_notifications_are_cut"),
+    ("rules_b", "waiters_look_again_when_their_notifications_come_back"),
 ];
 
 /// Takes all hints from the clients of a store, and checks that each case about hints fails then: what is missed is not
@@ -19,22 +35,81 @@ const CASES: &[(&str, &str)] = &[
 /// # Panics
 /// If a case passes, or fails for another reason than that somebody waits in vain.
 pub fn find_silence<H: Harness>() {
+    let found = look_for::<H>(ABOUT_HINTS, |_| Arc::new(Silent::default()));
+    assert!(found.len() >= 3, "most cases about hints are declared");
+    let missed = missed(found);
+    assert!(missed.is_empty(), "without any hint, these say something else or nothing: {missed:#?}");
+}
+
+/// Makes the clients of a store believe nothing but grants that they are told of, and checks that each case fails then in which
+/// [notifications are cut](crate::ServerControl::cut_notifications). A store that says that it has cut them, and has not, tells the
+/// grant, and the case shows nothing. (Where hints never say more than that something changed, the cases fail in any case.) Nothing is
+/// checked where [nobody can tell](Harness::cuts_show_nothing).
+///
+/// # Panics
+/// As [`find_silence`] does.
+pub fn find_cuts<H: Harness>() {
+    if let Some(how) = H::cuts_show_nothing() {
+        return ran_nothing("notifications_that_are_said_to_be_cut_are_not_heard_of", how);
+    }
+    let missed = missed(look_for::<H>(ABOUT_CUTS, |_| Arc::<BelievesOnlyGrants>::default()));
+    assert!(missed.is_empty(), "notifications are said to be cut, and are heard of in these: {missed:#?}");
+}
+
+/// What each of the cases that are not declared says of that bug.
+fn look_for<H: Harness>(cases: &[(&str, &str)], bug: MakeBug) -> Vec<(String, Option<String>)> {
     let declared = |group, name| declaration(cases::find(group, name), H::declared()).is_some();
-    let found = thread::scope(|scope| {
-        let looks = CASES.iter().filter(|(group, name)| !declared(group, name)).map(|(group, name)| {
-            let look = scope.spawn(|| finds::<H>(group, name, |_| Arc::new(Silent::default())));
+    thread::scope(|scope| {
+        let looks = cases.iter().filter(|(group, name)| !declared(group, name)).map(|(group, name)| {
+            let look = scope.spawn(move || finds::<H>(group, name, bug));
             (group, name, look)
         });
         let looks: Vec<_> = looks.collect();
         let found = looks.into_iter().map(|(group, name, look)| {
             (format!("{group}::{name}"), look.join().expect("a panic of a case is what it says"))
         });
-        found.collect::<Vec<_>>()
-    });
-    assert!(found.len() >= 3, "most cases about hints are declared");
-    let missed: Vec<_> = found
-        .iter()
-        .filter(|(_, said)| !said.as_ref().is_some_and(|said| said.contains("not within")))
-        .collect();
-    assert!(missed.is_empty(), "without any hint, these say something else or nothing: {missed:#?}");
+        found.collect()
+    })
+}
+
+/// Those that do not say that somebody waits in vain.
+fn missed(found: Vec<(String, Option<String>)>) -> Vec<(String, Option<String>)> {
+    let waits = |said: &Option<String>| said.as_ref().is_some_and(|said| said.contains("not within"));
+    found.into_iter().filter(|(_, said)| !waits(said)).collect()
+}
+
+/// Whoever looks again and was not told to by the grant itself is given what is remembered: that it has to wait.
+#[derive(Debug, Default)]
+struct BelievesOnlyGrants(Arc<Mutex<HashSet<EntryId>>>);
+
+#[async_trait]
+impl Layer for BelievesOnlyGrants {
+    async fn enter(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
+        let mut standing = store.enter(entry, step, wait).await?;
+        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&entry.id);
+        match (&mut standing, step) {
+            (Standing::Waiting { hints, .. }, _) => {
+                let (granted, id) = (Arc::clone(&self.0), entry.id);
+                let heard = mem::replace(hints, Box::pin(stream::empty()));
+                *hints = Box::pin(heard.inspect(move |hint| {
+                    if matches!(hint, Hint::Admitted { .. }) {
+                        granted.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+                    }
+                }));
+                Ok(standing)
+            }
+            (&mut Standing::Admitted { token, ttl, valid_until }, Step::Again(_)) if !told => {
+                let (ahead, holder, look_again) = (1, None, valid_until);
+                let hints = Box::pin(stream::empty());
+                Ok(Standing::Waiting { token, ttl, valid_until, ahead, holder, look_again, hints })
+            }
+            _ => Ok(standing),
+        }
+    }
 }

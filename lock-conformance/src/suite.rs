@@ -1,8 +1,9 @@
 //! [`suite!`]: one test for each case.
 
 /// Expands to one `#[test]` for each case of the suite, run on a store of the given [`Harness`](crate::Harness); to the
-/// core cases once more without hints and once more without polling; to a test that the cases about hints find a store that
-/// has none; to a test of what is declared; and to `contender`, the process of its own that some cases start.
+/// core cases once more without hints and once more without polling; to tests that the cases about hints find a store that
+/// has none, and one that does not cut them when it should; to a test of what is declared; and to `contender`, the process of its
+/// own that some cases start.
 ///
 /// Call it once, at the root of an integration test.
 #[macro_export]
@@ -25,6 +26,11 @@ macro_rules! suite {
         #[test]
         fn a_store_without_hints_is_found_by_the_cases_about_hints() {
             $crate::find_silence::<$harness>();
+        }
+
+        #[test]
+        fn notifications_that_are_said_to_be_cut_are_not_heard_of() {
+            $crate::find_cuts::<$harness>();
         }
 
         #[test]

@@ -26,38 +26,6 @@ fn seeds() -> (u64, u64) {
     }
 }
 
-#[test]
-fn no_seed_breaks_a_promise() {
-    let (from, to) = seeds();
-    let started = Instant::now();
-    let next = AtomicU64::new(from);
-    let threads = thread::available_parallelism().map_or(1, Into::into);
-    let mut all = Seen::default();
-    thread::scope(|scope| {
-        let runners: Vec<_> = (0..threads).map(|_| scope.spawn(|| run_seeds(&next, to))).collect();
-        for runner in runners {
-            all.join(&runner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-    });
-    println!("seeds {from}..{to} in {:?}: {:?}", started.elapsed(), all.0);
-    // A workload that does not do these things tests nothing.
-    if to - from >= 500 {
-        for what in [
-            "granted",
-            "refused",
-            "timed out",
-            "cancelled",
-            "failed",
-            "lost",
-            "evicted",
-            "crashed",
-            "blocked",
-        ] {
-            assert!(all.0.get(what).is_some_and(|&n| n > 20), "{what}: {:?}", all.0);
-        }
-    }
-}
-
 fn run_seeds(next: &AtomicU64, to: u64) -> Seen {
     let mut happened = Seen::default();
     loop {
@@ -114,6 +82,43 @@ impl Seen {
     fn join(&mut self, other: &Self) {
         for (what, n) in &other.0 {
             *self.0.entry(what).or_default() += n;
+        }
+    }
+}
+
+/// As many threads as there are cores, for seconds.
+mod alone {
+    use super::*;
+
+    #[test]
+    fn no_seed_breaks_a_promise() {
+        let (from, to) = seeds();
+        let started = Instant::now();
+        let next = AtomicU64::new(from);
+        let threads = thread::available_parallelism().map_or(1, Into::into);
+        let mut all = Seen::default();
+        thread::scope(|scope| {
+            let runners: Vec<_> = (0..threads).map(|_| scope.spawn(|| run_seeds(&next, to))).collect();
+            for runner in runners {
+                all.join(&runner.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+        });
+        println!("seeds {from}..{to} in {:?}: {:?}", started.elapsed(), all.0);
+        // A workload that does not do these things tests nothing.
+        if to - from >= 500 {
+            for what in [
+                "granted",
+                "refused",
+                "timed out",
+                "cancelled",
+                "failed",
+                "lost",
+                "evicted",
+                "crashed",
+                "blocked",
+            ] {
+                assert!(all.0.get(what).is_some_and(|&n| n > 20), "{what}: {:?}", all.0);
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures_core::Stream;
 
-use crate::{BackendError, BootTime, Entry, EntryId, FencingToken, Guarantees, Operator};
+use crate::{BackendError, BootTime, Entry, EntryId, FencingToken, Guarantees, Operator, harmless};
 
 /// A store that keeps, for every name, one ordered queue of leased entries.
 ///
@@ -45,6 +45,10 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     ///
     /// Never creates, never extends another's, never extends a later life of the same entry: a lease whose token is
     /// not the entry's is [`Renewal::Lost`]. An error means *unknown*, neither renewed nor lost.
+    ///
+    /// Only holders are renewed: those who wait [enter](Self::enter) again. Renewed is not admitted, so a store that marks who is
+    /// admitted answers [`Renewal::Lost`] for an entry that is not, and leaves it as it is: whoever was told by mistake, or by a
+    /// forged hint, that it holds the lock learns so from its first renewal.
     async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>>;
 
     /// Leaves the queue, holding or waiting. Never touches another's entry.
@@ -160,7 +164,7 @@ pub enum Holder {
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ours { label: Some(label) } => write!(f, "`{}`", label.escape_debug()),
+            Self::Ours { label: Some(label) } => write!(f, "`{}`", harmless(label)),
             Self::Ours { label: None } => f.write_str("a holder without a label"),
             Self::Foreign { expires: true } => f.write_str("a client of another library"),
             Self::Foreign { expires: false } => {
@@ -170,7 +174,8 @@ impl fmt::Display for Holder {
     }
 }
 
-/// A word from the store that it is worth looking again. Only about speed: a lost hint delays, it never harms.
+/// A word from the store that it is worth looking again. A lost hint delays, it never harms; but a hint has to be true: a waiter
+/// that is told [`Admitted`](Self::Admitted) goes on without another look, so whoever can forge one grants the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// The store has made the entry with this token the holder; there is nothing left to ask.
@@ -232,3 +237,14 @@ pub const MIN_TTL: Duration = Duration::from_millis(100);
 
 /// The longest ttl that is taken: 24 h.
 pub const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_shown_to_people_hides_no_character_and_turns_no_text() {
+        let holder = Holder::Ours { label: Some("w\u{3164}e\u{202e}b\n".to_owned()) };
+        assert_eq!(holder.to_string(), "`w\\u{3164}e\\u{202e}b\\n`");
+    }
+}

@@ -34,16 +34,18 @@ fn push(text: &mut String, c: char) {
     if is_tricky(c) { text.extend(c.escape_default()) } else { text.push(c) }
 }
 
-/// Whether a character is not just itself on a terminal: controls, what has no width, and what turns the direction of the text
-/// ([Unicode TR 36](https://www.unicode.org/reports/tr36/)).
-fn is_tricky(c: char) -> bool {
-    let unseen =
-        matches!(c, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}');
-    let turns =
-        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}');
+/// Whether a character is not just itself on a terminal: controls, what is not seen (`Default_Ignorable_Code_Point` of
+/// [Unicode](https://www.unicode.org/reports/tr44/)), and what breaks a line or turns the direction of the text
+/// ([TR 36](https://www.unicode.org/reports/tr36/)).
+pub(crate) fn is_tricky(c: char) -> bool {
+    let unseen = matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0000}'..='\u{e0fff}');
     let breaks = matches!(c, '\u{2028}' | '\u{2029}');
-    let marks = matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
-    c.is_control() || unseen || turns || breaks || marks
+    let marks = matches!(c, '\u{fff9}'..='\u{fffb}');
+    c.is_control() || unseen || breaks || marks
 }
 
 struct Excerpt {
@@ -59,5 +61,26 @@ impl Write for Excerpt {
             push(&mut self.text, c);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first and the last of each range of `Default_Ignorable_Code_Point`, of what breaks a line, and of the marks.
+    #[test]
+    fn what_is_not_seen_or_turns_the_text_is_written_as_its_code() {
+        let unseen = "\u{ad}\u{34f}\u{61c}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{180b}\u{180f}\u{200b}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\
+                      \u{2060}\u{2065}\u{206f}\u{3164}\u{fe00}\u{fe0f}\u{feff}\u{ffa0}\u{fff0}\u{fff8}\u{fff9}\u{fffb}\u{1bca0}\u{1bca3}\
+                      \u{1d173}\u{1d17a}\u{e0000}\u{e0001}\u{e007f}\u{e0100}\u{e0fff}\u{1b}\u{7f}\u{9b}";
+        for c in unseen.chars() {
+            assert_eq!(harmless(&c.to_string()), c.escape_default().to_string());
+            assert_eq!(excerpt(format_args!("{c}")), c.escape_default().to_string());
+        }
+        // Their neighbours are written as they are.
+        let seen = "\u{ae}\u{34e}\u{350}\u{61b}\u{115e}\u{1161}\u{17b3}\u{17b6}\u{180a}\u{1810}\u{2010}\u{2027}\u{202f}\u{3163}\u{3165}\
+                    \u{fe10}\u{ff9f}\u{ffa1}\u{fffc}\u{fffd}\u{1bc9f}\u{1d172}\u{1d17b} aä語😀";
+        assert_eq!(harmless(seen), seen);
     }
 }

@@ -1,30 +1,15 @@
 //! [`Journal`]: what a client has to say, in at most one line for each cause and second.
 
-use std::{
-    collections::{HashMap, hash_map},
-    mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{mem, sync::Arc, time::Duration};
 
-use crate::{
-    BackendError, BackendErrorKind, BootTime, Clock, Entry, FencingToken, Keeper, LostReason,
-    keeper::WeakKeeper, telemetry,
-};
+use crate::{BackendError, BackendErrorKind, Entry, FencingToken, Keeper, LostReason, Paced, telemetry};
 
-/// How long nothing more is said of a cause after a line.
-const PAUSE: Duration = Duration::from_secs(1);
-
-/// What many locks and waiters meet at once, told as one. The first is told at once; those that come within a second after a
-/// line are counted, and told as the last of them when the second is over.
+/// What many locks and waiters meet at once, told as one.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    clock: Arc<dyn Clock>,
-    /// Whoever only watches a lock keeps no thread.
-    keeper: WeakKeeper,
+    lines: Paced<Cause>,
     /// The process that connected.
     pid: u32,
-    causes: Mutex<HashMap<Cause, Said>>,
 }
 
 /// Something that happened, as [`telemetry`] tells it.
@@ -47,17 +32,9 @@ struct Cause {
     reason: Option<mem::Discriminant<LostReason>>,
 }
 
-#[derive(Debug)]
-struct Said {
-    at: BootTime,
-    /// What came since: the last, and how many.
-    more: Option<(Event, u64)>,
-}
-
 impl Journal {
     pub(crate) fn new(keeper: &Keeper) -> Self {
-        let (clock, pid) = (Arc::clone(keeper.clock()), keeper.pid());
-        Self { clock, keeper: keeper.downgrade(), pid, causes: Mutex::default() }
+        Self { lines: Paced::new(keeper), pid: keeper.pid() }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -65,53 +42,8 @@ impl Journal {
     }
 
     /// Tells it, now or together with others. It runs the code of a subscriber: nothing may be locked.
-    pub(crate) fn note(self: &Arc<Self>, event: Event) {
-        let (cause, now) = (event.cause(), self.clock.now());
-        let mut causes = self.lock();
-        let said = match causes.entry(cause) {
-            hash_map::Entry::Occupied(said) => said.into_mut(),
-            hash_map::Entry::Vacant(nothing) => {
-                nothing.insert(Said { at: now, more: None });
-                drop(causes);
-                return event.tell(1);
-            }
-        };
-        let (before, counted) = (said.more.take(), said.at + PAUSE);
-        let times = before.as_ref().map_or(0, |(_, times)| *times) + 1;
-        if now >= counted {
-            said.at = now;
-            drop(causes);
-            return event.tell(times);
-        }
-        said.more = Some((event, times));
-        drop(causes);
-        if before.is_none() {
-            self.tell_the_rest(cause, counted);
-        }
-    }
-
-    /// Sees to it that what is counted is told, although nothing may follow.
-    fn tell_the_rest(self: &Arc<Self>, cause: Cause, at: BootTime) {
-        // Without one nothing is to come that could be told with it.
-        let Some(keeper) = self.keeper.upgrade() else { return };
-        let (journal, pause, kept) = (Arc::downgrade(self), keeper.sleep_until(at), keeper.clone());
-        keeper.spawn(async move {
-            pause.await;
-            // Up to here, or nobody would end the pause.
-            drop(kept);
-            let Some(journal) = journal.upgrade() else { return };
-            let mut causes = journal.lock();
-            let Some(said) = causes.get_mut(&cause) else { return };
-            let Some((event, times)) = said.more.take() else { return };
-            said.at = journal.clock.now();
-            drop(causes);
-            event.tell(times);
-        });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Cause, Said>> {
-        // Nothing panics while it is held, and each change to it is whole.
-        self.causes.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn note(&self, event: Event) {
+        self.lines.note(event.cause(), move |times| event.tell(times));
     }
 }
 
@@ -130,7 +62,7 @@ impl Event {
     }
 
     /// As one line for so many.
-    fn tell(&self, times: u64) {
+    fn tell(&self, times: Option<u64>) {
         match self {
             Self::Suspect { entry, token, remaining } => telemetry::suspect(entry, *token, *remaining, times),
             Self::Recovered { entry, token } => telemetry::recovered(entry, *token, times),

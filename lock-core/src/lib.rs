@@ -33,7 +33,7 @@
 //! |---|---|
 //! | taking locks | [`Locks`], [`DistributedLock`], [`AcquireOptions`], [`Guard`] |
 //! | what holds on which store | [`Guarantees`] |
-//! | writing a backend | [`Backend`], [`Operator`], [`Switchboard`], and [`settings`] |
+//! | writing a backend | [`Backend`], [`Operator`], [`Switchboard`], [`Paced`], and [`settings`] |
 //! | what is traced | [`telemetry`] |
 //! | time, threads and randomness | [`Clock`], [`Keeper`], [`Entropy`] |
 //! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |
@@ -66,6 +66,7 @@ mod memory;
 mod name;
 mod operator;
 mod options;
+mod paced;
 mod place;
 mod released;
 mod rwlock;
@@ -100,7 +101,8 @@ pub use self::{
     memory::Memory,
     name::{LockName, NameError},
     operator::{Diagnosis, Operator, QueueRow},
-    options::{AcquireOptions, BackOff, LookAgain, Outage},
+    options::{AcquireOptions, BackOff, LookAgain, Outage, shown_label},
+    paced::Paced,
     released::Released,
     rwlock::RwLock,
     semaphore::Semaphore,

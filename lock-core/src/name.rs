@@ -4,6 +4,8 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
+use crate::excerpt::is_tricky;
+
 /// The name of what a lock protects: any non-empty UTF-8 text of at most [`LockName::MAX_LEN`] bytes.
 ///
 /// Two names are the same only if their bytes are the same: nothing is trimmed, normalised or folded, and no
@@ -83,12 +85,13 @@ impl From<LockName> for String {
     }
 }
 
-/// Control characters are escaped and long names cut: a name may come from anywhere, a log line should survive it.
+/// Control characters, and those that are not seen or turn the direction of the text, are escaped and long names cut: a name may
+/// come from anywhere, a log line should survive it, and two names that look alike should not.
 impl fmt::Display for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 120;
         for c in self.0.chars().take(SHOWN) {
-            if c.is_control() { write!(f, "{}", c.escape_default())? } else { fmt::Write::write_char(f, c)? }
+            if is_tricky(c) { write!(f, "{}", c.escape_default())? } else { fmt::Write::write_char(f, c)? }
         }
         if self.0.chars().nth(SHOWN).is_some() { f.write_str("…") } else { Ok(()) }
     }
@@ -117,5 +120,12 @@ mod tests {
         assert!(shown.starts_with("a\\n\\u{0}b"), "{shown}");
         assert!(!shown.chars().any(char::is_control));
         assert!(shown.chars().count() < 140);
+    }
+
+    #[test]
+    fn a_name_shown_to_people_hides_no_character_and_turns_no_text() {
+        let name = LockName::new("a\u{202e}b\u{200b}c\u{3164}d\u{e0100}ä").unwrap();
+        assert_eq!(name.to_string(), "a\\u{202e}b\\u{200b}c\\u{3164}d\\u{e0100}ä");
+        assert_eq!(format!("{name:?}"), format!("LockName({name})"));
     }
 }

@@ -88,6 +88,25 @@ pub struct LookAgain {
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
 
+/// A label as it is stored, for people. One that is longer than [`MAX_LABEL`](AcquireOptions::MAX_LABEL) was written by others, and
+/// is cut there, between characters, with `…` behind it: no more than that is ever made of it. What is no UTF-8 is replaced.
+///
+/// ```
+/// assert_eq!(lock_core::shown_label(b"web-1"), "web-1");
+/// assert_eq!(lock_core::shown_label(&[b'x'; 1_000_000]), format!("{}…", "x".repeat(256)));
+/// ```
+#[must_use]
+pub fn shown_label(stored: &[u8]) -> String {
+    if stored.len() <= AcquireOptions::MAX_LABEL {
+        return String::from_utf8_lossy(stored).into_owned();
+    }
+    // A character has at most three bytes behind its first one.
+    let begins = |at: &usize| stored[*at] & 0b1100_0000 != 0b1000_0000;
+    let most = AcquireOptions::MAX_LABEL;
+    let cut = (most - 3..=most).rev().find(begins).unwrap_or(most);
+    format!("{}…", String::from_utf8_lossy(&stored[..cut]))
+}
+
 impl AcquireOptions {
     /// The longest label in bytes.
     pub const MAX_LABEL: usize = 256;
@@ -226,6 +245,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_label_that_is_too_long_is_shown_cut_between_characters() {
+        let most = AcquireOptions::MAX_LABEL;
+        assert_eq!(shown_label("é".repeat(most / 2).as_bytes()), "é".repeat(most / 2));
+        for (character, before) in [("x", 0), ("é", 1), ("日", 0), ("日", 2), ("👩", 1), ("👩", 3)] {
+            let stored = format!("{}{}", "-".repeat(before), character.repeat(1_000));
+            let kept = (most - before) / character.len();
+            let cut = format!("{}{}…", "-".repeat(before), character.repeat(kept));
+            assert_eq!(shown_label(stored.as_bytes()), cut);
+        }
+        assert_eq!(shown_label(b"a\xff"), "a\u{fffd}");
+        assert_eq!(shown_label(&[0x80; 1_000]).chars().count(), most + 1);
+    }
 
     #[test]
     fn the_defaults_are_valid() {

@@ -41,36 +41,39 @@ pub(crate) fn released(entry: &Entry, token: FencingToken, held: Duration) {
     });
 }
 
-pub(crate) fn suspect(entry: &Entry, token: FencingToken, remaining: Duration, times: u64) {
-    let (remaining_ms, times) = (millis(remaining), many(times));
+pub(crate) fn suspect(entry: &Entry, token: FencingToken, remaining: Duration, times: Option<u64>) {
+    let remaining_ms = millis(remaining);
     contained(|| {
         tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), remaining_ms, times, "lock suspect");
     });
 }
 
-pub(crate) fn recovered(entry: &Entry, token: FencingToken, times: u64) {
-    let times = many(times);
+pub(crate) fn recovered(entry: &Entry, token: FencingToken, times: Option<u64>) {
     contained(|| {
         tracing::info!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), times, "lock recovered");
     });
 }
 
-pub(crate) fn lost(entry: &Entry, token: FencingToken, reason: LostReason, held: Duration, times: u64) {
-    let (held_ms, times) = (millis(held), many(times));
+pub(crate) fn lost(
+    entry: &Entry,
+    token: FencingToken,
+    reason: LostReason,
+    held: Duration,
+    times: Option<u64>,
+) {
+    let held_ms = millis(held);
     contained(|| {
         tracing::error!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), %reason, held_ms, times, "lock lost");
     });
 }
 
-pub(crate) fn place_lost(entry: &Entry, times: u64) {
-    let times = many(times);
+pub(crate) fn place_lost(entry: &Entry, times: Option<u64>) {
     contained(|| {
         tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, times, "place lost");
     });
 }
 
-pub(crate) fn store_away(entry: &Entry, verb: &str, error: &BackendError, times: u64) {
-    let times = many(times);
+pub(crate) fn store_away(entry: &Entry, verb: &str, error: &BackendError, times: Option<u64>) {
     contained(|| {
         tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, verb, %error, times, "store away");
     });
@@ -88,8 +91,7 @@ pub(crate) fn cleanup_settled(entry: &Entry) {
     });
 }
 
-pub(crate) fn cleanup_abandoned(entry: &Entry, error: &BackendError, times: u64) {
-    let times = many(times);
+pub(crate) fn cleanup_abandoned(entry: &Entry, error: &BackendError, times: Option<u64>) {
     contained(|| {
         tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, %error, times, "cleanup abandoned");
     });
@@ -110,11 +112,6 @@ pub(crate) fn keeper_stands_still(overdue: Duration) {
 
 pub(crate) fn no_watchdog(error: &std::io::Error) {
     contained(|| tracing::error!(target: TARGET, %error, "no watchdog"));
-}
-
-/// The number of what a line tells of, if it is more than one.
-fn many(times: u64) -> Option<u64> {
-    (times > 1).then_some(times)
 }
 
 pub(crate) fn millis(duration: Duration) -> u64 {

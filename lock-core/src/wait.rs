@@ -1,7 +1,8 @@
 //! The wait engine: enter; then on every hint or timer tick, enter again.
 //!
-//! Hints are about speed only. Looking again on a timer is already correct, and there is always a timer: the time that
-//! the store names, a third of the waiter's own ttl (which also keeps its lease alive), and the end of `wait`.
+//! Looking again on a timer is already correct, so a hint that is lost or late costs nothing but time. There is always a timer:
+//! the time that the store names, a third of the waiter's own ttl (which also keeps its lease alive), and the end of `wait`.
+//! But hints have to be true: a waiter that is told [`Hint::Admitted`] with its token goes on without another look.
 
 use std::{future::Future, pin::pin, sync::Arc, task::Poll, time::Duration};
 

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use lock_core::{AcquireOptions, DistributedLock, Error, Guard, HoldState, LostReason};
+use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Hint, HoldState, LostReason};
 use support::{Client, Fault, Sim, Verb, assert_at, lease, ms, s, sleep};
 
 const TTL: Duration = s(12);
@@ -301,4 +301,25 @@ async fn a_store_that_is_slow_all_the_time_but_extends_every_lease_costs_no_lock
     let guard = client.locks.mutex("a").unwrap().acquire_with(&options()).await.unwrap();
     sleep(TTL * 10).await;
     assert!(guard.is_held());
+}
+
+/// Somebody says to a waiter that it was admitted, which the store knows nothing of. PR36: renewed is not admitted.
+#[tokio::test(start_paused = true)]
+async fn who_was_never_admitted_learns_so_from_the_first_renewal() {
+    let sim = Sim::new();
+    let (holder, waiter) = (sim.client(), sim.client());
+    let held = holder.locks.mutex("a").unwrap().acquire_with(&options()).await.unwrap();
+    let waiting = {
+        let lock = waiter.locks.mutex("a").unwrap();
+        tokio::spawn(async move { lock.acquire_with(&options()).await.unwrap() })
+    };
+    sleep(ms(1)).await;
+    let token = sim.rows("a").await[1].token.unwrap();
+    waiter.wire.inject(Hint::Admitted { token });
+    let (misled, since) = (waiting.await.unwrap(), sim.now());
+    assert_eq!(misled.lost().await, LostReason::Gone);
+    assert!(sim.now().since(since) <= TTL / 3 + ms(2), "it was renewed: {:?}", sim.now().since(since));
+    assert!(held.is_held());
+    sleep(ms(1)).await;
+    assert_eq!(sim.rows("a").await.len(), 1, "what is lost leaves the queue");
 }

@@ -15,7 +15,7 @@
 
 use std::{borrow::Cow, fmt::Write};
 
-use lock_core::{Claim, Entry, EntryId, Kind, LockName};
+use lock_core::{Claim, Entry, EntryId, Kind, LockName, shown_label};
 
 /// Where the queues are, behind the prefix.
 const QUEUES: &str = "q1/";
@@ -146,11 +146,11 @@ pub(crate) fn value(entry: &Entry) -> String {
     }
 }
 
-/// The id and the label of an entry. `None` if it is none of ours.
+/// The id and the label of an entry, as people are shown it. `None` if it is none of ours.
 pub(crate) fn read_value(value: &[u8]) -> Option<(EntryId, Option<String>)> {
     let value = std::str::from_utf8(value).ok()?;
-    let (id, label) = value.split_once(':').map_or((value, None), |(id, label)| (id, Some(label.to_owned())));
-    Some((id.parse().ok()?, label))
+    let (id, label) = value.split_once(':').map_or((value, None), |(id, label)| (id, Some(label)));
+    Some((id.parse().ok()?, label.map(|label| shown_label(label.as_bytes()))))
 }
 
 fn queues(prefix: &str) -> String {

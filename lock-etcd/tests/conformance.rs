@@ -34,6 +34,10 @@ impl Harness for EtcdHarness {
         if server::url().is_some() { "etcd by url" } else { "etcd" }
     }
 
+    fn cuts_show_nothing() -> Option<&'static str> {
+        Some("a new stream catches up with what happened to the keys that were watched")
+    }
+
     fn declared() -> &'static [Declared] {
         const fn declare(id: &'static str, reason: &'static str) -> Declared {
             Declared { id, reason }

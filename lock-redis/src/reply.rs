@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_core::{
     BackendError, BackendErrorKind as Kind, Claim, Departure, EntryId, FencingToken, Holder,
-    Kind as LockKind, QueueRow, excerpt,
+    Kind as LockKind, QueueRow, excerpt, shown_label,
 };
 use redis::Value;
 
@@ -160,8 +160,7 @@ fn holder(who: &Value, label: &Value) -> Result<Option<Holder>, BackendError> {
 
 /// A label stands behind a colon, so that none and an empty one differ.
 fn label(value: &Value) -> Result<Option<String>, BackendError> {
-    let label = bytes(Some(value))?.strip_prefix(b":");
-    Ok(label.map(|label| String::from_utf8_lossy(label).into_owned()))
+    Ok(bytes(Some(value))?.strip_prefix(b":").map(shown_label))
 }
 
 fn kind(value: &Value) -> Result<LockKind, BackendError> {

@@ -1,6 +1,8 @@
 //! [`Queue`]: the live entries of a name, as a transaction sees them. Who is admitted is decided by `lock_core::admission`.
 
-use lock_core::{BackendError, BackendErrorKind, Claim, Entry, EntryId, Kind, LockName, QueueRow, admission};
+use lock_core::{
+    BackendError, BackendErrorKind, Claim, Entry, EntryId, Kind, LockName, QueueRow, admission, shown_label,
+};
 use rusqlite::types::ValueRef;
 
 use crate::{
@@ -292,7 +294,7 @@ impl Row {
             expires: row.get(5)?,
             admitted: row.get(6)?,
             member: row.get(7)?,
-            label: row.get(8)?,
+            label: row.get_ref(8)?.as_bytes_or_null().unwrap_or_default().map(shown_label),
         })
     }
 }

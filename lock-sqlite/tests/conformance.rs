@@ -29,6 +29,10 @@ impl Harness for SqliteHarness {
         "sqlite"
     }
 
+    fn cuts_show_nothing() -> Option<&'static str> {
+        Some("a client looks in the file for those of its waiters whose datagrams found no way")
+    }
+
     fn declared() -> &'static [Declared] {
         const fn no(reason: &'static str, id: &'static str) -> Declared {
             Declared { id, reason }

@@ -32,6 +32,10 @@ impl Harness for ZkHarness {
         if server::url().is_some() { "zookeeper by url" } else { "zookeeper" }
     }
 
+    fn cuts_show_nothing() -> Option<&'static str> {
+        Some("a session that is connected again is told what happened to the nodes that it watches")
+    }
+
     fn declared() -> &'static [Declared] {
         const fn declare(id: &'static str, reason: &'static str) -> Declared {
             Declared { id, reason }

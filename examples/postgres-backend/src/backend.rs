@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use lock_core::{
     Alarms, Backend, BackendError, BackendErrorKind, Clock, Creates, Departure, Entry, EntryId, FencingToken,
     Guarantees, Holder, Keeper, Kind, Lease, LockName, Operator, Renewal, Standing, Step, WaitMode,
-    valid_until,
+    shown_label, valid_until,
 };
 use tokio_postgres::{Config, Row, types::Type};
 
@@ -187,7 +187,7 @@ pub(crate) fn token(row: &Row) -> Result<FencingToken, BackendError> {
 
 /// A label is shown to people, whatever it is.
 pub(crate) fn text(label: Option<&[u8]>) -> Option<String> {
-    label.map(|label| String::from_utf8_lossy(label).into_owned())
+    label.map(shown_label)
 }
 
 /// 292 000 years fit.

@@ -145,7 +145,7 @@ BEGIN
     LOOP
         now := begin_verb(lease.name);
         UPDATE entries e SET expires = greatest(e.expires, now + lease.ttl * interval '1 microsecond')
-            WHERE e.token = lease.token AND e.name = lease.name AND e.entry = lease.entry;
+            WHERE e.token = lease.token AND e.name = lease.name AND e.entry = lease.entry AND e.admitted;
         renewed[lease.place] := FOUND;
         PERFORM end_verb(lease.name, NULL);
     END LOOP;

@@ -32,6 +32,10 @@ impl Harness for PostgresHarness {
         "postgres"
     }
 
+    fn cuts_show_nothing() -> Option<&'static str> {
+        Some("a cut breaks the connections that releases go over, too: they come when waiters listen again")
+    }
+
     fn declared() -> &'static [Declared] {
         const DECLARED: &[Declared] = &[
             Declared { id: "X12", reason: "there is no way to put anything but locks into its table" },

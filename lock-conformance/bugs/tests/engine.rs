@@ -126,14 +126,30 @@ fn b34_a_fork_that_has_the_keeper_of_its_parent_is_found() {
     is_found("b34_a_fork_that_has_the_keeper_of_its_parent_is_found");
 }
 
+#[test]
+fn b36_an_extension_that_waits_for_the_store_beyond_the_deadline_is_found() {
+    is_found("b36_an_extension_that_waits_for_the_store_beyond_the_deadline_is_found");
+}
+
+#[test]
+fn b37_a_cleanup_that_tells_of_every_try_is_found() {
+    is_found("b37_a_cleanup_that_tells_of_every_try_is_found");
+}
+
 /// A case of this group starts the test of its own name, in a process of its own.
-#[cfg(unix)]
 mod resources {
     use lock_conformance::{Mode, run};
 
     use super::MemoryHarness;
 
     #[test]
+    fn a_cleanup_that_fails_for_long_is_told_ever_more_rarely() {
+        let case = "a_cleanup_that_fails_for_long_is_told_ever_more_rarely";
+        run::<MemoryHarness>("resources", case, Mode::Both);
+    }
+
+    #[test]
+    #[cfg(unix)]
     fn a_fork_that_connects_again_has_locks_of_its_own() {
         run::<MemoryHarness>("resources", "a_fork_that_connects_again_has_locks_of_its_own", Mode::Both);
     }

@@ -12,6 +12,7 @@ mod idle;
 mod inputs;
 mod lease;
 mod liveness;
+mod logs;
 mod lost_signal;
 mod outages;
 mod process;

@@ -11,7 +11,10 @@ use lock_core::{BackendErrorKind, DistributedLock, Error, Guard, HoldState, Lost
 
 pub(super) use self::many::a_thousand_locks_are_renewed_in_few_requests;
 use self::{
-    bounds::{a_lock_can_be_extended_by_hand_and_ends_when_it_is_not, max_hold_ends_a_lock_that_is_renewed},
+    bounds::{
+        a_lock_can_be_extended_by_hand_and_ends_when_it_is_not, an_extension_ends_at_the_deadline,
+        max_hold_ends_a_lock_that_is_renewed,
+    },
     many::a_lease_that_cannot_be_renewed_costs_no_other,
     owner::{
         a_lease_is_proved_by_its_own_entry_and_not_by_others_of_its_client, a_renewal_creates_nothing,
@@ -44,6 +47,7 @@ macro_rules! renewal_cases {
             renewals_go_on_while_the_runtime_is_blocked ["R08"]
             max_hold_ends_a_lock_that_is_renewed ["R09"]
             a_lock_can_be_extended_by_hand_and_ends_when_it_is_not ["R10"]
+            an_extension_ends_at_the_deadline ["R10"]
             a_lease_that_cannot_be_renewed_costs_no_other ["R12"]
             a_lease_is_proved_by_its_own_entry_and_not_by_others_of_its_client ["R13"]
         } }

@@ -15,6 +15,9 @@ use lock_core::{DistributedLock, Error, Guard};
 use super::{
     growth::{MOST_WINDOWS, WINDOWS, assert_no_growth, footprint},
     lease::ms,
+    logs::{
+        a_cleanup_that_fails_for_long_is_told_ever_more_rarely, an_outage_costs_a_line_a_second_and_message,
+    },
     rules_b::forks::{
         a_fork_that_connects_again_has_locks_of_its_own,
         whoever_connects_again_in_a_fork_is_served_or_told_why_not,
@@ -38,6 +41,8 @@ macro_rules! resources_cases {
             the_threads_and_files_of_a_client_go_with_it ["G06"]
             a_fork_that_connects_again_has_locks_of_its_own ["C20"]
             whoever_connects_again_in_a_fork_is_served_or_told_why_not ["PR35"]
+            an_outage_costs_a_line_a_second_and_message ["G07"]
+            a_cleanup_that_fails_for_long_is_told_ever_more_rarely ["G07"]
         } }
     };
 }

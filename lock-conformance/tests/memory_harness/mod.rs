@@ -16,12 +16,12 @@ const NO_PROCESSES: &str = "the store lives in the memory of one process";
 const NO_WIRE: &str = "there is no wire between the store and its clients";
 const NO_SERVER: &str = "there is no server that could end or lose data while its clients go on";
 
-/// A store in this process. A kill is a client whose keeper stops without clean-up, a delete is an eviction of all.
+/// A store in this process, which may only say that it cuts notifications. A kill is a client whose keeper stops without clean-up, a delete is an eviction of all.
 #[derive(Debug)]
-pub(crate) struct MemoryHarness(Memory, Subscriptions);
+pub(crate) struct MemoryHarness<const CUTS: bool = true>(Memory, Subscriptions);
 
 #[async_trait]
-impl Harness for MemoryHarness {
+impl<const CUTS: bool> Harness for MemoryHarness<CUTS> {
     fn store() -> &'static str {
         "memory"
     }
@@ -81,7 +81,7 @@ impl Harness for MemoryHarness {
 }
 
 #[async_trait]
-impl ServerControl for MemoryHarness {
+impl<const CUTS: bool> ServerControl for MemoryHarness<CUTS> {
     fn refusal(&self) -> Unsupported {
         Unsupported(NO_SERVER)
     }
@@ -118,7 +118,9 @@ impl ServerControl for MemoryHarness {
     }
 
     async fn cut_notifications(&self) -> Control {
-        self.1.cut();
+        if CUTS {
+            self.1.cut();
+        }
         Ok(())
     }
 }

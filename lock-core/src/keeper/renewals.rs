@@ -36,8 +36,9 @@ const BATCH: usize = 256;
 /// than all else that is kept for its leases.
 const AT_ONCE: usize = 4;
 
-/// After so many losses that were announced others have their turn: each wakes tasks, which are code of others.
-const AT_A_TIME: usize = 64;
+/// After so many others have their turn: a loss wakes tasks, which are code of others, and a departure is logged, which takes longer.
+const LOSSES: usize = 512;
+const DEPARTURES: usize = 64;
 
 /// The leases of one client: guards, which are renewed, and waiters, which are not (they renew themselves, by entering
 /// again). Each has a dead-man's timer: when its deadline passes, the keeper leaves for it.
@@ -254,18 +255,21 @@ impl Renewals {
         (loss, self.cleanup.owe(entry, creates, now + ttl))
     }
 
-    /// Announces losses, and hands departures on. Where they are many, others have their turn in between: neither takes long,
-    /// but both run code of others.
-    fn leave(&self, mut leaving: Vec<(Option<Loss>, Owed)>) {
-        let rest = leaving.split_off(leaving.len().min(AT_A_TIME));
-        leave(leaving);
-        if rest.is_empty() {
-            return;
+    /// Announces losses, and hands departures on: when all are announced, because what is logged of a departure takes time. Where
+    /// they are many, others have their turn in between.
+    fn leave(&self, leaving: Vec<(Option<Loss>, Owed)>) {
+        let (mut losses, mut owed): (Vec<_>, Vec<_>) = leaving.into_iter().unzip();
+        announce(&mut losses);
+        if losses.is_empty() && owed.len() <= DEPARTURES {
+            return drop(owed);
         }
         self.keeper.spawn(async move {
-            let mut rest = rest.into_iter();
-            while !rest.as_slice().is_empty() {
-                leave(rest.by_ref().take(AT_A_TIME));
+            while !losses.is_empty() {
+                tokio::task::yield_now().await;
+                announce(&mut losses);
+            }
+            while !owed.is_empty() {
+                drop(owed.drain(..owed.len().min(DEPARTURES)));
                 tokio::task::yield_now().await;
             }
         });
@@ -382,13 +386,9 @@ impl Drop for Renewals {
     }
 }
 
-fn leave(leaving: impl IntoIterator<Item = (Option<Loss>, Owed)>) {
-    for (loss, owed) in leaving {
-        if let Some(loss) = loss {
-            loss.announce();
-        }
-        drop(owed);
-    }
+/// Announces the first ones, and takes them out.
+fn announce(losses: &mut Vec<Option<Loss>>) {
+    losses.drain(..losses.len().min(LOSSES)).flatten().for_each(Loss::announce);
 }
 
 fn too_few(backend: &dyn Backend) -> BackendError {

@@ -141,11 +141,11 @@ impl Backend for Memory {
         let sent = self.0.clock.now();
         let renew = |lease: &Lease| {
             let renewed = self.on_queue(&lease.entry.name, |_, queue, now| {
-                let known = queue.token(lease.entry.id) == Some(lease.token);
-                if known {
+                let holds = queue.holds(lease.entry.id, lease.token);
+                if holds {
                     queue.refresh(lease.entry.id, now);
                 }
-                known
+                holds
             });
             let valid_until = valid_until(sent, lease.entry.ttl, lease.entry.ttl);
             Ok(if renewed { Renewal::Renewed { valid_until } } else { Renewal::Lost })

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::{BootTime, Claim, Departure, Entry, EntryId, FencingToken, QueueRow, admission};
+use crate::{BootTime, Claim, Departure, Entry, EntryId, FencingToken, QueueRow, admission, shown_label};
 
 /// The live entries of a name, in the order of their tokens, which is the order in which they came.
 #[derive(Default)]
@@ -15,6 +15,13 @@ struct Row {
     entry: Entry,
     expires: BootTime,
     admitted: bool,
+}
+
+impl Row {
+    /// As people are shown it.
+    fn label(&self) -> Option<String> {
+        self.entry.label.as_deref().map(|label| shown_label(label.as_bytes()))
+    }
 }
 
 /// Where an entry stands.
@@ -37,6 +44,11 @@ impl Queue {
 
     pub(super) fn token(&self, id: EntryId) -> Option<FencingToken> {
         self.tokens.get(&id).copied()
+    }
+
+    /// Whether this life of the entry is admitted.
+    pub(super) fn holds(&self, id: EntryId, token: FencingToken) -> bool {
+        self.token(id) == Some(token) && self.rows.get(&token).is_some_and(|row| row.admitted)
     }
 
     pub(super) fn drop_dead(&mut self, now: BootTime) {
@@ -106,7 +118,7 @@ impl Queue {
         let nearest = ahead.iter().rev().map(|row| row.entry.claim);
         let blockers = admission::blockers(me.entry.claim, nearest).unwrap_or(ahead.len());
         let look_again = ahead.iter().rev().take(blockers).map(|row| row.expires).min();
-        let holder = ahead.first().and_then(|row| row.entry.label.clone());
+        let holder = ahead.first().and_then(|row| row.label());
         Look::Waiting {
             token,
             ahead: ahead.len() as u64,
@@ -122,7 +134,7 @@ impl Queue {
             admitted: row.admitted,
             token: Some(*token),
             lease_left: Some(row.expires.since(now)),
-            label: row.entry.label.clone(),
+            label: row.label(),
         };
         self.rows.iter().map(row).collect()
     }

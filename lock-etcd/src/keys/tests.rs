@@ -43,6 +43,9 @@ fn values_are_read_back_and_those_of_others_are_none() {
         let one = entry("job", 7, Claim::mutex()).with_label(label.clone());
         assert_eq!(read_value(value(&one).as_bytes()), Some((one.id, label)));
     }
+    let long = format!("{:032x}:{}", 7, "x".repeat(1 << 20));
+    let (_, label) = read_value(long.as_bytes()).unwrap();
+    assert_eq!(label, Some(format!("{}…", "x".repeat(256))), "what others wrote is cut");
     for other in [&b""[..], b"x", b"7", b"7:x", b"\xff"] {
         assert_eq!(read_value(other), None, "{other:?}");
     }

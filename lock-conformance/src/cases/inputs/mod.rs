@@ -11,7 +11,7 @@ use self::{
         names_that_contain_each_other_never_meet, separators_and_wildcards_mean_nothing_in_a_name,
     },
     numbers::{
-        a_label_of_any_bytes_is_shown_as_it_was_given,
+        a_label_of_any_bytes_is_shown_as_it_was_given, a_label_that_is_too_long_is_shown_cut,
         durations_out_of_range_are_refused_and_the_limits_work,
         permits_out_of_range_are_refused_and_the_limits_work,
     },
@@ -31,6 +31,7 @@ macro_rules! inputs_cases {
             names_that_contain_each_other_never_meet ["I05"]
             names_are_never_folded_or_normalised ["I06"]
             a_label_of_any_bytes_is_shown_as_it_was_given ["I07"]
+            a_label_that_is_too_long_is_shown_cut ["I07"]
             durations_out_of_range_are_refused_and_the_limits_work ["I08"]
             permits_out_of_range_are_refused_and_the_limits_work ["I09"]
         } }

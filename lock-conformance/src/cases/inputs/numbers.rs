@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
-use lock_core::{AcquireOptions, Claim, DistributedLock, Error, Holder, InputError, MAX_TTL, MIN_TTL};
+use lock_core::{
+    AcquireOptions, Claim, Creates, Departure, DistributedLock, Error, Holder, InputError, MAX_TTL, MIN_TTL,
+    Step,
+};
 
 use crate::{
     SLACK, Verb, World,
     audit::soon,
-    cases::steps::{faulty, is_busy, long, mutex, permits, queue, queue_of, refused, take_free},
+    cases::{
+        lease::{admitted, row},
+        steps::{LONG, faulty, freed, is_busy, long, mutex, permits, queue, queue_of, refused, take_free},
+    },
 };
 
 /// In the queue, of the holder and of who waits, and in the error of who waited for nothing.
@@ -51,15 +57,7 @@ pub(in crate::cases) async fn a_label_of_any_bytes_is_shown_as_it_was_given(worl
             let shown: Vec<_> = rows.iter().map(|row| row.label.as_deref()).collect();
             assert_eq!(shown, [Some(label), Some(label)], "of {kind}");
 
-            // Whoever gives up before the store has answered knows nobody.
-            let mut wait = Duration::from_millis(20);
-            let shown = loop {
-                match refused(lock(&waiter).acquire_with(&long().wait(wait)).await) {
-                    Error::WaitTimeout { holder: Some(Holder::Ours { label }), .. } => break label,
-                    Error::WaitTimeout { ahead: None, .. } if wait < SLACK => wait *= 2,
-                    error => panic!("{error:?}"),
-                }
-            };
+            let shown = holder_as_told(&*lock(&waiter)).await;
             assert_eq!(shown.as_deref(), Some(label), "of {kind}");
             held.release().await.unwrap();
             soon("the grant", waiting).await.unwrap().unwrap().release().await.unwrap();
@@ -69,6 +67,38 @@ pub(in crate::cases) async fn a_label_of_any_bytes_is_shown_as_it_was_given(worl
     let error = refused(lock.acquire_with(&long().label("x".repeat(257))).await);
     assert!(matches!(error, Error::Input(InputError::Label { len: 257 })), "{error:?}");
     assert_eq!(queue(&lock).await, []);
+}
+
+/// No option takes it, but whoever can write to the store can write it. People are shown its beginning, up to a whole character.
+pub(in crate::cases) async fn a_label_that_is_too_long_is_shown_cut(world: World) {
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let cut = format!("x{}…", "é".repeat(AcquireOptions::MAX_LABEL / 2 - 1));
+    for (tag, claim) in [("mutex", Claim::mutex()), ("semaphore", Claim::semaphore(2, 3).unwrap())] {
+        let name = world.name(tag);
+        let held = holder.entry(&name, claim, LONG).with_label(Some(format!("x{}", "é".repeat(5_000))));
+        admitted(&holder, &held, Step::Create).await;
+        let shown = row(&waiter, &held.name, held.id).await.expect("it holds the lock").label;
+        assert_eq!(shown.as_deref(), Some(&*cut), "of {tag}");
+
+        let lock = if tag == "mutex" { mutex(&waiter, &name) } else { permits(&waiter, &name, 2, 3) };
+        let shown = holder_as_told(&lock).await;
+        assert_eq!(shown.as_deref(), Some(&*cut), "of {tag}");
+        assert_eq!(holder.backend.leave(&held, Creates::Answered).await.unwrap(), Departure::Left);
+        freed(&lock).await;
+    }
+}
+
+/// The label of the holder as one hears of it who waited for nothing.
+async fn holder_as_told(lock: &dyn DistributedLock) -> Option<String> {
+    // Whoever gives up before the store has answered knows nobody.
+    let mut wait = Duration::from_millis(20);
+    loop {
+        match refused(lock.acquire_with(&long().wait(wait)).await) {
+            Error::WaitTimeout { holder: Some(Holder::Ours { label }), .. } => return label,
+            Error::WaitTimeout { ahead: None, .. } if wait < SLACK => wait *= 2,
+            error => panic!("{error:?}"),
+        }
+    }
 }
 
 pub(in crate::cases) async fn durations_out_of_range_are_refused_and_the_limits_work(world: World) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_core::{DistributedLock, Error, LostReason};
 
 use crate::{
-    SLACK, Verb, World,
+    Fault, Gate, SLACK, Verb, World,
     audit::{assert_free, safety, within},
     cases::{
         lease::{assert_covered, deadline_at_least, deadline_at_most, ms, now},
@@ -83,4 +83,21 @@ async fn extended_by_hand(world: World, ttl: Duration) {
     let late = guard.extend().await;
     assert!(matches!(late, Err(Error::Lost { reason: LostReason::Expired, .. })), "{late:?}");
     assert_free(&other, &name).await;
+}
+
+/// Though the store has carried it out: whoever asks is told when the lock is over, and not when the answer comes.
+pub(crate) async fn an_extension_ends_at_the_deadline(world: World) {
+    let (client, faults) = faulty(&world).await;
+    let name = world.name("job");
+    let options = client.options().ttl(ms(1500)).renew(false);
+    let guard = client.mutex(&name).acquire_with(&options).await.unwrap();
+    let deadline = deadline_at_least(&guard.hold());
+    let gate = Gate::new();
+    faults.always(Verb::Renew, Fault::HoldReply(gate.clone()));
+    let ended = within("the end of the extension", guard.ttl() + SLACK, guard.extend()).await;
+    assert!(matches!(ended, Err(Error::Lost { reason: LostReason::Expired, .. })), "{ended:?}");
+    safety(now() >= deadline, format_args!("given up {:?} before the deadline", deadline.since(now())));
+    gate.open();
+    assert!(!guard.is_held(), "held again by an answer that came too late");
+    assert_free(&client, &name).await;
 }

@@ -1,0 +1,254 @@
+//! What people have to read while a store is away. A log has one place for a whole process, so these cases have one of their own.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use lock_core::{BackendErrorKind, DistributedLock, Outage};
+use tracing::{
+    Event, Id, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    level_filters::LevelFilter,
+    span,
+};
+
+use super::{
+    lease::ms,
+    steps::{faulty, freed, long, mutex, queue_of, take_free},
+};
+use crate::{
+    Client, Fault, Faulty, Links, Newcomers, Proxy, SLACK, Sound, Verb, World,
+    audit::{eventually, within},
+};
+
+/// So many hold a lock, and so many wait for one.
+const CROWD: usize = 50;
+
+/// How often a clean-up is to fail.
+const TRIES: usize = 9;
+
+/// Each meets the outage on its own, with every renewal and every look. Whoever reads the log has to see it, and what else there is.
+pub(super) async fn an_outage_costs_a_line_a_second_and_message(world: World) {
+    let log = Log::install();
+    let store = Away::new(&world).await;
+    let other = world.client().await;
+    let name = |i: usize| world.name(&i.to_string());
+    let options = long().ttl(Duration::from_secs(3)).outage(Outage::Wait);
+    let lock = |i: usize| store.client.mutex(&name(i)).with_options(options.clone());
+    let guards = join_all((0..CROWD).map(|i| {
+        let lock = lock(i);
+        async move { take_free(&lock).await }
+    }));
+    let guards = guards.await;
+    let waiters: Vec<_> = (0..CROWD)
+        .map(|i| {
+            let lock = lock(i);
+            tokio::spawn(async move { drop(lock.acquire().await) })
+        })
+        .collect();
+    for i in 0..CROWD {
+        queue_of(2, &mutex(&other, &name(i))).await;
+    }
+
+    log.clear();
+    let began = Instant::now();
+    store.is_silent();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    store.refuses();
+    let ttl = guards.iter().map(lock_core::Guard::ttl).max().expect("there are some");
+    within("the loss of all of them", ttl + SLACK, join_all(guards.iter().map(lock_core::Guard::lost))).await;
+    // Those who wait go on, and so does the clean-up.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let (told, seconds) = (log.told(), began.elapsed().as_secs() + 1);
+    println!("in {seconds} s: {told:#?}");
+    for waiter in waiters {
+        waiter.abort();
+    }
+    store.is_back();
+
+    for (message, told) in &told {
+        assert!(told.lines <= seconds + 2, "{} lines in {seconds} s of {message}: {told:?}", told.lines);
+    }
+    let times = |of: &str| -> u64 {
+        told.iter().filter(|(message, _)| message.contains(of)).map(|(_, told)| told.times).sum()
+    };
+    assert_eq!(times("lock lost"), CROWD as u64, "each loss counts once");
+    assert!(times("store away enter") >= CROWD as u64, "not all who looked in vain are counted");
+    drop(guards);
+    store.client.locks.close(SLACK * 2).await.unwrap();
+}
+
+/// It is tried for ever, and told the first time, and each time after twice as many tries.
+pub(super) async fn a_cleanup_that_fails_for_long_is_told_ever_more_rarely(world: World) {
+    let log = Log::install();
+    let (client, faults) = faulty(&world).await;
+    let lock = mutex(&client, &world.name("job"));
+    let guard = take_free(&lock).await;
+    faults.always(Verb::Leave, Fault::FailUnsent(BackendErrorKind::Unreachable));
+    drop(guard);
+    let tries = || faults.answers(Verb::Leave);
+    eventually("the tries to leave", SLACK, || async { tries() >= TRIES }).await;
+    // What came within a second after a line is told when that is over.
+    tokio::time::sleep(ms(1500)).await;
+    let told: u64 =
+        log.told().iter().filter(|(message, _)| message.contains("leave")).map(|(_, told)| told.times).sum();
+    let tries = tries();
+    faults.heal(Verb::Leave);
+    let most = u64::from(tries.ilog2()) + 1;
+    assert!((1..=most).contains(&told), "{tries} tries to leave were told {told} times");
+    freed(&lock).await;
+}
+
+/// A client of a store that goes away: by its wire, or where there is none, by a layer.
+struct Away {
+    client: Client,
+    proxy: Option<Proxy>,
+    faults: Faulty,
+}
+
+const VERBS: [Verb; 3] = [Verb::Enter, Verb::Renew, Verb::Leave];
+
+impl Away {
+    async fn new(world: &World) -> Self {
+        if !world.has_wire() {
+            let (client, faults) = faulty(world).await;
+            return Self { client, proxy: None, faults };
+        }
+        let proxy = world.proxy();
+        let client = world.client_by(proxy.address(), Arc::new(Sound)).await;
+        Self { client, proxy: Some(proxy), faults: Faulty::default() }
+    }
+
+    fn is_silent(&self) {
+        match &self.proxy {
+            Some(proxy) => proxy.silence(Links::All),
+            None => VERBS.iter().for_each(|verb| self.faults.always(*verb, Fault::LoseRequest)),
+        }
+    }
+
+    fn refuses(&self) {
+        let refused = Fault::FailUnsent(BackendErrorKind::Unreachable);
+        match &self.proxy {
+            Some(proxy) => {
+                proxy.newcomers(Newcomers::Refuse);
+                proxy.reset(Links::All);
+            }
+            None => VERBS.iter().for_each(|verb| self.faults.always(*verb, refused.clone())),
+        }
+    }
+
+    fn is_back(&self) {
+        match &self.proxy {
+            Some(proxy) => proxy.heal(),
+            None => VERBS.iter().for_each(|verb| self.faults.heal(*verb)),
+        }
+    }
+}
+
+/// The lines of this process that people are to act on, warnings and errors, by where they come from, what they say, and of which verb.
+#[derive(Clone, Debug, Default)]
+struct Log(Arc<Mutex<BTreeMap<String, Told>>>);
+
+/// How often something was told.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    lines: u64,
+    /// Of how many things.
+    times: u64,
+    last: String,
+}
+
+impl Log {
+    /// For the rest of the process.
+    fn install() -> Self {
+        let log = Self::default();
+        let installed = tracing::subscriber::set_global_default(log.clone());
+        installed.expect("a case of this group has a process of its own");
+        log
+    }
+
+    fn clear(&self) {
+        self.lock().clear();
+    }
+
+    fn told(&self) -> BTreeMap<String, Told> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Told>> {
+        // Nothing panics while it is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && *metadata.level() <= Level::WARN
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::WARN)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = Line { times: 1, ..Line::default() };
+        event.record(&mut line);
+        let (metadata, Line { times, message, verb }) = (event.metadata(), line);
+        let (level, target) = (metadata.level(), metadata.target());
+        // Elsewhere a message has in it what it names: what is written in one place is one message.
+        let said = match (target, metadata.file(), metadata.line()) {
+            ("distlock", ..) => format!("{message} {verb}"),
+            (_, Some(file), Some(line)) => format!("{file}:{line}"),
+            _ => metadata.name().to_owned(),
+        };
+        let mut told = self.lock();
+        let told = told.entry(format!("{level} {target}: {said}")).or_default();
+        told.lines += 1;
+        told.times += times;
+        told.last = message;
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// What is read of a line.
+#[derive(Default)]
+struct Line {
+    times: u64,
+    message: String,
+    verb: String,
+}
+
+impl Visit for Line {
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        if field.name() == "times" {
+            self.times = value;
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "verb" {
+            value.clone_into(&mut self.verb);
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            self.message = format!("{value:?}");
+        }
+    }
+}

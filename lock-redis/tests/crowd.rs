@@ -1,0 +1,60 @@
+//! Thousands of locks that are lost in the same moment, beside somebody who writes a log slowly.
+
+mod common;
+#[path = "../../lock-core/tests/support/crowd.rs"]
+mod crowd;
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use common::Server;
+use crowd::Crowd;
+use lock_conformance::{Layer, Layered};
+use lock_core::{
+    AcquireOptions, Backend, BackendError, BootTime, Entry, Keeper, Locks, Memory, Standing, Step,
+    SystemEntropy, WaitMode,
+};
+use lock_redis::{Redis, RedisConfig};
+
+/// Nobody of the crowd may rely on its lock for longer than this, so that all of them lose it at once.
+#[derive(Debug)]
+struct EndsAt(BootTime);
+
+#[async_trait]
+impl Layer for EndsAt {
+    async fn enter(
+        &self,
+        store: &Arc<dyn Backend>,
+        entry: &Entry,
+        step: Step,
+        wait: WaitMode,
+    ) -> Result<Standing, BackendError> {
+        let mut standing = store.enter(entry, step, wait).await?;
+        if let Standing::Admitted { valid_until, .. } = &mut standing
+            && entry.name.as_str().starts_with("crowd/")
+        {
+            *valid_until = self.0.min(*valid_until);
+        }
+        Ok(standing)
+    }
+}
+
+/// It keeps the machine busy, and the leases that are kept are short.
+mod alone {
+    use super::*;
+
+    /// The only test of this program: a subscriber is that of a whole process.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn losses_by_the_thousand_beside_a_slow_log_cost_nobody_else_a_lock() {
+        let (server, keeper) = (Server::start(), Keeper::start().unwrap());
+        let config: RedisConfig = server.url().parse().unwrap();
+        let redis = Arc::new(Redis::new(config, &keeper).unwrap());
+        // Time enough to take them.
+        let end = keeper.now() + Duration::from_secs(12);
+        let locks = |store| Locks::with(store, keeper.clone(), Arc::new(SystemEntropy));
+        let ours = locks(Arc::new(Layered::new(redis, Arc::new(EndsAt(end)))));
+        let beside = locks(Arc::new(Memory::new()));
+        let ending = AcquireOptions::new().ttl(Duration::from_secs(60)).renew(false);
+        Crowd { ending, kept: Duration::from_millis(1_500) }.is_lost(&ours, &beside).await;
+    }
+}

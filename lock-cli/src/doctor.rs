@@ -1,6 +1,6 @@
 //! `distlock doctor`: what the store promises, and what is wrong with its settings.
 
-use distlock::{Guarantees, harmless};
+use distlock::{Diagnosis, Guarantees, harmless};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -25,19 +25,7 @@ pub(crate) async fn doctor(args: &DoctorArgs, settings: &Settings) -> Result<Exi
         let promises = promises.iter().copied().map(value).collect();
         print::json(&Report { facts, promises, problems: &diagnosis.problems })?;
     } else {
-        let mut report = String::from("The store\n");
-        let facts: Vec<_> = diagnosis.facts.iter().map(|(name, fact)| (*name, fact.as_str())).collect();
-        report += &section(&facts);
-        report += "\nWhat it promises\n";
-        report += &section(&promises);
-        match diagnosis.problems.as_slice() {
-            [] => report += "\nNo problems.\n",
-            problems => {
-                report += "\nProblems\n";
-                report.extend(problems.iter().map(|problem| format!("  * {}\n", harmless(problem))));
-            }
-        }
-        print::text(&report)?;
+        print::text(&report(&diagnosis, &promises))?;
     }
     Ok(if diagnosis.problems.is_empty() { Exit::DONE } else { Exit::NO })
 }
@@ -54,7 +42,40 @@ fn promises(promised: &Guarantees) -> [(&'static str, &'static str); 7] {
     ]
 }
 
+/// For people. What the server says of itself may be anything.
+fn report(diagnosis: &Diagnosis, promises: &[(&str, &str)]) -> String {
+    let mut report = String::from("The store\n");
+    let facts: Vec<_> = diagnosis.facts.iter().map(|(name, fact)| (*name, fact.as_str())).collect();
+    report += &section(&facts);
+    report += "\nWhat it promises\n";
+    report += &section(promises);
+    match diagnosis.problems.as_slice() {
+        [] => report += "\nNo problems.\n",
+        problems => {
+            report += "\nProblems\n";
+            report.extend(problems.iter().map(|problem| format!("  * {}\n", harmless(problem))));
+        }
+    }
+    report
+}
+
 fn section(lines: &[(&str, &str)]) -> String {
     let line = |(name, text): &(&str, &str)| vec![format!("  {name}"), harmless(text)];
     print::table(&lines.iter().map(line).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_of_itself_plays_no_tricks_on_a_terminal() {
+        let tricky = "6.0\u{1b}]0;x\u{7}\u{202e}".to_owned();
+        let mut diagnosis = Diagnosis::default();
+        diagnosis.facts = vec![("version", tricky.clone())];
+        diagnosis.problems = vec![tricky];
+        let report = report(&diagnosis, &[]);
+        assert_eq!(report.matches("6.0\\u{1b}]0;x\\u{7}\\u{202e}").count(), 2, "{report}");
+        assert!(!report.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{report:?}");
+    }
 }

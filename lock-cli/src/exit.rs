@@ -64,7 +64,7 @@ Exit codes:
   65   the name is in use as another kind of lock
   69   the store cannot be reached, or refuses
   75   the lock was not granted: busy with --try, or --wait is over; -E sets it
-  77   run: the lock was lost, and the command worked on without it: it ran as another user and could not be stopped
+  77   run: the lock was lost, and some of the command worked on without it: it ran as another user and could not be stopped
   79   the lock was lost: the command was stopped, or ended without it
   126  run: the command cannot be run
   127  run: the command is not there";

@@ -5,7 +5,7 @@ use std::{
     thread,
 };
 
-use distlock::Guard;
+use distlock::{Guard, harmless};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
@@ -71,7 +71,7 @@ fn tell(args: &HoldArgs, guard: &Guard) -> Result<(), Failure> {
         let ttl_ms = guard.ttl().as_millis();
         print::json(&Held { name: name.as_str(), token: token.to_string(), entry, ttl_ms })
     } else {
-        print::text(&format!("holding `{name}`, token {token}\n"))
+        print::text(&format!("holding `{}`, token {token}\n", harmless(&name.to_string())))
     }
 }
 

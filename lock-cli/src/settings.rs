@@ -2,13 +2,18 @@
 
 use std::{
     env::{self, VarError},
-    fs,
-    io::ErrorKind,
-    os::unix::fs::PermissionsExt,
+    ffi::OsString,
+    fs::{self, DirBuilder},
+    io::{self, ErrorKind},
+    os::unix::{
+        ffi::OsStringExt,
+        fs::{DirBuilderExt, MetadataExt},
+    },
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use nix::unistd::{User, getegid, geteuid};
 use serde::Deserialize;
 
 use crate::{args::StoreArgs, exit::Exit, failure::Failure};
@@ -54,16 +59,18 @@ impl Settings {
             (file, _) => file.unwrap_or_default(),
         };
         let mut warnings = Vec::new();
-        let with_url = path.filter(|_| file.url.is_some());
-        warnings.extend(with_url.and_then(|path| exposed(&path, file.url.as_deref()?)));
+        let has_password = |url: &Option<String>| url.as_deref().is_some_and(has_password);
+        warnings.extend(path.filter(|_| has_password(&file.url)).and_then(|path| exposed(&path)));
         let url = match &args.url_file {
             Some(path) => {
-                let url = url_in(path)?;
-                warnings.extend(exposed(path, &url));
-                url
+                let url = Some(url_in(path)?);
+                warnings.extend(has_password(&url).then(|| exposed(path)).flatten());
+                url.unwrap_or_default()
             }
             None => url(args.url.as_deref(), &file)?,
         };
+        let url = if url == DEFAULT_URL { default_url()? } else { url };
+        warnings.extend(password_file(&url).and_then(|path| exposed(&path)));
         Ok(Self { url, file, warnings })
     }
 }
@@ -106,11 +113,39 @@ fn no_url(problem: &str) -> Failure {
         .hint("the URL of a store, or none: then locks are of this machine alone")
 }
 
-/// What is to be said of a file with a password, if everybody may read it.
-fn exposed(path: &Path, url: &str) -> Option<String> {
-    let for_everybody = fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o004 != 0);
-    let warning = || format!("{} has a password in it, and everybody may read it: chmod o-r", path.display());
-    (for_everybody && has_password(url)).then(warning)
+/// What is to be said of a file with a password, if others may read it: everybody, or, of a file of our own, a group that is not ours
+/// in the first place. Whom the file of somebody else is for is for him to say: that of root for the group of a service is as it should be.
+fn exposed(path: &Path) -> Option<String> {
+    let file = fs::metadata(path).ok()?;
+    let may = |bit| file.mode() & bit != 0;
+    let of_a_group = may(0o040) && file.uid() == geteuid().as_raw() && file.gid() != getegid().as_raw();
+    let (others, mend) = match (may(0o004), of_a_group) {
+        (true, false) => ("everybody".to_owned(), "o-r"),
+        (true, true) => ("everybody".to_owned(), "go-r"),
+        (false, true) => (format!("group {}", file.gid()), "g-r"),
+        (false, false) => return None,
+    };
+    Some(format!("{} has a password in it, and {others} may read it: chmod {mend}", path.display()))
+}
+
+/// The file that a URL names for its password.
+fn password_file(url: &str) -> Option<PathBuf> {
+    let (_, parameters) = url.split_once('?')?;
+    let value = parameters.split('&').find_map(|parameter| parameter.strip_prefix("password_file="))?;
+    Some(decoded(value).into())
+}
+
+/// What `%` and two digits stand for; anything else for itself.
+fn decoded(text: &str) -> OsString {
+    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+    while let [first, after @ ..] = rest {
+        let digits =
+            after.get(..2).filter(|_| *first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[2..] } else { after };
+    }
+    OsString::from_vec(bytes)
 }
 
 fn has_password(url: &str) -> bool {
@@ -139,9 +174,42 @@ fn read(path: &Path) -> Result<Option<File>, Failure> {
 
 /// `$XDG_CONFIG_HOME/distlock/config.toml`, or below `~/.config`.
 fn default_path() -> Option<PathBuf> {
-    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
+    let home = || absolute("HOME").or_else(home_of_user);
+    let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(home()?.join(".config")))?;
     Some(config.join("distlock").join("config.toml"))
+}
+
+/// The store itself knows where its file is by the variables. Without them it is in the same place, below the home folder of the user
+/// database: services and `env -i` have none.
+fn default_url() -> Result<String, Failure> {
+    if absolute("XDG_STATE_HOME").or_else(|| absolute("HOME")).is_some() {
+        return Ok(DEFAULT_URL.to_owned());
+    }
+    let nowhere =
+        || Failure::new(Exit::USAGE, "HOME is not set: use --url").hint("the URL of a store, as sqlite:PATH");
+    let home = home_of_user().ok_or_else(nowhere)?;
+    in_home(&home).map_err(|error| nowhere().because(&error))
+}
+
+/// The file of the default store, whose folder is made as the store makes it: for this user alone.
+fn in_home(home: &Path) -> io::Result<String> {
+    let folder = home.join(".local/state/distlock");
+    let file = folder.join("locks.db");
+    // What means something else in a URL.
+    let Some(path) = file.to_str().filter(|file| !file.contains(['%', '?', '#'])) else {
+        return Err(io::Error::other(format!("{} cannot be written as a URL", file.display())));
+    };
+    DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    Ok(format!("sqlite:{path}"))
+}
+
+fn absolute(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+fn home_of_user() -> Option<PathBuf> {
+    let user = User::from_uid(geteuid()).ok()?;
+    user.map(|user| user.dir).filter(|home| home.is_absolute())
 }
 
 #[cfg(test)]
@@ -157,6 +225,29 @@ mod tests {
             ["sqlite:/a:b@c", "redis://h", "redis://u@h", "redis://u:@h", "zk://h/a:b@c", "redis://h?x=a:b@c"]
         {
             assert!(!has_password(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn the_default_file_is_below_the_home_folder_in_a_folder_for_its_user_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let url = in_home(home.path()).unwrap();
+        let folder = home.path().join(".local/state/distlock");
+        assert_eq!(url, format!("sqlite:{}/locks.db", folder.display()));
+        assert_eq!(fs::metadata(folder).unwrap().mode() & 0o777, 0o700);
+        assert!(in_home(&home.path().join("what?")).is_err(), "that is no path in a URL");
+    }
+
+    #[test]
+    fn the_file_of_a_password_is_found_in_a_url() {
+        for (url, file) in [
+            ("redis://u@h?password_file=/run/secrets/a", Some("/run/secrets/a")),
+            ("etcd://u@h,g/prefix?heartbeat=1s&password_file=%2Frun%2fa%20b&ca=/c", Some("/run/a b")),
+            ("zk://u@h?password_file=100%&x=y", Some("100%")),
+            ("redis://u@h?ca=password_file=/a", None),
+            ("sqlite:/a/password_file=/b", None),
+        ] {
+            assert_eq!(password_file(url), file.map(PathBuf::from), "{url}");
         }
     }
 }

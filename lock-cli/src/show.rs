@@ -1,6 +1,6 @@
 //! `distlock show`: who holds a lock, and who waits for it.
 
-use distlock::{Kind, QueueRow};
+use distlock::{Kind, QueueRow, harmless};
 use serde::Serialize;
 
 use crate::{
@@ -35,9 +35,10 @@ pub(crate) async fn show(args: &ShowArgs, settings: &Settings) -> Result<Exit, F
         let (kind, limit) = (claim.map(|claim| claim.kind()), claim.map(|claim| claim.limit()));
         print::json(&Shown { name: name.as_str(), kind, limit, queue: rows })?;
     } else if let Some(claim) = claim {
+        let name = harmless(&name.to_string());
         print::text(&format!("{} `{name}`: {}\n{}", claim.kind(), counts(&queue), table(&rows)))?;
     } else {
-        print::text(&format!("`{name}` is free\n"))?;
+        print::text(&format!("`{}` is free\n", harmless(&name.to_string())))?;
     }
     Ok(Exit::DONE)
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use distlock::harmless;
+use distlock::{BackendError, harmless};
 use serde::Serialize;
 
 use crate::{
@@ -48,7 +48,7 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings) -> Result<Exit,
         let queue =
             queue.map_err(|error| Failure::of_store(&format!("lock `{name}` cannot be watched"), &error))?;
         if queue.is_empty() {
-            print::text(&format!("{} `{name}` is free\n", now()))?;
+            print::text(&format!("{} `{}` is free\n", now(), harmless(&name.to_string())))?;
         }
     }
     loop {
@@ -64,10 +64,7 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings) -> Result<Exit,
             Err(error) if error.is_transient() => {
                 // Once for each outage.
                 if !std::mem::replace(&mut away, true) {
-                    eprintln!(
-                        "distlock: the store does not answer, trying again ({})",
-                        harmless(&error.to_string())
-                    );
+                    eprintln!("{}", no_answer(&error));
                 }
             }
             Err(error) => return Err(Failure::of_store(&format!("lock `{name}` cannot be watched"), &error)),
@@ -100,13 +97,17 @@ fn tell(args: &WatchArgs, event: Event, row: &Row) -> Result<(), Failure> {
     print::text(&format!("{} {} {happens}{token}\n", now(), row.who()))
 }
 
+fn no_answer(error: &BackendError) -> String {
+    format!("distlock: the store does not answer, trying again ({})", harmless(&error.to_string()))
+}
+
 fn now() -> String {
     humantime::format_rfc3339_millis(SystemTime::now()).to_string()
 }
 
 #[cfg(test)]
 mod tests {
-    use distlock::{Claim, EntryId, FencingToken, QueueRow};
+    use distlock::{BackendErrorKind, Claim, EntryId, FencingToken, QueueRow};
 
     use super::*;
 
@@ -137,5 +138,13 @@ mod tests {
     #[test]
     fn who_moves_up_and_still_waits_is_not_told() {
         assert!(happenings(&queue(&[(9, true), (5, false)]), &queue(&[(9, true), (5, false)])).is_empty());
+    }
+
+    #[test]
+    fn what_a_store_says_that_does_not_answer_plays_no_tricks_on_a_terminal() {
+        let said = "LOADING \u{1b}]0;x\u{7}\u{202e}";
+        let told = no_answer(&BackendError::new("redis", BackendErrorKind::Unavailable, said));
+        assert!(told.contains("LOADING \\u{1b}]0;x\\u{7}\\u{202e}"), "{told:?}");
+        assert!(!told.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{told:?}");
     }
 }

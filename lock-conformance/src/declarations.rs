@@ -37,9 +37,9 @@ const KNOWN: &[(&str, &[&str])] = &[
     ),
     // Nor can one be made to forget what others may want to know of the past.
     ("etcd by url", &["F11", "F12", "L06", "F05", "T09", "T10", "T18", "T19", "T20", "T21", "T24"]),
-    // Its tokens are numbers of its transactions, which nobody can set either. Requests belong to a session, and the server
-    // carries out each of them once: what a connection says twice, it says in two sessions. Its client has a thread that a fork
-    // has not: ADR 14.
+    // Its tokens are numbers of its transactions, which nobody can set either. Requests belong to a session, which has one connection
+    // at a time: TCP lets nothing come twice on it, and what comes on another one ends the first. Its client has a thread that a
+    // fork has not: ADR 14.
     ("zookeeper", &["F11", "F12", "T04", "T20", "C20"]),
     (
         "zookeeper by url",

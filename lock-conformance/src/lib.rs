@@ -93,6 +93,7 @@ pub use self::{
     connections::connections_to,
     critical::{Critical, Inside},
     declarations::check_declarations,
+    excuse::excused_by_outage,
     faulty::{Fault, Faulty, Verb},
     footprint::{Footprint, Usage},
     gate::Gate,

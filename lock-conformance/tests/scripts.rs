@@ -1,13 +1,17 @@
 //! The scripts that run tests are red when they have to be: shown with programs that only pretend to be tests.
 
+mod checkout;
+
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
+    os::unix::fs::{MetadataExt, chown},
+    path::Path,
     process::{Command, Output},
 };
 
 use lock_conformance::ran_nothing;
+
+use self::checkout::{Checkout, folder, green, red, root, script_of, write_program};
 
 const GOOD: &str = "echo 'test a::b ... ok <0.010s>'\necho 'test result: ok. 1 passed; 0 failed; 0 ignored'";
 
@@ -117,36 +121,198 @@ fn tests_share_the_cores_as_threads_and_not_as_sessions() {
     assert!(!groups.is_empty() && groups.lines().all(|group| !group.ends_with(":/")), "{groups}");
 }
 
+/// What cargo and a program of tests say, the one on standard error and the other on standard output.
+fn program(name: &str, tests: &str, result: &str) -> String {
+    format!(
+        "echo '     Running tests/{name} (target/x)' >&2\nprintf 'running 2 tests\\n{tests}\\n'\n\
+        [ -z '{result}' ] || echo 'test result: {result}'\n"
+    )
+}
+
+/// Runs the suite that a script pretends to be, with these failures that are known.
+fn conformance(name: &str, suite: &str, known: &str) -> Output {
+    let folder = folder(name);
+    let program = write_program(&folder.join("suite"), suite);
+    fs::write(folder.join("known"), known).unwrap();
+    let mut command = script_of("conformance");
+    command.arg("--known").arg(folder.join("known")).arg("fake:1").arg(folder.join("row")).arg(program);
+    command.output().unwrap()
+}
+
 #[test]
 fn a_suite_whose_command_fails_although_no_test_does_is_red() {
-    let folder = folder("conformance");
-    let suite = "echo ' Running tests/conformance.rs (target/x)'\necho 'test a::b ... ok'\necho 'test result: ok. 1 passed'";
-    let conformance = |name: &str, script: &str| {
-        let program = write_program(&folder.join(name), script);
-        let output =
-            script_of("conformance").arg("fake:1").arg(folder.join("row")).arg(program).output().unwrap();
-        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    let suite = program("conformance.rs", "test a::b ... ok", "ok. 1 passed");
+    green(&conformance("suite", &suite, ""));
+    let said = red(&conformance("bad-suite", &format!("{suite}exit 101"), ""));
+    assert!(said.contains("ended with 101"), "{said}");
+}
+
+#[test]
+fn a_program_without_a_result_is_red_beside_a_failure_that_is_known() {
+    let known = "store::old an old fault\n";
+    let failing = program("store.rs", "test old ... FAILED", "FAILED. 0 passed; 1 failed");
+    let whole = program("conformance.rs", "test a::b ... ok", "ok. 1 passed");
+    let said = green(&conformance("known", &format!("{whole}{failing}exit 101"), known));
+    assert!(said.contains("known to fail, and failed: store::old"), "{said}");
+    // As a program that leaves by `exit(1)` in the middle of its tests.
+    let cut_short = program("conformance.rs", "test a::b ... ok", "");
+    for (name, suite) in [("first", [&cut_short, &failing]), ("last", [&failing, &cut_short])] {
+        let said = red(&conformance(name, &format!("{}exit 101", suite.map(String::as_str).concat()), known));
+        assert!(said.contains("of conformance store") || said.contains("of store conformance"), "{said}");
+    }
+}
+
+#[test]
+fn what_is_said_on_standard_error_breaks_no_line_of_a_test() {
+    let suite = "echo ' Running tests/a.rs (x)' >&2; echo 'running 1 test'; printf 'test a::b ... '; echo noise >&2\n\
+        echo FAILED; echo 'test result: FAILED. 0 passed; 1 failed'; exit 101";
+    let said = red(&conformance("noise", suite, ""));
+    assert!(said.contains("> a::a::b"), "{said}");
+}
+
+#[test]
+fn a_speed_that_is_missed_makes_the_night_red() {
+    let checkout = Checkout::new("speed", &["nightly"]);
+    green(&checkout.run("nightly", &["speed"], &[]));
+    // As lock-bench does where a bound is missed.
+    checkout.pretends("bin/cargo", "case \"$*\" in *--check*) exit 1 ;; esac");
+    red(&checkout.run("nightly", &["speed"], &[]));
+}
+
+#[test]
+fn the_night_runs_what_is_ignored_also_after_a_failure_and_by_itself() {
+    let checkout = Checkout::new("volume", &["nightly"]);
+    checkout.pretends("scripts/build-tests", "printf 'p\\t/x/store-0a\\np\\t/x/paused_leader-0b\\n' >\"$1\"");
+    let fails = "echo \"programs ${PROGRAMS_AT_ONCE-} tests ${RUST_TEST_THREADS-}\" >>\"$CALLS\"\n\
+        [ \"$1\" != --ignored ] || cat \"$2\" >>\"$CALLS\"; [ \"$1\" = --ignored ]";
+    checkout.pretends("scripts/run-tests", fails);
+    red(&checkout.run("nightly", &["volume"], &[]));
+    let calls = checkout.calls();
+    assert_eq!(calls.matches("run-tests ").count(), 2, "{calls}");
+    let (_, ignored) = calls.split_once("run-tests --ignored").expect("what is ignored runs");
+    assert!(ignored.contains("programs 1 tests 1") && ignored.contains("/x/store-0a"), "{calls}");
+    assert!(!ignored.contains("paused_leader-0b"), "that has a part of its own: {calls}");
+    green(&checkout.run("nightly", &["model"], &[]));
+    assert!(checkout.calls().contains("--test model -- --test-threads=1"), "{}", checkout.calls());
+}
+
+#[test]
+fn without_an_old_etcd_the_gate_says_so_and_the_night_is_red() {
+    let checkout = Checkout::new("old-etcd", &["nightly", "test"]);
+    checkout.pretends("scripts/etcd/setup", "echo /new/etcd");
+    let said = green(&checkout.run("test", &[], &[]));
+    assert!(said.contains("not checked here: an old etcd"), "{said}");
+    let said = red(&checkout.run("nightly", &["old-etcd"], &[]));
+    assert!(said.contains("there is no old etcd"), "{said}");
+    assert!(!checkout.calls().contains("etcd/test"), "{}", checkout.calls());
+
+    checkout.pretends("scripts/etcd/setup", "echo /new/etcd; echo /old/etcd");
+    let said = green(&checkout.run("test", &[], &[]));
+    assert!(!said.contains("not checked here: an old etcd"), "{said}");
+    green(&checkout.run("nightly", &["old-etcd"], &[]));
+    let calls = checkout.calls();
+    assert!(
+        calls.contains("etcd/test /old/etcd --known-only\n") && calls.contains("etcd/test /old/etcd\n"),
+        "{calls}"
+    );
+}
+
+#[test]
+fn the_quick_gate_runs_the_unit_tests_of_programs_too() {
+    let checkout = Checkout::new("quick", &["test"]);
+    green(&checkout.run("test", &["--quick"], &[]));
+    let calls = checkout.calls();
+    assert!(calls.contains("--lib --bins --test memory"), "{calls}");
+}
+
+#[test]
+fn dependencies_that_are_not_checked_are_red_in_a_workflow_alone() {
+    let checkout = Checkout::new("deny", &["deny"]);
+    let said = green(&checkout.run("deny", &[], &[]));
+    assert!(said.contains("not checked: dependencies"), "{said}");
+    red(&checkout.run("deny", &[], &[("GITHUB_ACTIONS", "true")]));
+    checkout.pretends("bin/cargo-deny", "");
+    green(&checkout.run("deny", &[], &[("GITHUB_ACTIONS", "true")]));
+    checkout.pretends("bin/cargo", "case \"$*\" in *fetch*) exit 1 ;; esac");
+    let said = green(&checkout.run("deny", &[], &[]));
+    assert!(said.contains("not checked: advisories"), "{said}");
+    red(&checkout.run("deny", &[], &[("GITHUB_ACTIONS", "true")]));
+}
+
+#[test]
+fn a_checkout_that_git_may_not_read_is_not_taken_for_one_without_a_release() {
+    let checkout = Checkout::new("semver", &["semver"]);
+    checkout.pretends("bin/cargo-semver-checks", "");
+    checkout.pretends("bin/git", "exit 128");
+    let said = green(&checkout.run("semver", &[], &[]));
+    assert!(said.contains("there is no tag"), "{said}");
+    fs::create_dir(checkout.0.join(".git")).unwrap();
+    let said = red(&checkout.run("semver", &[], &[]));
+    assert!(said.contains("git cannot read this checkout"), "{said}");
+}
+
+/// As in a container, where everything runs as root.
+#[test]
+fn workflows_in_a_container_let_git_read_the_checkout_of_another_user() {
+    const TEST: &str = "workflows_in_a_container_let_git_read_the_checkout_of_another_user";
+    if fs::metadata("/proc/self").is_ok_and(|process| process.uid() != 0) {
+        return ran_nothing(TEST, "it takes other users");
+    }
+    let checkout = folder("dubious");
+    let git = |variables: &[(&str, &str)]| {
+        let mut git = Command::new("git");
+        git.args(["ls-files"]).current_dir(&checkout).env("HOME", &checkout).env("GIT_CONFIG_NOSYSTEM", "1");
+        git.env_remove("SUDO_UID")
+            .env_remove("GIT_CONFIG_COUNT")
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap()
     };
-    let (good, said) = conformance("good", suite);
-    assert!(good, "{said}");
-    let (good, said) = conformance("bad", &format!("{suite}\nexit 101"));
-    assert!(!good && said.contains("ended with 101"), "{said}");
+    assert!(Command::new("git").args(["init", "--quiet"]).current_dir(&checkout).status().unwrap().success());
+    for path in [checkout.clone(), checkout.join(".git")] {
+        chown(path, Some(65534), Some(65534)).unwrap();
+    }
+    assert!(red(&git(&[])).contains("dubious ownership"));
+    for workflow in ["ci.yml", "nightly.yml"] {
+        let text = fs::read_to_string(root().join(".github/workflows").join(workflow)).unwrap();
+        let (_, job) = text.split_once("\n    container: ").expect("it has a job in a container");
+        let variables = job.lines().filter_map(|line| line.trim().split_once(": "));
+        let variables = variables.filter(|(name, _)| name.starts_with("GIT_CONFIG_"));
+        let variables: Vec<_> = variables.map(|(name, value)| (name, value.trim_matches('"'))).collect();
+        green(&git(&variables));
+    }
 }
 
-fn green(output: &Output) -> String {
-    let said = said(output);
-    assert!(output.status.success(), "{said}");
-    said
+#[test]
+fn a_part_of_the_night_that_is_red_keeps_a_release_from_being_made() {
+    let nightly = fs::read_to_string(root().join(".github/workflows/nightly.yml")).unwrap();
+    let (parts, release) = nightly.split_once("\n  release:\n").expect("there is a job for releases");
+    assert!(parts.contains("\n  part:\n") && release.contains("\n    needs: [part]\n"), "{nightly}");
+    assert!(release.contains("scripts/release\n") && !release.contains("always()"), "{nightly}");
+    // Each part is one of the script, and none is left out.
+    let script = fs::read_to_string(root().join("scripts/nightly")).unwrap();
+    let between = |text: &str, begin: &str, end: &str| {
+        let (_, text) = text.split_once(begin).unwrap();
+        text.split_once(end).unwrap().0.replace(',', "")
+    };
+    assert_eq!(between(parts, "part: [", "]"), between(&script, "PARTS=(", ")"));
 }
 
-fn red(output: &Output) -> String {
-    let said = said(output);
-    assert!(!output.status.success(), "{said}");
-    said
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+#[test]
+fn a_release_is_made_only_of_the_version_that_its_tag_names() {
+    let checkout = Checkout::new("release", &["release"]);
+    let manifest =
+        "[workspace.package]\nversion = \"1.2.3\"\n[workspace.dependencies]\nversion = \"9.9.9\"\n";
+    fs::write(checkout.0.join("Cargo.toml"), manifest).unwrap();
+    fs::write(checkout.0.join("CHANGELOG.md"), "## Unreleased\n").unwrap();
+    let tag = |name| checkout.run("release", &[], &[("GITHUB_REF_TYPE", "tag"), ("GITHUB_REF_NAME", name)]);
+    assert!(red(&tag("v1.2.3")).contains("CHANGELOG.md has nothing of 1.2.3"));
+    fs::write(checkout.0.join("CHANGELOG.md"), "## Unreleased\n\n## 1.2.3 - 2026-12-01\n").unwrap();
+    assert!(red(&tag("v1.2.4")).contains("the tag is v1.2.4, and the version in Cargo.toml is 1.2.3"));
+    assert!(!checkout.calls().contains("cargo package"), "{}", checkout.calls());
+    green(&tag("v1.2.3"));
+    let calls = checkout.calls();
+    assert!(calls.contains("cargo package --locked") && calls.contains("--package lock-core"), "{calls}");
 }
 
 /// Runs the pretended test programs as the gate runs the real ones.
@@ -168,23 +334,4 @@ fn run_in(folder: &Path, programs: &[&str], variables: &[(&str, &str)]) -> Outpu
     command.arg(folder.join("programs")).arg(folder.join("logs"));
     command.env_remove("DISTLOCK_EXCUSES_ALLOWED").env_remove("PROGRAM_LIMIT");
     command.envs(variables.iter().copied()).output().unwrap()
-}
-
-fn script_of(name: &str) -> Command {
-    Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts").join(name))
-}
-
-fn write_program(path: &Path, script: &str) -> PathBuf {
-    fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    path.to_owned()
-}
-
-/// An empty folder.
-fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scripts").join(name);
-    // What an earlier run left, if there was one.
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
-    folder
 }

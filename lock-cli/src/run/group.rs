@@ -32,8 +32,15 @@ impl Group {
     }
 
     /// Whether somebody is in it, or has ended and was not waited for.
-    pub(crate) fn is_there(self) -> bool {
-        killpg(self.0, None) != Err(Errno::ESRCH)
+    ///
+    /// # Errors
+    /// If all who are there run as another user: a signal to all of the group may have reached others and not them.
+    pub(crate) fn is_there(self) -> Result<bool, OutOfReach> {
+        match killpg(self.0, None) {
+            Err(Errno::EPERM) => Err(OutOfReach),
+            Err(Errno::ESRCH) => Ok(false),
+            _ => Ok(true),
+        }
     }
 }
 

@@ -83,7 +83,8 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, voice: &Voice) -> Re
     match lost {
         Some(why) if out_of_reach => {
             let message = format!(
-                "lock `{name}` was lost: {why}; the command ran as another user, could not be stopped, and worked on without the lock"
+                "lock `{name}` was lost: {why}; the command, or some of it, ran as another user, could not be stopped, and worked on \
+                 without the lock"
             );
             Err(Failure::new(Exit::NOT_STOPPED, message)
                 .hint("sudo distlock run …, and not distlock run … sudo"))

@@ -11,7 +11,7 @@ use tokio::signal::unix;
 
 use super::{
     command::{Change, Command},
-    group::Group,
+    group::{Group, OutOfReach},
     terminal::Terminal,
     timing::Timing,
     watchdog::{Duty, Watchdog},
@@ -23,6 +23,10 @@ const LOOK_AT_DYING: Duration = Duration::from_millis(5);
 
 /// The same for those who cannot be killed.
 const LOOK_AT_OTHERS: Duration = Duration::from_millis(100);
+
+/// What is said of processes that cannot be sent signals.
+pub(super) const CANNOT_BE_STOPPED: &str =
+    "the command runs as another user and cannot be stopped: it works on without the lock";
 
 /// Watches over the command and the lock, until neither is there.
 #[derive(Debug)]
@@ -40,7 +44,7 @@ pub(crate) struct Supervisor {
     /// We are about to be sent a stop signal by ourselves, which is not for the command.
     stops_itself: bool,
     stage: Stage,
-    /// Whether SIGKILL could not be sent to a process of the group.
+    /// Whether a process of the group could not be sent the signals that were to stop it.
     out_of_reach: bool,
     exit: Option<Exit>,
     lost: Option<String>,
@@ -64,7 +68,7 @@ pub(crate) struct Ended {
     pub(crate) exit: Exit,
     /// Why the command was stopped, if it was.
     pub(crate) lost: Option<String>,
-    /// It could not be stopped, and ended by itself.
+    /// Some of it could not be stopped, and ended by itself.
     pub(crate) out_of_reach: bool,
 }
 
@@ -156,11 +160,14 @@ impl Supervisor {
             return now + LOOK_AT_DYING;
         }
         // The others of the group, if there were any, are dead by now.
-        if !std::mem::replace(&mut self.out_of_reach, true) {
-            self.voice
-                .say("the command runs as another user and cannot be stopped: it works on without the lock");
-        }
+        self.cannot_stop();
         now + LOOK_AT_OTHERS
+    }
+
+    fn cannot_stop(&mut self) {
+        if !std::mem::replace(&mut self.out_of_reach, true) {
+            self.voice.say(CANNOT_BE_STOPPED);
+        }
     }
 
     fn stop(&mut self, now: BootTime, remaining: Duration) -> BootTime {
@@ -176,7 +183,9 @@ impl Supervisor {
         let kill_at = now + grace;
         self.watchdog.dead_by(kill_at + self.timing.reserve / 2);
         self.voice.say(format!("lock `{}` is lost: {why}; stopping the command", self.hold.name()));
-        self.send(Signal::SIGTERM);
+        if self.group.signal(Signal::SIGTERM).is_err() {
+            self.cannot_stop();
+        }
         // Who was stopped has to be woken, or he hears of nothing.
         self.send(Signal::SIGCONT);
         self.lost = Some(why);
@@ -201,8 +210,15 @@ impl Supervisor {
         if self.stage == Stage::Running {
             return Some(Ended { exit, lost: None, out_of_reach: false });
         }
-        let out_of_reach = self.out_of_reach;
-        (!self.group.is_there()).then(|| Ended { exit, lost: self.lost.take(), out_of_reach })
+        match self.group.is_there() {
+            Ok(true) => None,
+            Ok(false) => Some(Ended { exit, lost: self.lost.take(), out_of_reach: self.out_of_reach }),
+            // The signals have reached the others, and not these.
+            Err(OutOfReach) => {
+                self.cannot_stop();
+                None
+            }
+        }
     }
 
     /// Sends the command a signal that it may ignore.

@@ -18,8 +18,9 @@ use nix::{
 use super::{
     command::this_program,
     group::{Group, OutOfReach},
+    supervisor::CANNOT_BE_STOPPED,
 };
-use crate::exit::Exit;
+use crate::{exit::Exit, voice::Voice};
 
 /// The first argument of this program when it is to be the watchdog.
 pub(super) const INNER: &str = "__watchdog";
@@ -116,8 +117,25 @@ pub(super) fn watch() -> ExitCode {
         }
     }
     let killed = group.is_none_or(|group| kill(group).is_ok());
+    if !killed {
+        leave_word_to(&told);
+    }
     let code = if killed { HAS_KILLED } else { COULD_NOT_KILL };
     ExitCode::from(code.to_le_bytes()[0])
+}
+
+/// What could not be stopped is told by the supervisor, as soon as it runs again. If it does not any more, nobody else would.
+fn leave_word_to(supervisor: &mpsc::Receiver<Told>) {
+    loop {
+        match supervisor.recv() {
+            Ok(Told::Dismissed) => return,
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    let voice = Voice::start(false);
+    voice.say(CANNOT_BE_STOPPED);
+    voice.finish();
 }
 
 fn read(line: &str) -> Option<Told> {
@@ -136,7 +154,7 @@ fn kill(group: Group) -> Result<(), OutOfReach> {
     let mut killed = group.signal(Signal::SIGKILL);
     // A supervisor that is stopped waits for nobody, so that its child stays there, dead.
     for _ in 0..500 {
-        if !group.is_there() {
+        if group.is_there() == Ok(false) {
             break;
         }
         thread::sleep(Duration::from_millis(2));

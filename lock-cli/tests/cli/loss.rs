@@ -253,40 +253,112 @@ fn a_store_that_is_away_is_told_with_what_to_do() {
     assert!(away.complained.contains("check its address"), "{away:?}");
 }
 
-/// As behind sudo: it can be sent no signal, and the parent-death signal is cleared.
+/// A command of which some is root's, and whose supervisor is not, as behind sudo: that can be sent no signal, and the parent-death
+/// signal is cleared.
+struct Elevated {
+    store: Store,
+    folder: TempDir,
+    holder: Process,
+}
+
+/// Works as root until it is enough.
+const AS_ROOT: &str = "./sudo --reuid=0 --regid=0 --clear-groups \
+    sh -c 'echo > ready; until [ -e enough ]; do sleep 0.01; done; echo > done'";
+
+impl Elevated {
+    /// Runs a line of shell. `None` where there are no other users.
+    fn start(test: &str, grace: &str, line: &str) -> Option<Self> {
+        if !nix::unistd::geteuid().is_root() {
+            ran_nothing(test, "it takes other users");
+            return None;
+        }
+        let store = Store::redis();
+        let folder = tempfile::tempdir().unwrap();
+        // Where another user may run what is in it, and write; `sudo` gives root to whoever runs it.
+        fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
+        let [program, sudo] = ["distlock", "sudo"].map(|name| folder.path().join(name));
+        fs::copy(env!("CARGO_BIN_EXE_distlock"), &program).unwrap();
+        fs::copy("/usr/bin/setpriv", &sudo).unwrap();
+        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&sudo, Permissions::from_mode(0o4755)).unwrap();
+
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        // Into a file, which can be read while it runs.
+        command.args(["sh", "-c", "exec \"$@\" 2>said", "sh"]).arg(program);
+        command.args(["--url", &store.url, "run", "a", "--grace", grace, "--", "sh", "-c", line]);
+        command.env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null()).current_dir(&folder);
+        let holder = Process::start(&mut command);
+        until_written(&folder.path().join("ready"));
+        Some(Self { store, folder, holder })
+    }
+
+    fn broken(&self) {
+        let broken = outcome(&self.store.url, &["break", "a", "--yes"]);
+        assert_eq!(broken.code, Some(0), "{broken:?}");
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(self.folder.path().join("said")).unwrap_or_default()
+    }
+
+    /// Waits until it is told that the command works on.
+    fn is_told(&self) {
+        until("a word about what cannot be stopped", || {
+            self.said().contains("runs as another user and cannot be stopped")
+        });
+        assert!(!self.folder.path().join("done").exists());
+    }
+
+    /// Ends the command, and with it its supervisor.
+    fn ends(mut self) {
+        assert!(self.holder.is_there(), "it has not ended, so its supervisor watches on");
+        fs::write(self.folder.path().join("enough"), "").unwrap();
+        let holder = self.holder;
+        let ended = holder.end();
+        let said = fs::read_to_string(self.folder.path().join("said")).unwrap();
+        assert_eq!(ended.code, Some(77), "{ended:?}: {said}");
+        assert!(said.contains("worked on without the lock"), "{said}");
+        assert!(!said.contains("the command was stopped"), "{said}");
+        assert!(self.folder.path().join("done").exists());
+    }
+}
+
 #[test]
 fn a_command_of_another_user_is_told_to_work_on_without_the_lock() {
     const TEST: &str = "a_command_of_another_user_is_told_to_work_on_without_the_lock";
-    if !nix::unistd::geteuid().is_root() {
-        return ran_nothing(TEST, "it takes other users");
-    }
-    let store = Store::redis();
-    let folder = tempfile::tempdir().unwrap();
-    // Where another user may run what is in it; `sudo` gives root to whoever runs it.
-    fs::set_permissions(&folder, Permissions::from_mode(0o777)).unwrap();
-    let [program, sudo] = ["distlock", "sudo"].map(|name| folder.path().join(name));
-    fs::copy(env!("CARGO_BIN_EXE_distlock"), &program).unwrap();
-    fs::copy("/usr/bin/setpriv", &sudo).unwrap();
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
-    fs::set_permissions(&sudo, Permissions::from_mode(0o4755)).unwrap();
+    let Some(elevated) = Elevated::start(TEST, "0s", &format!("exec {AS_ROOT}")) else { return };
+    elevated.broken();
+    elevated.is_told();
+    elevated.ends();
+}
 
-    let line = "echo > ready; until [ -e enough ]; do sleep 0.01; done; echo > done";
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
-    command.args(["--url", &store.url, "run", "a", "--grace", "0s", "--"]);
-    command.arg(&sudo).args(["--reuid=0", "--regid=0", "--clear-groups", "sh", "-c", line]);
-    command.env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null()).current_dir(&folder);
-    let mut holder = Process::start(&mut command);
-    until_written(&folder.path().join("ready"));
+/// SIGKILL is never sent, for nobody is left when its time has come.
+#[test]
+fn a_command_of_another_user_that_ends_within_its_grace_was_not_stopped() {
+    const TEST: &str = "a_command_of_another_user_that_ends_within_its_grace_was_not_stopped";
+    let Some(elevated) = Elevated::start(TEST, "15s", &format!("exec {AS_ROOT}")) else { return };
+    elevated.broken();
+    elevated.is_told();
+    elevated.ends();
+}
 
-    let broken = outcome(&store.url, &["break", "a", "--yes"]);
-    assert_eq!(broken.code, Some(0), "{broken:?}");
-    thread::sleep(Duration::from_millis(300));
-    assert!(holder.is_there(), "it has not ended, so its supervisor watches on");
-    fs::write(folder.path().join("enough"), "").unwrap();
-    let ended = holder.end();
-    assert_eq!(ended.code, Some(77), "{ended:?}");
-    assert!(ended.complained.contains("runs as another user and cannot be stopped"), "{ended:?}");
-    assert!(!ended.complained.contains("the command was stopped"), "{ended:?}");
-    assert!(folder.path().join("done").exists());
+/// A signal to the group reaches the others, and is no error.
+#[test]
+fn a_child_of_another_user_is_told_to_work_on_when_the_others_have_ended() {
+    const TEST: &str = "a_child_of_another_user_is_told_to_work_on_when_the_others_have_ended";
+    let Some(elevated) = Elevated::start(TEST, "15s", &format!("{AS_ROOT} & wait")) else { return };
+    elevated.broken();
+    elevated.is_told();
+    elevated.ends();
+}
+
+#[test]
+fn a_watchdog_that_cannot_kill_says_so_where_the_supervisor_is_dead() {
+    const TEST: &str = "a_watchdog_that_cannot_kill_says_so_where_the_supervisor_is_dead";
+    let Some(elevated) = Elevated::start(TEST, "0s", &format!("exec {AS_ROOT}")) else { return };
+    elevated.holder.signal(Signal::SIGKILL);
+    elevated.is_told();
+    fs::write(elevated.folder.path().join("enough"), "").unwrap();
+    until_written(&elevated.folder.path().join("done"));
 }

@@ -2,6 +2,7 @@
 
 mod loss;
 mod operating;
+mod parrot;
 mod process;
 mod run;
 mod server;

@@ -4,10 +4,15 @@ use std::{
     ffi::OsStr,
     fs::{self, Permissions},
     io::Read,
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{PermissionsExt, chown},
+    },
     path::Path,
     process::{Command, Stdio},
 };
+
+use lock_conformance::ran_nothing;
 
 use crate::{
     process::{Outcome, Process, distlock, outcome, until},
@@ -55,7 +60,10 @@ fn help_has_the_exit_codes_and_completions_and_pages_are_printed() {
         assert_eq!((printed.code, printed.complained.as_str()), (Some(0), ""), "{args:?}: {printed:?}");
         printed.said
     };
-    assert!(print(&["--help"]).contains("79   the lock was lost"));
+    let help = print(&["--help"]);
+    for expected in ["79   the lock was lost", "--url-file", "password_file="] {
+        assert!(help.contains(expected), "`{expected}` is missing in\n{help}");
+    }
     for shell in ["bash", "zsh", "fish"] {
         let script = print(&["completions", shell]);
         assert!(script.contains("distlock") && script.contains("max-hold"), "{shell}: {script}");
@@ -64,7 +72,10 @@ fn help_has_the_exit_codes_and_completions_and_pages_are_printed() {
             "what is started by itself is not for users: {script}"
         );
     }
-    assert!(print(&["man"]).contains(".TH distlock"));
+    let page = print(&["man"]);
+    for expected in [".TH distlock", "\\-\\-url\\-file", "password_file="] {
+        assert!(page.contains(expected), "`{expected}` is missing in\n{page}");
+    }
     let page = print(&["man", "run"]);
     assert!(page.contains("distlock\\-run") && page.contains("max\\-hold"), "{page}");
 }
@@ -100,6 +111,32 @@ fn a_url_that_is_empty_or_no_text_is_a_mistake_and_not_the_default() {
     command.env("DISTLOCK_URL", OsStr::from_bytes(b"redis://\xff"));
     let told = Process::start(command.arg("list")).end();
     assert!(told.code == Some(64) && told.complained.contains("DISTLOCK_URL is not UTF-8"), "{told:?}");
+}
+
+/// As cron and services start it, and `env -i`.
+#[test]
+fn without_a_home_folder_there_is_no_default_store_and_that_is_said() {
+    const TEST: &str = "usage::without_a_home_folder_there_is_no_default_store_and_that_is_said";
+    if !nix::unistd::geteuid().is_root() {
+        return ran_nothing(TEST, "it takes a user whom the database does not know");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+    let program = folder.path().join("distlock");
+    fs::copy(env!("CARGO_BIN_EXE_distlock"), &program).unwrap();
+    for url in [&[][..], &["--url", "sqlite:"]] {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=54321", "--regid=54321", "--clear-groups"]).arg(&program).args(url);
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).stdin(Stdio::null());
+        let told = Process::start(command.args(["run", "cron", "--", "true"])).end();
+        assert!(told.code == Some(64) && told.complained.contains("HOME is not set: use --url"), "{told:?}");
+    }
+    // With one, the file is where it is made without the variable.
+    let mut command = Command::new(&program);
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", folder.path());
+    let told = Process::start(command.args(["run", "cron", "--", "true"]).stdin(Stdio::null())).end();
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(folder.path().join(".local/state/distlock/locks.db").exists());
 }
 
 /// The command with nothing on its command line.
@@ -152,6 +189,44 @@ fn a_password_that_everybody_may_read_is_told() {
     // There is nothing to read.
     let home = Home::new(&format!("url = {NOWHERE:?}\n"));
     assert!(!home.list(None, None).complained.contains("chmod"));
+}
+
+/// Also where it is the only thing in its file.
+#[test]
+fn a_file_for_the_password_that_others_may_read_is_told() {
+    let home = Home::new("");
+    let path = home.0.path().join("the password");
+    fs::write(&path, "hunter2\n").unwrap();
+    let escaped = path.display().to_string().replace(' ', "%20");
+    let url = format!("redis://u@127.0.0.1:1?connect_timeout=100ms&password_file={escaped}");
+    for (mode, told) in [(0o644, true), (0o640, false), (0o600, false)] {
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        let listed = home.list(Some(&url), None);
+        let warned =
+            listed.complained.contains("the password has a password in it, and everybody may read it");
+        assert_eq!(warned, told, "{mode:o}: {listed:?}");
+        assert!(!listed.complained.contains("hunter2"), "{listed:?}");
+    }
+}
+
+#[test]
+fn a_password_that_another_group_may_read_is_told() {
+    const TEST: &str = "usage::a_password_that_another_group_may_read_is_told";
+    if !nix::unistd::geteuid().is_root() {
+        return ran_nothing(TEST, "it takes other groups");
+    }
+    let home = Home::new("url = \"redis://u:hunter2@127.0.0.1:1?connect_timeout=100ms\"\n");
+    let path = home.0.path().join("distlock/config.toml");
+    let warning = |owner, mode| {
+        chown(&path, Some(owner), Some(65534)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        let listed = home.list(None, None);
+        listed.complained.lines().find(|line| line.contains("may read it")).map(str::to_owned)
+    };
+    assert!(warning(0, 0o640).unwrap().ends_with("and group 65534 may read it: chmod g-r"));
+    assert!(warning(0, 0o644).unwrap().ends_with("and everybody may read it: chmod go-r"));
+    assert_eq!(warning(0, 0o600), None);
+    assert_eq!(warning(65534, 0o640), None, "its owner has given it to us");
 }
 
 #[test]

@@ -74,12 +74,9 @@ pub enum Answer {
 /// connection, from its first request on.
 pub struct Framed(pub fn() -> Box<dyn Frames>);
 
-/// Requests that are sent a second time together.
+/// Requests that are sent a second time together, by their names.
 #[derive(Debug, Default)]
-struct Unit {
-    name: String,
-    requests: Vec<Vec<u8>>,
-}
+struct Unit(Vec<(String, Vec<u8>)>);
 
 /// What was asked on a connection, and what of it is not answered.
 struct Exchange {
@@ -184,8 +181,11 @@ async fn deliver(
     mut to: WriteHalf<'_>,
 ) -> io::Result<()> {
     while let Some(Parcel { bytes, gate, unit }) = parcels.recv().await {
-        if let (Some(unit), Some(second)) = (unit, &mut second) {
-            traffic.double(&unit.name, second.repeat(&unit)).await?;
+        if let (Some(Unit(requests)), Some(second)) = (unit, &mut second)
+            && let Some((name, _)) = requests.first()
+        {
+            traffic.double(name, second.repeat(&requests)).await?;
+            requests[1..].iter().for_each(|(name, _)| traffic.doubled(name));
         }
         if let Some(gate) = gate {
             gate.pass().await;
@@ -247,22 +247,19 @@ impl Exchange {
     /// Puts the oldest request into the unit.
     fn answered(&mut self) -> Option<String> {
         let (name, request) = self.asked.pop_front()?;
-        if self.unit.requests.is_empty() {
-            self.unit.name.clone_from(&name);
-        }
-        self.unit.requests.push(request);
+        self.unit.0.push((name.clone(), request));
         Some(name)
     }
 }
 
 impl Second {
     /// Sends what was sent before, and returns when all of it is answered in full.
-    async fn repeat(&mut self, unit: &Unit) -> io::Result<()> {
-        for request in &unit.requests {
+    async fn repeat(&mut self, requests: &[(String, Vec<u8>)]) -> io::Result<()> {
+        for (_, request) in requests {
             self.frames.request(request)?;
             self.server.write_all(request).await?;
         }
-        let mut left = unit.requests.len();
+        let mut left = requests.len();
         loop {
             while let Some(Frame { len, what }) = self.frames.answer(&self.heard)? {
                 self.heard.drain(..len);

@@ -9,6 +9,7 @@ use std::{
     net::{self, SocketAddr},
     sync::Arc,
     thread,
+    time::{Duration, Instant},
 };
 
 use tokio::{net::TcpListener, runtime, sync::oneshot};
@@ -97,6 +98,32 @@ impl Relay {
     #[must_use]
     pub fn doubled(&self) -> BTreeMap<String, u64> {
         self.traffic.book().doubled.clone()
+    }
+
+    /// Waits until every request that was sent so far has reached the server twice, and was answered twice.
+    ///
+    /// # Panics
+    /// If that is not so within this time, with both numbers of each name.
+    ///
+    /// # Cancel safety
+    /// Safe to drop.
+    pub async fn all_doubled(&self, within: Duration) {
+        let end = Instant::now() + within;
+        loop {
+            let (asked, doubled) = {
+                let book = self.traffic.book();
+                (book.asked.clone(), book.doubled.clone())
+            };
+            if asked == doubled {
+                return;
+            }
+            let late = Instant::now() >= end;
+            assert!(
+                !late,
+                "not every request came twice within {within:?}: sent {asked:?}, twice {doubled:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// How many answers to requests of each name were kept at a gate.

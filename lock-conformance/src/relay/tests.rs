@@ -1,7 +1,5 @@
 //! Against a server that says what it is told to. Its frames are lines, whose first letter tells what they are.
 
-use std::time::Duration;
-
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufStream, Lines},
     net::TcpStream,
@@ -158,7 +156,29 @@ async fn a_step_of_several_requests_comes_twice_as_a_whole() {
     client.hears_nothing().await;
     second.say("=committed\n").await;
     client.hears(&["=committed"]).await;
-    assert_eq!(relay.doubled(), counts([("begin", 1)]));
+    assert_eq!(relay.doubled(), counts([("begin", 1), ("commit", 1), ("write", 1)]));
+}
+
+#[tokio::test]
+async fn a_request_that_has_not_come_twice_is_told_by_its_number() {
+    let Doubled { relay, mut client, mut first, mut second } = doubled().await;
+    client.say("?enter\n?enter\n").await;
+    first.hears(&["?enter", "?enter"]).await;
+    first.say("=1\n=2\n").await;
+    second.hears(&["?enter"]).await;
+    second.say("=again\n").await;
+    client.hears(&["=1"]).await;
+    second.hears(&["?enter"]).await;
+    let relay = Arc::new(relay);
+    let waiting = tokio::spawn({
+        let relay = Arc::clone(&relay);
+        async move { relay.all_doubled(QUIET).await }
+    });
+    let missing = soon("what is missing", waiting).await.unwrap_err().into_panic();
+    let missing = missing.downcast_ref::<String>().unwrap();
+    assert!(missing.contains(r#"sent {"enter": 2}, twice {"enter": 1}"#), "{missing}");
+    second.say("=again\n").await;
+    relay.all_doubled(SLACK).await;
 }
 
 #[tokio::test]

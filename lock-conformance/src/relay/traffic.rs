@@ -71,13 +71,18 @@ impl Traffic {
     pub async fn double<T>(&self, name: &str, again: impl Future<Output = io::Result<T>>) -> io::Result<T> {
         let failure = match timeout(self.never, again).await {
             Ok(Ok(answer)) => {
-                count(&mut self.book().doubled, name);
+                self.doubled(name);
                 return Ok(answer);
             }
             Ok(Err(error)) => format!("`{name}` could not be sent twice: {error}"),
             Err(_) => format!("the second `{name}` was not answered in full within {:?}", self.never),
         };
         Err(self.fault(&failure))
+    }
+
+    /// A request was answered twice.
+    pub(super) fn doubled(&self, name: &str) {
+        count(&mut self.book().doubled, name);
     }
 
     /// Opens the connection on which requests are sent a second time. If there is none, the relay has failed.

@@ -23,6 +23,9 @@ pub(crate) async fn what_arrives_twice_counts_once(world: World) {
         hand_overs(&world, &one, &two).await;
         shares(&world, &one, &two).await;
         contention(&world, &one, &two).await;
+        // Each of them, and not only some of each kind.
+        one.relay.all_doubled(SLACK).await;
+        two.relay.all_doubled(SLACK).await;
     };
     one.relay.watch(two.relay.watch(scenario)).await;
     for verb in [Verb::Enter, Verb::Renew, Verb::Leave] {

@@ -1,0 +1,165 @@
+//! A server that says what plays tricks on a terminal, and names that do.
+
+use std::{
+    io::{self, BufRead, BufReader, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    process::Stdio,
+    thread,
+};
+
+use crate::{
+    process::{Outcome, Process, distlock, outcome, until_queued},
+    store::Store,
+};
+
+/// It sets the title of the window, rings, and turns the direction of what follows.
+const TRICKS: &str = "\u{1b}]0;x\u{7}\u{202e}";
+
+/// Stands before a Redis server, and answers some commands itself. Its URL.
+fn parrot(server: SocketAddr, answer: fn(&str) -> Option<String>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            // What ends with an error ends the connection.
+            thread::spawn(move || serve(&client, server, answer));
+        }
+    });
+    format!("redis://{address}")
+}
+
+/// Our clients wait for an answer before they ask what is answered here.
+fn serve(client: &TcpStream, server: SocketAddr, answer: fn(&str) -> Option<String>) -> io::Result<()> {
+    let server = TcpStream::connect(server)?;
+    let (mut from_server, mut to_client) = (server.try_clone()?, client.try_clone()?);
+    thread::spawn(move || io::copy(&mut from_server, &mut to_client));
+    let mut commands = BufReader::new(client);
+    while let Some((command, verb)) = next(&mut commands)? {
+        match answer(&verb) {
+            Some(said) => (&mut &*client).write_all(said.as_bytes())?,
+            None => (&mut &server).write_all(&command)?,
+        }
+    }
+    Ok(())
+}
+
+/// A command, and its first word. `None` when the client has gone.
+fn next(from: &mut impl BufRead) -> io::Result<Option<(Vec<u8>, String)>> {
+    let mut command = Vec::new();
+    if from.read_until(b'\n', &mut command)? == 0 {
+        return Ok(None);
+    }
+    let mut verb = None;
+    for _ in 0..number(&command) {
+        let begin = command.len();
+        from.read_until(b'\n', &mut command)?;
+        let mut word = vec![0; number(&command[begin..]) + 2];
+        from.read_exact(&mut word)?;
+        command.extend_from_slice(&word);
+        verb.get_or_insert_with(|| String::from_utf8_lossy(&word).trim().to_ascii_uppercase());
+    }
+    Ok(Some((command, verb.unwrap_or_default())))
+}
+
+/// Behind the letter that a line begins with.
+fn number(line: &[u8]) -> usize {
+    let line = String::from_utf8_lossy(line);
+    line.trim()[1..].parse().expect("our clients speak the protocol")
+}
+
+fn bulk(text: &str) -> String {
+    format!("${}\r\n{text}\r\n", text.len())
+}
+
+/// An old version as `HELLO` tells it.
+fn old(verb: &str) -> Option<String> {
+    let version = format!("6.0.9{TRICKS}");
+    let words = ["server", "redis", "version", &version, "mode", "standalone", "role", "master"];
+    let words: String = words.iter().copied().map(bulk).collect();
+    (verb == "HELLO").then(|| format!("*8\r\n{words}"))
+}
+
+/// A version as `INFO` tells it, which is too old.
+fn boasting(verb: &str) -> Option<String> {
+    let info = format!(
+        "redis_version:6.0.9{TRICKS}\r\nredis_mode:standalone{TRICKS}\r\nmaxmemory_policy:{TRICKS}\r\nmaxmemory:9\r\n"
+    );
+    (verb == "INFO").then(|| bulk(&info))
+}
+
+/// As a server does that reads its data.
+fn loading(verb: &str) -> Option<String> {
+    verb.starts_with("EVAL").then(|| format!("-LOADING {TRICKS}\r\n"))
+}
+
+/// All of it is text, in lines.
+#[track_caller]
+fn assert_plain(text: &str) {
+    let tricky = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+    assert!(!text.contains(tricky), "{text:?}");
+}
+
+#[track_caller]
+fn assert_all_plain(told: &Outcome) {
+    assert_plain(&told.said);
+    assert_plain(&told.complained);
+}
+
+#[test]
+fn what_a_server_says_of_its_version_plays_no_tricks() {
+    let store = Store::redis();
+    let url = parrot(store.address(), old);
+    for args in [&["list"][..], &["doctor"], &["doctor", "--json"], &["run", "a", "--", "true"]] {
+        let told = outcome(&url, args);
+        assert!(told.code == Some(69) && told.complained.contains("6.2 or later is needed"), "{told:?}");
+        assert_all_plain(&told);
+    }
+}
+
+#[test]
+fn what_doctor_reads_on_a_server_plays_no_tricks() {
+    let store = Store::redis();
+    let url = parrot(store.address(), boasting);
+    let told = outcome(&url, &["doctor"]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(told.said.contains("version 6.0.9\\u{1b}]0;x\\u{7}\\u{202e} is too old"), "{told:?}");
+    assert_all_plain(&told);
+    assert_all_plain(&outcome(&url, &["doctor", "--json"]));
+}
+
+#[test]
+fn what_a_server_says_that_cannot_answer_now_plays_no_tricks_on_who_watches() {
+    let store = Store::redis();
+    let url = parrot(store.address(), loading);
+    let mut watch = distlock(&url, &["watch", "a", "--json", "--interval", "50ms"]);
+    let mut watch = watch.stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(watch.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    assert!(line.contains("trying again") && line.contains("LOADING"), "{line:?}");
+    assert_plain(&line);
+}
+
+/// A name cannot have control characters in it, but what turns the direction of text.
+#[test]
+fn names_play_no_tricks_where_they_are_listed_shown_and_broken() {
+    for (backend, store) in Store::all() {
+        let name = "jobs/\u{202e}a";
+        let _holder = Process::fed(&mut distlock(&store.url, &["hold", name, "--label", TRICKS]), b"");
+        until_queued(&store.url, name, 1);
+        for args in [
+            &["list"][..],
+            &["list", "--json"],
+            &["show", name],
+            &["show", name, "--json"],
+            &["run", name, "--try", "--", "true"],
+            &["break", name, "--yes"],
+        ] {
+            let told = outcome(&store.url, args);
+            assert!(told.said.len() + told.complained.len() > 0, "{backend}: {args:?}: {told:?}");
+            assert_all_plain(&told);
+        }
+        assert_all_plain(&outcome(&store.url, &["show", name]));
+    }
+}

@@ -1,0 +1,96 @@
+//! [`Checkout`]: the scripts of this repository among programs that only pretend.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+/// A checkout with some real scripts, in which all that they call only pretends.
+pub(crate) struct Checkout(pub(crate) PathBuf);
+
+impl Checkout {
+    pub(crate) fn new(name: &str, scripts: &[&str]) -> Self {
+        let checkout = Self(folder(name));
+        // The gate looks for space to build from nothing where there is no such folder.
+        for folder in ["bin", "scripts/etcd", "target/debug"] {
+            fs::create_dir_all(checkout.0.join(folder)).unwrap();
+        }
+        for package in ["distlock", "lock-core", "lock-zk"] {
+            fs::create_dir(checkout.0.join(package)).unwrap();
+            fs::write(checkout.0.join(package).join("Cargo.toml"), "").unwrap();
+        }
+        let others = ["setup", "run-tests", "deny", "semver", "lint-workflows", "etcd/setup", "etcd/test"];
+        others.iter().for_each(|script| checkout.pretends(&format!("scripts/{script}"), ""));
+        checkout.pretends("scripts/build-tests", ": >\"$1\"");
+        checkout.pretends("bin/cargo", "");
+        for script in scripts {
+            let path = checkout.0.join("scripts").join(script);
+            fs::copy(root().join("scripts").join(script), path).unwrap();
+        }
+        checkout
+    }
+
+    /// A program that notes that it was called, and with what.
+    pub(crate) fn pretends(&self, program: &str, script: &str) {
+        let name = program.trim_start_matches("scripts/").trim_start_matches("bin/");
+        write_program(&self.0.join(program), &format!("echo \"{name} $*\" >>\"$CALLS\"\n{script}"));
+    }
+
+    pub(crate) fn run(&self, script: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+        let mut command = Command::new(self.0.join("scripts").join(script));
+        // No tool that happens to be installed here.
+        command.args(arguments).env("PATH", format!("{}:/usr/bin:/bin", self.0.join("bin").display()));
+        command.env("CALLS", self.0.join("calls")).env("CARGO_TARGET_DIR", self.0.join("target"));
+        for variable in
+            ["GITHUB_ACTIONS", "GITHUB_REF_TYPE", "GITHUB_REF_NAME", "PROGRAMS_AT_ONCE", "RUST_TEST_THREADS"]
+        {
+            command.env_remove(variable);
+        }
+        command.envs(variables.iter().copied()).output().unwrap()
+    }
+
+    pub(crate) fn calls(&self) -> String {
+        fs::read_to_string(self.0.join("calls")).unwrap_or_default()
+    }
+}
+
+pub(crate) fn green(output: &Output) -> String {
+    let said = said(output);
+    assert!(output.status.success(), "{said}");
+    said
+}
+
+pub(crate) fn red(output: &Output) -> String {
+    let said = said(output);
+    assert!(!output.status.success(), "{said}");
+    said
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+pub(crate) fn script_of(name: &str) -> Command {
+    Command::new(root().join("scripts").join(name))
+}
+
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in the workspace")
+}
+
+pub(crate) fn write_program(path: &Path, script: &str) -> PathBuf {
+    fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.to_owned()
+}
+
+/// An empty folder.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scripts").join(name);
+    // What an earlier run left, if there was one.
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}

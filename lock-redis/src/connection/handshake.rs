@@ -124,7 +124,8 @@ fn without_password(refusal: &str, endpoint: &Endpoint) -> String {
 fn without_secret(text: &str, secret: &str) -> String {
     let short = secret.chars().count() < SURELY_A_SECRET;
     let joined = |left: Option<char>, right: Option<char>| {
-        short && left.zip(right).is_some_and(|(left, right)| left.is_alphanumeric() && right.is_alphanumeric())
+        short
+            && left.zip(right).is_some_and(|(left, right)| left.is_alphanumeric() && right.is_alphanumeric())
     };
     let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once(secret) {

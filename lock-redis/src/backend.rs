@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use lock_core::{
-    Alarms, Backend, BackendError, Creates, Departure, Entry, Guarantees, Keeper, Kind, Lease, Operator,
-    Renewal, Standing, Step, WaitMode, valid_until,
+    Alarms, Backend, BackendError, Creates, Departure, Entry, Guarantees, Holder, Keeper, Kind, Lease,
+    Operator, Renewal, Standing, Step, WaitMode, valid_until,
 };
 
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
     notifications::{Listener, Notifications},
     reply::{self, Look},
     request::Request,
+    strangers::Strangers,
 };
 
 /// So many leases go into one script, for the server does nothing else while it runs: about a third of a millisecond.
@@ -48,6 +49,7 @@ pub struct Redis {
     pub(crate) notifications: Notifications,
     pub(crate) keeper: Keeper,
     pub(crate) config: Arc<RedisConfig>,
+    strangers: Strangers,
 }
 
 impl Redis {
@@ -61,7 +63,7 @@ impl Redis {
         let homes = Arc::new(Homes::new(keeper.clone()));
         let wire = Wire::new(Arc::clone(&endpoint), Arc::clone(&homes));
         let notifications = Notifications::new(endpoint, homes);
-        Ok(Self { wire, notifications, keeper: keeper.clone(), config })
+        Ok(Self { wire, notifications, keeper: keeper.clone(), config, strangers: Strangers::default() })
     }
 
     /// The same, after the server has answered that it is one that can be used.
@@ -152,6 +154,9 @@ impl Backend for Redis {
         let sent = self.keeper.now();
         let look = reply::look(&self.wire.ask(Request::enter(keys, args)).await?)?;
         let valid_until = valid_until(sent, entry.ttl, entry.ttl);
+        if let Look::Waiting { holder: Some(Holder::Foreign { expires: false }), .. } = look {
+            self.strangers.met(self.prefix(), entry, self.keeper.now());
+        }
         Ok(match look {
             Look::Admitted { token } => Standing::Admitted { token, ttl: entry.ttl, valid_until },
             Look::Waiting { token, ahead, look_again, holder, alone } => Standing::Waiting {

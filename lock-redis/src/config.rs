@@ -63,8 +63,10 @@ pub struct RedisConfig {
     pub password_file: Option<PathBuf>,
     /// The number of the database. Default 0.
     pub database: u32,
-    /// What all keys start with. Default: nothing. A `{` in it needs a `}` after it, for a hash tag must not reach into
-    /// the name of a lock, and the first one something in between.
+    /// What all keys and channels start with. Default `distlock:`. Nothing, or the prefix of another library, to share mutexes
+    /// with its `SET … NX PX` locks: then make sure that no other key there has the name of a lock, for a client that asks for that
+    /// waits until the key is gone. A `{` in it needs a `}` after it, for a hash tag must not reach into the name of a lock,
+    /// and the first one something in between.
     pub prefix: String,
     /// What `CLIENT LIST` shows for our connections. Default `distlock`. Visible ASCII without spaces, at most 128 bytes.
     pub client_name: String,
@@ -118,7 +120,7 @@ impl Default for RedisConfig {
             password: None,
             password_file: None,
             database: 0,
-            prefix: String::new(),
+            prefix: "distlock:".into(),
             client_name: "distlock".into(),
             command_timeout: Duration::from_secs(2),
             connect_timeout: Duration::from_secs(2),

@@ -5,7 +5,7 @@ mod users;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lock_core::{BackendError, BackendErrorKind as Kind, Diagnosis};
+use lock_core::{BackendError, BackendErrorKind as Kind, Diagnosis, excerpt};
 use redis::Cmd;
 
 use self::facts::Facts;
@@ -52,7 +52,7 @@ pub(crate) async fn diagnose(redis: &Redis) -> Result<Diagnosis, BackendError> {
     shape_problems(&mut diagnosis.problems, &facts);
     data_problems(&mut diagnosis.problems, &facts, &settings);
     diagnosis.problems.extend(redis.notifications.problems().await.map_err(|failure| failure.to_unsent())?);
-    diagnosis.problems.extend(forgers(redis).await?);
+    look_at_users(redis, &mut diagnosis).await?;
     if ahead.unsigned_abs() > CLOCKS_DIFFER.as_millis() + uncertain {
         diagnosis.problems.push(format!(
             "the server's clock differs from this machine's by {ahead} ms: leases are counted on the server alone, but set \
@@ -63,11 +63,11 @@ pub(crate) async fn diagnose(redis: &Redis) -> Result<Diagnosis, BackendError> {
 }
 
 fn describe(diagnosis: &mut Diagnosis, facts: &Facts, settings: &Facts, ahead: i128) {
-    let known = |name: &str| facts.get(name).unwrap_or("unknown").to_owned();
+    let known = |name: &str| excerpt(format_args!("{}", facts.get(name).unwrap_or("unknown")));
     let server = if facts.get("valkey_version").is_some() { "valkey" } else { "redis" };
     diagnosis.facts = vec![
         ("store", server.to_owned()),
-        ("version", version(facts).to_owned()),
+        ("version", version(facts)),
         ("mode", known("redis_mode")),
         ("role", known("role")),
         ("replicas", known("connected_slaves")),
@@ -106,6 +106,7 @@ fn data_problems(problems: &mut Vec<String>, facts: &Facts, settings: &Facts) {
     let limit = facts.number("maxmemory").unwrap_or(0);
     let policy = facts.get("maxmemory_policy").unwrap_or("noeviction");
     if limit > 0 && policy != "noeviction" {
+        let policy = excerpt(format_args!("{policy}"));
         problems.push(format!(
             "maxmemory-policy is {policy}, which deletes locks that are held when memory is short: set it to noeviction, \
              or use a server of its own"
@@ -135,7 +136,7 @@ fn data_problems(problems: &mut Vec<String>, facts: &Facts, settings: &Facts) {
 fn persistence(facts: &Facts, settings: &Facts) -> String {
     let snapshots = settings.get("save").map(|save| !save.is_empty());
     match (facts.get("aof_enabled") == Some("1"), snapshots) {
-        (true, _) => format!("aof, fsync {}", settings.get("appendfsync").unwrap_or("unknown")),
+        (true, _) => excerpt(format_args!("aof, fsync {}", settings.get("appendfsync").unwrap_or("unknown"))),
         (false, Some(true)) => "snapshots".into(),
         (false, Some(false)) => "none".into(),
         (false, None) => "no aof; whether there are snapshots we may not ask".into(),
@@ -157,26 +158,29 @@ async fn settings(redis: &Redis) -> Result<Facts, BackendError> {
     Ok(all)
 }
 
-/// What is to be said of users who may forge a hand-over. Nothing where we may not ask, or confirm what we hear.
-async fn forgers(redis: &Redis) -> Result<Option<String>, BackendError> {
+/// Adds what is to be said of users who may forge a hand-over. Nothing where we confirm what we hear.
+async fn look_at_users(redis: &Redis, diagnosis: &mut Diagnosis) -> Result<(), BackendError> {
     if redis.config.confirm_hints {
-        return Ok(None);
+        return Ok(());
     }
     let mut list = Cmd::new();
     list.arg("ACL").arg("LIST");
     let users = match redis.wire.command(&list).await {
         Ok(answer) => users::forgers(&answer, &redis.config.prefix),
-        Err(error) if matches!(error.kind(), Kind::Denied | Kind::Unsupported) => return Ok(None),
+        Err(error) if matches!(error.kind(), Kind::Denied | Kind::Unsupported) => {
+            diagnosis.facts.push(("users", "not told".to_owned()));
+            return Ok(());
+        }
         Err(error) => return Err(error),
     };
-    let told = || {
-        format!(
+    if !users.is_empty() {
+        diagnosis.problems.push(format!(
             "these users may publish on the channels of locks though they may not take one, and so can make a waiter believe that it \
              has a lock: {}; take the channels from them (resetchannels), or set confirm_hints",
             users.join(", ")
-        )
-    };
-    Ok((!users.is_empty()).then(told))
+        ));
+    }
+    Ok(())
 }
 
 /// What one look at two clocks shows, in milliseconds.
@@ -210,8 +214,9 @@ fn wall_clock() -> i128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis().cast_signed())
 }
 
-fn version(facts: &Facts) -> &str {
-    facts.get("valkey_version").or_else(|| facts.get("redis_version")).unwrap_or("unknown")
+fn version(facts: &Facts) -> String {
+    let told = facts.get("valkey_version").or_else(|| facts.get("redis_version"));
+    excerpt(format_args!("{}", told.unwrap_or("unknown")))
 }
 
 /// Only if it says so: what stands in for a server may not tell its version.
@@ -224,6 +229,7 @@ pub(crate) fn is_too_old(version: &str) -> bool {
 }
 
 fn unsupported(version: &str) -> BackendError {
+    let version = excerpt(format_args!("{version}"));
     BackendError::new(STORE, Kind::Unsupported, format!("the server is {version}; 6.2 or later is needed"))
 }
 
@@ -280,6 +286,13 @@ mod tests {
     #[test]
     fn a_policy_that_never_acts_is_no_problem() {
         assert_eq!(problems("maxmemory:0\r\nmaxmemory_policy:allkeys-lru"), [""; 0]);
+    }
+
+    #[test]
+    fn a_version_is_shown_as_harmless_as_it_is_long() {
+        let shown = unsupported(&format!("6.0\u{1b}[2J\u{202e}{}", "x".repeat(1_000))).to_string();
+        assert!(shown.contains("6.0\\u{1b}[2J\\u{202e}") && shown.len() < 400, "{shown}");
+        assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
     }
 
     #[test]

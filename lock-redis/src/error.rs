@@ -70,7 +70,8 @@ pub(crate) fn refused(address: &str, error: &ServerError) -> BackendError {
 
 /// A command got no answer because the connection failed.
 pub(crate) fn broken(address: &str, error: RedisError) -> BackendError {
-    let message = format!("the connection to {address} failed: {error}");
+    let said = excerpt(format_args!("{error}"));
+    let message = format!("the connection to {address} failed: {said}");
     BackendError::new(STORE, kind_of_failure(&error), message).with_source(error)
 }
 
@@ -155,6 +156,19 @@ fn kind_of_io(error: &io::Error) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What moves a cursor, and what turns the direction of a text.
+    const LINE: &str = "-ERR no\u{1b}[2J\u{202e}\r\n";
+
+    #[test]
+    fn the_words_of_a_server_are_harmless_in_each_error() {
+        let Ok(redis::Value::ServerError(line)) = redis::parse_redis_value(LINE.as_bytes()) else { panic!() };
+        for error in [refused("h:1", &line), broken("h:1", line.into())] {
+            let shown = error.to_string();
+            assert!(shown.contains("\\u{1b}[2J\\u{202e}"), "{shown}");
+            assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
+        }
+    }
 
     #[test]
     fn every_code_of_the_server_has_a_kind() {

@@ -8,11 +8,11 @@ use std::{fmt::Debug, sync::Arc};
 use futures_util::FutureExt;
 use lock_core::{BackendError, BootTime, LockName};
 use percent_encoding::percent_decode_str;
-use redis::{Msg, Value};
+use redis::{ErrorKind, Msg, Value};
 
 use crate::{
     RedisConfig,
-    connection::{Endpoint, handshake::greet},
+    connection::{Endpoint, Meter, handshake::greet},
     diagnosis::{
         facts::{Facts, time},
         is_too_old,
@@ -177,6 +177,42 @@ pub fn greetings(data: &[u8]) {
     }
 }
 
+/// How long replies are is judged alike wherever what comes is cut; what passes is no longer than it may be; and a reply ends where the
+/// driver takes it to end. The bytes are how long the pieces are, how many of 64 bytes a reply may have, and what comes.
+pub fn meter(data: &[u8]) {
+    let [piece, most, bytes @ ..] = data else { return };
+    let (piece, most) = (usize::from(*piece).max(1), usize::from(*most) * 64);
+    let whole = Meter::new(most).read(bytes).is_ok();
+    let mut meter = Meter::new(most);
+    assert_eq!(bytes.chunks(piece).all(|piece| meter.read(piece).is_ok()), whole, "in pieces of {piece}");
+
+    let (mut meter, mut begin, mut is_resp) = (Meter::new(most), 0, true);
+    for (end, byte) in (1..).zip(bytes) {
+        if meter.read(&[*byte]).is_err() {
+            assert!(!whole, "refused byte by byte");
+            return;
+        }
+        let (reply, has_ended) = (&bytes[begin..end], meter.is_between_replies());
+        assert!(reply.len() <= most, "{} bytes of a reply", reply.len());
+        // The driver starts anew each time, so not for long ones.
+        is_resp &= reply.len() <= 512;
+        if is_resp {
+            match redis::parse_redis_value(reply) {
+                Ok(value) => assert!(has_ended, "{value:?} is whole: {}", reply.escape_ascii()),
+                Err(error) if error.kind() == ErrorKind::Io => {
+                    assert!(!has_ended, "the driver waits for more: {}", reply.escape_ascii());
+                }
+                // Nobody reads on from there.
+                Err(_) => is_resp = false,
+            }
+        }
+        if has_ended {
+            begin = end;
+        }
+    }
+    assert!(whole, "refused as a whole");
+}
+
 fn hides_it(shown: &str, given: &dyn Debug) {
     assert!(!shown.contains(SECRET), "{given:?} is told as {shown}");
 }
@@ -204,7 +240,7 @@ mod tests {
 
     const KIB: u64 = 1024;
 
-    const TARGETS: [Target; 6] = [
+    const TARGETS: [Target; 7] = [
         Target { name: "redis_urls", run: urls, per_byte: 64, fixed: 16 * KIB },
         Target { name: "redis_settings", run: settings, per_byte: 64, fixed: 16 * KIB },
         // The first one makes the table of slots.
@@ -213,6 +249,8 @@ mod tests {
         Target { name: "redis_replies", run: replies, per_byte: 64, fixed: 24 * KIB * KIB },
         Target { name: "redis_notifications", run: notifications, per_byte: 64, fixed: 16 * KIB },
         Target { name: "redis_greetings", run: greetings, per_byte: 64, fixed: 64 * KIB },
+        // The driver makes room for 4096 parts of an answer at once.
+        Target { name: "redis_meter", run: meter, per_byte: 64, fixed: 24 * KIB * KIB },
     ];
 
     #[test]

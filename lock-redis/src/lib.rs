@@ -1,9 +1,11 @@
 //! Locks on a Redis or Valkey server that stands alone, for the `lock-core` crate.
 //!
-//! A mutex is a plain string under the name of the lock, so that it and the `SET … NX PX` locks of other libraries exclude
-//! each other. Beside it stand the queue of those who wait and the counter of fencing tokens. Every verb is one script and
-//! one round trip, and judges with the server's clock alone; a release makes the next in the queue the holder and tells
-//! it so.
+//! A mutex is a plain string under a prefix and the name of the lock. Beside it stand the queue of those who wait and the counter of
+//! fencing tokens. Every verb is one script and one round trip, and judges with the server's clock alone; a release makes the
+//! next in the queue the holder and tells it so.
+//!
+//! The prefix is `distlock:` unless the configuration has another, so that locks are not taken for other keys of the server. With
+//! `prefix=` (none), or that of another library, a mutex and the `SET … NX PX` locks of others exclude each other on the same key.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,6 +42,7 @@ mod operator;
 mod reply;
 mod request;
 mod scripts;
+mod strangers;
 #[cfg(test)]
 mod testing;
 

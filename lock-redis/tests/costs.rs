@@ -63,47 +63,6 @@ async fn a_renewal_of_many_leases_sends_one_command_for_128() {
 }
 
 #[tokio::test]
-async fn a_hand_off_sends_one_command_and_costs_the_same_however_many_wait() {
-    let server = Server::start();
-    let client = warm(&server).await;
-    for waiters in [2, 10, 100, 1_000] {
-        let of = format!("job/{waiters}");
-        let holder = mutex(&of);
-        client.hold(&holder).await;
-        let mut heir = waiting(client.create(&mutex(&of)).await);
-        for _ in 1..waiters {
-            client.queue_up(&mutex(&of)).await;
-        }
-        server.forget_calls();
-        assert_eq!(client.leave(&holder).await, Departure::Left);
-        assert_eq!(soon(heir.hints.next()).await, Some(Hint::Admitted { token: heir.token }));
-        assert_eq!(sent(&server), [1, 0, 0], "{waiters} waiters");
-        let commands = ["get", "zpopmin", "time", "hget", "set", "exists", "hdel", "publish", "type"];
-        let inside = commands.map(|command| server.calls(command));
-        assert_eq!(inside, [1, 1, 1, 1, 1, 1, 1, 1, 0], "{waiters} waiters");
-    }
-}
-
-/// Joining a queue, too.
-#[tokio::test]
-async fn entering_a_long_queue_costs_the_same_as_a_short_one() {
-    let server = Server::start();
-    let client = warm(&server).await;
-    let mut inside = Vec::new();
-    for (of, waiters) in [("short", 2), ("long", 1_000)] {
-        client.hold(&mutex(of)).await;
-        for _ in 0..waiters {
-            client.queue_up(&mutex(of)).await;
-        }
-        server.forget_calls();
-        client.queue_up(&mutex(of)).await;
-        assert_eq!(sent(&server), [1, 0, 0]);
-        inside.push(["zrange", "hmget", "hset", "zadd", "pexpire"].map(|command| server.calls(command)));
-    }
-    assert_eq!(inside[0], inside[1]);
-}
-
-#[tokio::test]
 async fn a_server_that_forgot_the_scripts_is_told_them_in_the_same_verb() {
     let server = Server::start();
     let client = warm(&server).await;
@@ -156,4 +115,50 @@ async fn a_list_on_a_shared_server_sends_a_command_for_many_keys_of_others() {
     assert!(looks.into_iter().all(|looks| (OTHERS..2 * OTHERS).contains(&looks)), "{looks:?}");
     // The two mutexes that have a queue or a holder of ours are.
     assert_eq!(server.calls("get"), 2, "the data of others is read");
+}
+
+/// A thousand who wait keep the machine busy, so they come when nobody else does.
+mod alone {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_hand_off_sends_one_command_and_costs_the_same_however_many_wait() {
+        let server = Server::start();
+        let client = warm(&server).await;
+        for waiters in [2, 10, 100, 1_000] {
+            let of = format!("job/{waiters}");
+            let holder = mutex(&of);
+            client.hold(&holder).await;
+            let mut heir = waiting(client.create(&mutex(&of)).await);
+            for _ in 1..waiters {
+                client.queue_up(&mutex(&of)).await;
+            }
+            server.forget_calls();
+            assert_eq!(client.leave(&holder).await, Departure::Left);
+            assert_eq!(soon(heir.hints.next()).await, Some(Hint::Admitted { token: heir.token }));
+            assert_eq!(sent(&server), [1, 0, 0], "{waiters} waiters");
+            let commands = ["get", "zpopmin", "time", "hget", "set", "exists", "hdel", "publish", "type"];
+            let inside = commands.map(|command| server.calls(command));
+            assert_eq!(inside, [1, 1, 1, 1, 1, 1, 1, 1, 0], "{waiters} waiters");
+        }
+    }
+
+    /// Joining a queue, too.
+    #[tokio::test]
+    async fn entering_a_long_queue_costs_the_same_as_a_short_one() {
+        let server = Server::start();
+        let client = warm(&server).await;
+        let mut inside = Vec::new();
+        for (of, waiters) in [("short", 2), ("long", 1_000)] {
+            client.hold(&mutex(of)).await;
+            for _ in 0..waiters {
+                client.queue_up(&mutex(of)).await;
+            }
+            server.forget_calls();
+            client.queue_up(&mutex(of)).await;
+            assert_eq!(sent(&server), [1, 0, 0]);
+            inside.push(["zrange", "hmget", "hset", "zadd", "pexpire"].map(|command| server.calls(command)));
+        }
+        assert_eq!(inside[0], inside[1]);
+    }
 }

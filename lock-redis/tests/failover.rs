@@ -61,7 +61,7 @@ impl Name {
 
     fn client(&self) -> Client {
         let keeper = Keeper::start().unwrap();
-        let config = format!("redis://{}", self.address).parse().unwrap();
+        let config = format!("redis://{}?prefix=", self.address).parse().unwrap();
         Client { redis: Redis::new(config, &keeper).unwrap(), keeper }
     }
 }

@@ -39,7 +39,20 @@ fn serve(mut stream: TcpStream, beginning: &str, part: &str) {
 
 #[tokio::test]
 async fn a_reply_without_an_end_is_given_up_with_a_typed_error() {
-    for (beginning, part) in [("$99999999999\r\n", "x"), ("*99999999999\r\n", ":1\r\n"), ("+", "x")] {
+    for (beginning, part) in [
+        ("$99999999999\r\n", "x"),
+        ("*99999999999\r\n", ":1\r\n"),
+        ("+", "x"),
+        // As many of the shortest values as 64 MB have room for, which the driver would make a gigabyte of.
+        ("*22369621\r\n", "_\r\n"),
+        // What is not refused, and no answer to what was asked.
+        ("*1000000\r\n", "_\r\n"),
+        // What the driver takes for one line, and for a length.
+        ("+", "xxx\n"),
+        ("$ 99999999999\r\n", "+x\r\n"),
+        ("$0000000000000000000000000099999999999\r\n", "+x\r\n"),
+        ("=-1\r\n", "+x\r\n"),
+    ] {
         let keeper = Keeper::start().unwrap();
         let config: RedisConfig = hostile(beginning, part).parse().unwrap();
         let redis = Redis::new(config, &keeper).unwrap();

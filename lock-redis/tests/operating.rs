@@ -171,18 +171,51 @@ async fn a_forged_hint_makes_a_waiter_that_confirms_look_and_nothing_more() {
     assert_eq!(admitted(client.again(&next, heir.token).await), heir.token);
 }
 
+/// Whether a client is told that the user `spy` can.
+async fn told_of_spy(client: &Client) -> bool {
+    let problems = client.redis.diagnose().await.unwrap().problems;
+    problems.iter().any(|problem| problem.contains("can make a waiter believe") && problem.contains("spy"))
+}
+
 #[tokio::test]
 async fn users_who_may_forge_a_hint_are_a_problem_unless_hints_are_confirmed() {
     let server = Server::start();
     server.command::<()>("ACL SETUSER spy on nopass ~* &* -@all +@read +publish");
-    let told = async |client: &Client| {
-        let problems = client.redis.diagnose().await.unwrap().problems;
-        problems
-            .iter()
-            .any(|problem| problem.contains("can make a waiter believe") && problem.contains("spy"))
+    assert!(told_of_spy(&server.client()).await);
+    assert!(!told_of_spy(&server.client_with("?confirm_hints=true")).await);
+}
+
+/// However it was permitted, as the server itself says.
+#[tokio::test]
+async fn who_may_publish_on_our_channels_and_not_write_our_keys_is_told_of() {
+    let server = Server::start();
+    let client = server.client_with("?prefix=locks:");
+    let may = |command: &str| {
+        let answer: String = server.command(&format!("ACL DRYRUN spy {command}"));
+        answer == "OK"
     };
-    assert!(told(&server.client()).await);
-    assert!(!told(&server.client_with("?confirm_hints=true")).await);
+    let mut found = 0;
+    for rules in [
+        "~* &* -@all +@read +publish",
+        "~* allchannels +@all -@write",
+        "%R~* &* -@all +@fast",
+        "~* &* -@all +@fast",
+        "~other:* allchannels +@all",
+        "~* &* +@all",
+        "~* &other:* +@all",
+        "~* &* -@all +@read +@fast -@fast",
+        "-@all (&locks:* +publish)",
+        "-@all (&* +@fast) (~other:* +@all)",
+        "-@all (&* +@fast) (~locks:* +@all)",
+        "-@all (&* +get) (~* +@read +publish)",
+        "~* &* +@all -publish (%R~* &other:* +publish)",
+    ] {
+        server.command::<()>(&format!("ACL SETUSER spy reset on nopass resetchannels {rules}"));
+        let forges = may("PUBLISH locks:x y") && !may("SET locks:x y") && !may("ZADD locks:x 1 y");
+        assert_eq!(told_of_spy(&client).await, forges, "{rules}");
+        found += u32::from(forges);
+    }
+    assert_eq!(found, 6);
 }
 
 #[tokio::test]
@@ -235,7 +268,9 @@ async fn the_documented_permissions_are_enough() {
         client.redis.leave(&next, lock_core::Creates::InDoubt).await.unwrap();
     }
     assert_eq!(client.redis.list("").await.unwrap().len(), 0);
-    assert_eq!(client.redis.diagnose().await.unwrap().problems.len(), 1);
+    let diagnosis = client.redis.diagnose().await.unwrap();
+    assert_eq!(diagnosis.problems.len(), 1);
+    assert!(diagnosis.facts.contains(&("users", "not told".to_owned())), "{:?}", diagnosis.facts);
     server.bytes::<()>(&[b"SET", b"locks:\xff1t{clock}", b"9000000000000000000"]);
     client.hold(&mutex("clock")).await;
     // Nor is more than that permitted.

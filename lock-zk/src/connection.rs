@@ -7,7 +7,7 @@ use futures_util::{
     future::{join_all, poll_fn, select_ok},
 };
 use lock_core::{
-    BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy,
+    BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy, excerpt,
     settings::{ConfigError, Password},
 };
 use tokio::{
@@ -21,6 +21,7 @@ use crate::{
     error::Failure,
     limits::Limits,
     link::Link,
+    paced::Paced,
     tls::{Stream, Tls},
 };
 
@@ -32,6 +33,8 @@ pub(crate) struct Route {
     tls: Option<Tls>,
     keeper: Keeper,
     limits: Arc<Limits>,
+    /// What there is to say of all sessions and connections.
+    pub(crate) log: Paced,
 }
 
 impl Route {
@@ -39,7 +42,8 @@ impl Route {
     pub(crate) fn new(config: Arc<ZkConfig>, keeper: Keeper) -> Result<Self, ConfigError> {
         let (password, tls) = (config.login().read()?, Tls::load(&config)?);
         let limits = Arc::new(Limits::new(config.endpoints.len()));
-        Ok(Self { config, password, tls, keeper, limits })
+        let log = Paced::new(&keeper);
+        Ok(Self { config, password, tls, keeper, limits, log })
     }
 
     /// Opens a session. The client's tasks run where this is polled: on the keeper, which has I/O.
@@ -225,7 +229,8 @@ impl Route {
         let asked = join_all((0..self.config.endpoints.len()).map(|endpoint| self.ask(endpoint))).await;
         asked.into_iter().enumerate().find_map(|(endpoint, told)| {
             let error = told.err().filter(Tls::is_refusal)?;
-            let message = format!("{}: {}: {error}", self.config, self.config.address(endpoint));
+            let said = excerpt(format_args!("{error}"));
+            let message = format!("{}: {}: {said}", self.config, self.config.address(endpoint));
             Some(Failure::new(Kind::Denied, message).unsent())
         })
     }
@@ -291,10 +296,10 @@ mod tests {
         assert_eq!(route.patience(Duration::from_secs(32)), Duration::from_secs(1));
     }
 
-    /// Three tenths of a timeout is what a session of six ticks bears at the most: see `Pulse`.
+    /// This limit alone, which is that of a connection only where `command_timeout` and `connect_timeout` are long: see above. Three
+    /// tenths of a timeout is what a session of six ticks bears at the most: see `Pulse`.
     #[test]
-    fn a_connection_is_kept_while_its_answers_are_as_late_as_a_session_bears_and_given_up_while_there_is_time_for_another()
-     {
+    fn half_of_a_session_is_long_enough_for_late_answers_and_to_move() {
         let tick = Duration::from_secs(2);
         for ttl in (1..600).map(Duration::from_secs) {
             let timeout = class::timeout(ttl, tick);

@@ -1,7 +1,7 @@
 //! Facts about the ensemble, and what is wrong with it for locks.
 
 use futures_util::future::join_all;
-use lock_core::{BackendError, BackendErrorKind as Kind, Diagnosis};
+use lock_core::{BackendError, BackendErrorKind as Kind, Diagnosis, excerpt};
 use tokio::sync::oneshot;
 use zookeeper_client::{Acl, Permission};
 
@@ -54,7 +54,7 @@ pub(crate) async fn diagnose(zookeeper: &ZooKeeper) -> Result<Diagnosis, Backend
             session.granted()
         ));
     }
-    diagnosis.problems.extend(open_to_everybody(zookeeper, &session).await);
+    diagnosis.problems.extend(rights(zookeeper, &session).await);
     for (endpoint, told) in told.iter().enumerate() {
         let address = config.address(endpoint);
         match told {
@@ -68,21 +68,65 @@ pub(crate) async fn diagnose(zookeeper: &ZooKeeper) -> Result<Diagnosis, Backend
     Ok(diagnosis)
 }
 
-/// What is to be said if everybody who reaches the servers may take locks away, or make entries.
-async fn open_to_everybody(zookeeper: &ZooKeeper, session: &Session) -> Option<String> {
-    let path = zookeeper.config.nodes().locks();
-    let client = session.client().ok()?;
-    // Who may not read them is not everybody.
-    let rights = session.answer("reading the rights of the locks' node", client.get_acl(&path)).await.ok()?;
-    let changes = [Permission::CREATE, Permission::DELETE, Permission::WRITE, Permission::ADMIN];
-    let for_all =
-        |acl: &Acl| acl.scheme() == "world" && changes.iter().any(|change| acl.permission().has(*change));
-    rights.iter().any(for_all).then(|| {
+/// What is to be said if others may take locks away, make entries or end sessions.
+async fn rights(zookeeper: &ZooKeeper, session: &Session) -> Vec<String> {
+    let nodes = zookeeper.config.nodes();
+    let own = [nodes.locks(), nodes.sessions(), nodes.evictions()];
+    // As the servers write down who we are: what a session has made is its own.
+    let Ok(ours) = acl(session, &nodes.session(session.id)).await else { return Vec::new() };
+    let (mut open, mut taken) = (Vec::new(), Vec::new());
+    for path in [nodes.chroot()].into_iter().chain(own.iter().map(String::as_str)) {
+        match acl(session, path).await {
+            Ok(acl) if acl.iter().any(is_for_everybody) => open.push(path),
+            Ok(acl) if acl.iter().any(|one| ours.iter().any(|ours| is_same(ours, one))) => {}
+            Ok(_) => taken.push(path),
+            // Who may not read them has none.
+            Err(failure) if *failure.kind() == Kind::Denied => taken.push(path),
+            Err(_) => {}
+        }
+    }
+    // With Curator's locks, the one is the other.
+    open.dedup();
+    taken.dedup();
+    let open = (!open.is_empty()).then(|| {
         format!(
-            "everybody may change what is under {path}, and so release the locks of others: give all clients a user or a certificate, \
-             and take the rights of `world` away from the nodes that are there (see `acl` in docs/backends/zookeeper.md)"
+            "everybody may change what is under {}, and so release the locks of others: give all clients a user or a certificate, and \
+             take the rights of `world` and of addresses (`ip`) away from the nodes that are there (see `acl` in \
+             docs/backends/zookeeper.md)",
+            open.join(", ")
         )
-    })
+    });
+    let taken = (!taken.is_empty()).then(|| {
+        format!(
+            "{} belongs to somebody else, who may shut us out or delete what is under it: let an operator give it the rights of the \
+             other nodes (`setAcl`), or use another chroot",
+            taken.join(", ")
+        )
+    });
+    open.into_iter().chain(taken).collect()
+}
+
+async fn acl(session: &Session, path: &str) -> Result<Vec<Acl>, Failure> {
+    session.answer("reading the rights of a node", session.client()?.get_acl(path)).await
+}
+
+fn may_change(acl: &Acl) -> bool {
+    let changes = [Permission::CREATE, Permission::DELETE, Permission::WRITE, Permission::ADMIN];
+    changes.iter().any(|change| acl.permission().has(*change))
+}
+
+/// Whether an entry lets clients change something that have not shown who they are: all programs of a machine share its address, and so
+/// does a machine that claims to have it.
+fn is_for_everybody(acl: &Acl) -> bool {
+    matches!(acl.scheme(), "world" | "ip") && may_change(acl)
+}
+
+/// Whether an entry lets the same one change something. Who has no right to change it is shown the names of users, and an `x` for the rest.
+fn is_same(ours: &Acl, other: &Acl) -> bool {
+    let user = |acl: &Acl| acl.id().split(':').next().map(str::to_owned);
+    let is_masked = other.scheme() == "digest" && other.id().ends_with(":x");
+    let is_same = ours.id() == other.id() || is_masked && user(ours) == user(other);
+    ours.scheme() == other.scheme() && is_same && may_change(ours) && may_change(other)
 }
 
 fn server_problems(problems: &mut Vec<String>, address: &str, told: &str) {
@@ -118,7 +162,7 @@ async fn srvr(zookeeper: &ZooKeeper, endpoint: usize) -> Result<String, Failure>
     });
     match by(keeper, until, answer).await {
         Some(Ok(Ok(told))) => Ok(told),
-        Some(Ok(Err(error))) => Err(Failure::new(Kind::Unreachable, error.to_string())),
+        Some(Ok(Err(error))) => Err(Failure::new(Kind::Unreachable, excerpt(format_args!("{error}")))),
         Some(Err(_)) => Err(Failure::new(Kind::Unavailable, "the keeper has ended")),
         None => Err(Failure::timed_out("the question", limit)),
     }
@@ -129,7 +173,8 @@ fn version(told: &str) -> Option<(String, (u32, u32))> {
     let text = told.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
     let text = text.split(['-', ',', ' ']).next()?;
     let mut parts = text.split('.');
-    Some((text.to_owned(), (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?)))
+    let number = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    Some((excerpt(format_args!("{text}")), number))
 }
 
 #[cfg(test)]
@@ -141,6 +186,8 @@ mod tests {
         let told = "Zookeeper version: 3.9.4-7246445ec281f3dbf53dc54e970c914f39713903, built on 2025-08-19\nMode: standalone\n";
         assert_eq!(version(told), Some(("3.9.4".into(), (3, 9))));
         assert_eq!(version("This ZooKeeper instance is not currently serving requests"), None);
+        let (text, number) = version("Zookeeper version: 3.5.\u{1b}[2J\u{202e}").unwrap();
+        assert_eq!((text.as_str(), number), ("3.5.\\u{1b}[2J\\u{202e}", (3, 5)));
         let mut problems = Vec::new();
         server_problems(&mut problems, "a:1", "This ZooKeeper instance is not currently serving requests");
         server_problems(&mut problems, "b:1", "Zookeeper version: 3.6.4--x, built\nMode: follower");

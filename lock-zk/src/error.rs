@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use lock_core::{BackendError, BackendErrorKind as Kind};
+use lock_core::{BackendError, BackendErrorKind as Kind, excerpt};
 use zookeeper_client::Error;
 
 use crate::link::NEVER_SENT;
@@ -72,7 +72,8 @@ impl Failure {
             }
             _ => (Kind::Unreachable, Cause::Unknown),
         };
-        Self { kind, message: error.to_string(), unsent: cause == Cause::NeverSent, cause }
+        let message = excerpt(format_args!("{error}"));
+        Self { kind, message, unsent: cause == Cause::NeverSent, cause }
     }
 
     /// `doing` took too long.
@@ -127,6 +128,14 @@ impl From<Failure> for BackendError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_words_of_a_server_are_as_harmless_as_they_are_long() {
+        let said = format!("no\u{1b}[2J\u{202e}{}", "x".repeat(1_000));
+        let shown = BackendError::from(Failure::of(&Error::UnexpectedError(said))).to_string();
+        assert!(shown.contains("no\\u{1b}[2J\\u{202e}xxx") && shown.len() < 400, "{shown}");
+        assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
+    }
 
     #[test]
     fn only_what_the_server_said_is_an_answer() {

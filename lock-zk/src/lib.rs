@@ -40,6 +40,7 @@ mod line;
 mod link;
 mod nodes;
 mod operator;
+mod paced;
 mod renew;
 mod row;
 mod session;

@@ -50,6 +50,11 @@ impl Nodes {
         Self { root: chroot.trim_end_matches('/').to_owned(), layout }
     }
 
+    /// The node under which all others are.
+    pub(crate) fn chroot(&self) -> &str {
+        if self.root.is_empty() { "/" } else { &self.root }
+    }
+
     /// What is above the chroot, where others have nodes, too. Empty if that is only the root of ZooKeeper.
     pub(crate) fn above(&self) -> &str {
         self.root.rsplit_once('/').map_or("", |(above, _)| above)

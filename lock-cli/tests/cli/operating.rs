@@ -222,7 +222,8 @@ fn doctor_tells_that_a_file_has_a_second_name() {
 fn a_client_of_another_library_is_shown_and_not_broken() {
     let store = Store::redis();
     let port = store.address().port().to_string();
-    let set = std::process::Command::new("redis-cli").args(["-p", &port, "SET", "a", "theirs"]).output();
+    let set =
+        std::process::Command::new("redis-cli").args(["-p", &port, "SET", "distlock:a", "theirs"]).output();
     assert!(set.expect("redis-cli comes with the server").status.success());
     let shown = outcome(&store.url, &["show", "a"]);
     assert!(shown.said.contains("for ever"), "{shown:?}");

@@ -15,6 +15,8 @@ fn a_url_without_anything_has_the_documented_defaults() {
     let config = RedisConfig::from_url("redis://localhost").unwrap();
     assert_eq!(config, RedisConfig::default());
     assert_eq!((config.port, config.database, config.client_name.as_str()), (6379, 0, "distlock"));
+    assert_eq!(config.prefix, "distlock:");
+    assert_eq!(RedisConfig::from_url("redis://localhost?prefix=").unwrap().prefix, "");
     assert_eq!(config.command_timeout, Duration::from_secs(2));
     assert_eq!(config.connect_timeout, Duration::from_secs(2));
     assert_eq!(config.heartbeat, Duration::from_secs(1));

@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures_util::future::{AbortHandle, Abortable};
-use lock_core::{BackendErrorKind as Kind, BootTime, Keeper};
+use lock_core::{BackendErrorKind as Kind, BootTime, Keeper, excerpt};
 use redis::{AsyncConnectionConfig, RedisConnectionInfo, aio::MultiplexedConnection};
 use tokio::{runtime::Id, sync::SetOnce};
 
@@ -118,7 +118,8 @@ async fn open(
     let config = AsyncConnectionConfig::new().set_response_timeout(None);
     let ready = MultiplexedConnection::new_with_config(&SAID, socket, config).await;
     ready.map_err(|error| {
-        Failure::new(Kind::Protocol, format!("the connection to {} failed: {error}", endpoint.address))
+        let said = excerpt(format_args!("{error}"));
+        Failure::new(Kind::Protocol, format!("the connection to {} failed: {said}", endpoint.address))
     })
 }
 

@@ -2,46 +2,53 @@
 
 use std::io;
 
-/// No reply may be longer: a queue of a hundred thousand, which is one reply, is half as long.
-const MOST: usize = 64 << 20;
+/// No reply may be longer: a queue of a hundred thousand, which is one reply, is a little shorter.
+pub(super) const MOST: usize = 64 << 20;
 
-/// The shortest value in a reply: `_\r\n`.
-const SHORTEST: usize = 3;
+/// As much counts each value in a reply, beside its bytes: the driver keeps so much of it, and the shortest has three bytes on the way.
+pub(crate) const PER_VALUE: usize = 64;
 
-/// So much of a line tells what kind of value it is, and how long.
+/// So much of a line tells what kind of value it is, and how long: the longest number has twenty characters.
 const HEAD: usize = 24;
 
 /// Reads what a server sends far enough to know where each reply ends, and refuses one that is too long before it is kept. The driver
 /// keeps whatever comes until it is whole, and makes room for as many values as are announced.
 ///
-/// By the [specification of RESP](https://redis.io/docs/latest/develop/reference/protocol-spec/). What is no RESP is for the driver to refuse.
+/// By the [specification of RESP](https://redis.io/docs/latest/develop/reference/protocol-spec/), as the driver reads it: where the two
+/// took a reply to end at different places, what follows would not be counted. What is no RESP is for the driver to refuse, but for
+/// lengths that it would understand otherwise.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
+    /// How long a reply may be.
+    most: usize,
     /// Values that are still to come of this reply.
     values: usize,
-    /// How long it is so far.
+    /// How long it is so far, with what its values take.
     length: usize,
     /// Bytes that are still to come of a text.
     text: usize,
     /// The start of the line that is being read.
     head: Vec<u8>,
+    /// The last byte was a carriage return in a line.
+    returned: bool,
 }
 
 impl Meter {
-    pub(super) fn new() -> Self {
-        Self { values: 1, length: 0, text: 0, head: Vec::with_capacity(HEAD) }
+    /// For replies of so many bytes at the most.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, values: 1, length: 0, text: 0, head: Vec::with_capacity(HEAD), returned: false }
     }
 
     /// Takes note of what has come.
     ///
     /// # Errors
     /// If a reply is too long, or is going to be: the connection is of no use any more.
-    pub(super) fn read(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn read(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let taken = if self.text > 0 { self.read_text(bytes) } else { self.read_line(bytes)? };
             self.length += taken;
-            if self.length > MOST {
-                return Err(too_long());
+            if self.length > self.most {
+                return Err(self.too_long());
             }
             if self.values == 0 {
                 (self.values, self.length) = (1, 0);
@@ -49,6 +56,12 @@ impl Meter {
             bytes = &bytes[taken..];
         }
         Ok(())
+    }
+
+    /// Whether all that has come is whole replies.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn is_between_replies(&self) -> bool {
+        (self.values, self.length, self.text) == (1, 0, 0) && self.head.is_empty()
     }
 
     fn read_text(&mut self, bytes: &[u8]) -> usize {
@@ -61,33 +74,49 @@ impl Meter {
     }
 
     fn read_line(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let end = bytes.iter().position(|&byte| byte == b'\n');
-        let line = &bytes[..end.unwrap_or(bytes.len())];
-        let room = HEAD.saturating_sub(self.head.len()).min(line.len());
+        let (line, is_whole) = self.line(bytes);
+        let room = (HEAD - self.head.len()).min(line.len());
         self.head.extend_from_slice(&line[..room]);
-        if end.is_some() {
+        if is_whole {
             self.end_of_line()?;
             self.head.clear();
         }
-        Ok(line.len() + usize::from(end.is_some()))
+        Ok(line.len())
+    }
+
+    /// What there is of a line, and whether that is the end of it. A line feed alone ends none.
+    fn line<'a>(&mut self, bytes: &'a [u8]) -> (&'a [u8], bool) {
+        let mut before = self.returned;
+        for (i, &byte) in bytes.iter().enumerate() {
+            if before && byte == b'\n' {
+                self.returned = false;
+                return (&bytes[..=i], true);
+            }
+            before = byte == b'\r';
+        }
+        self.returned = before;
+        (bytes, false)
     }
 
     /// What the line announces.
     fn end_of_line(&mut self) -> io::Result<()> {
-        let number = self.head.get(1..).and_then(|rest| std::str::from_utf8(rest).ok());
-        // Nothing, where there is none: it is minus one.
-        let number = number.and_then(|rest| rest.trim_end().parse::<usize>().ok());
-        match (self.head.first(), number) {
-            (Some(b'$' | b'!' | b'='), Some(length)) if length > MOST => return Err(too_long()),
-            (Some(b'$' | b'!' | b'='), Some(length)) => {
-                self.text = length + 2;
-                return Ok(());
-            }
-            (Some(b'*' | b'~' | b'>'), Some(values)) => self.announced(values)?,
-            (Some(b'%'), Some(pairs)) => self.announced(pairs.saturating_mul(2))?,
-            (Some(b'|'), Some(pairs)) => {
+        // A line has its end, at least.
+        match self.head[0] {
+            kind @ (b'$' | b'!' | b'=') => match self.number()? {
+                Some(length) if length > self.most => return Err(self.too_long()),
+                Some(length) => {
+                    self.text = length + 2;
+                    return Ok(());
+                }
+                // Only this kind has a nothing.
+                None if kind == b'$' => {}
+                None => return Err(no_length()),
+            },
+            b'*' | b'~' | b'>' => self.announced(1)?,
+            b'%' => self.announced(2)?,
+            b'|' => {
                 // They come before a value, and are none.
-                self.announced(pairs.saturating_mul(2))?;
+                self.announced(2)?;
                 return Ok(());
             }
             _ => {}
@@ -96,14 +125,33 @@ impl Meter {
         Ok(())
     }
 
-    fn announced(&mut self, values: usize) -> io::Result<()> {
+    /// So many times as many values as the line says.
+    fn announced(&mut self, times: usize) -> io::Result<()> {
+        let values = self.number()?.unwrap_or(0).saturating_mul(times);
         self.values = self.values.saturating_add(values);
-        if self.values > MOST / SHORTEST { Err(too_long()) } else { Ok(()) }
+        self.length = self.length.saturating_add(values.saturating_mul(PER_VALUE));
+        if self.length > self.most { Err(self.too_long()) } else { Ok(()) }
+    }
+
+    /// The number in the line, as the driver reads it; none if it is negative.
+    fn number(&self) -> io::Result<Option<usize>> {
+        // Of one that is longer than its start, the rest may be anything.
+        let line = self.head[1..].strip_suffix(b"\r\n").and_then(|line| std::str::from_utf8(line).ok());
+        let number = line.and_then(|line| line.trim().parse::<i64>().ok()).ok_or_else(no_length)?;
+        Ok(usize::try_from(number).ok())
+    }
+
+    fn too_long(&self) -> io::Error {
+        let most = self.most;
+        refused(format!("a reply of more than {most} bytes, which no command of ours asks for"))
     }
 }
 
-fn too_long() -> io::Error {
-    let message = format!("a reply of more than {} MB, which no command of ours asks for", MOST >> 20);
+fn no_length() -> io::Error {
+    refused("a reply whose length is none".to_owned())
+}
+
+fn refused(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
@@ -114,10 +162,12 @@ mod tests {
     /// Of every kind, with texts that look like lines.
     const REPLIES: &[&str] = &[
         "+OK\r\n",
+        "+a\nb\rc\r\n",
         "-ERR no\r\n",
         ":-42\r\n",
         "$-1\r\n",
         "$0\r\n\r\n",
+        "$ 2 \r\n\r\n\r\n",
         "$12\r\n$5\r\n*3\r\n+a\r\n\r\n",
         "*-1\r\n",
         "*0\r\n",
@@ -130,8 +180,8 @@ mod tests {
         "!5\r\nERR a\r\n",
     ];
 
-    fn is_between_replies(meter: &Meter) -> bool {
-        (meter.values, meter.length, meter.text) == (1, 0, 0) && meter.head.is_empty()
+    fn meter() -> Meter {
+        Meter::new(MOST)
     }
 
     #[test]
@@ -139,43 +189,79 @@ mod tests {
         for reply in REPLIES {
             for cut in 0..reply.len() {
                 let (first, second) = reply.as_bytes().split_at(cut);
-                let mut meter = Meter::new();
+                let mut meter = meter();
                 meter.read(first).unwrap();
-                assert_eq!(is_between_replies(&meter), cut == 0, "{reply:?} at {cut}");
+                assert_eq!(meter.is_between_replies(), cut == 0, "{reply:?} at {cut}");
                 meter.read(second).unwrap();
-                assert!(is_between_replies(&meter), "{reply:?} at {cut}: {meter:?}");
+                assert!(meter.is_between_replies(), "{reply:?} at {cut}: {meter:?}");
             }
         }
-        let mut meter = Meter::new();
+        let mut meter = meter();
         meter.read(REPLIES.concat().as_bytes()).unwrap();
-        assert!(is_between_replies(&meter), "{meter:?}");
+        assert!(meter.is_between_replies(), "{meter:?}");
+    }
+
+    #[test]
+    fn a_value_takes_no_more_than_it_is_counted() {
+        assert!(size_of::<redis::Value>() <= PER_VALUE);
     }
 
     #[test]
     fn what_is_announced_to_be_too_long_is_refused_before_it_comes() {
         for line in [
             "$67108865\r\n",
-            "*22369622\r\n",
+            "*1048577\r\n",
+            "%524289\r\n",
             "%99999999999\r\n",
-            "*9\r\n~22369622\r\n",
+            "*9\r\n~1048577\r\n",
+            "*600000\r\n*600000\r\n",
             "$18446744073709551615\r\n",
         ] {
-            assert!(Meter::new().read(line.as_bytes()).is_err(), "{line}");
+            assert!(meter().read(line.as_bytes()).is_err(), "{line}");
         }
-        Meter::new().read(b"$67108864\r\n").unwrap();
+        meter().read(b"$67108864\r\n").unwrap();
+        meter().read(b"*1040000\r\n").unwrap();
+    }
+
+    /// The driver reads them so, and would wait for all that.
+    #[test]
+    fn a_length_in_disguise_is_refused() {
+        for line in [
+            "$000000000000000000000000000099999999999\r\n",
+            "$ 99999999999\r\n",
+            "=-1\r\n",
+            "!-1\r\n",
+            "*x\r\n",
+        ] {
+            assert!(meter().read(line.as_bytes()).is_err(), "{line}");
+        }
     }
 
     #[test]
     fn what_has_no_end_is_refused_when_it_is_too_long() {
-        let part = vec![b'x'; 1 << 20];
-        for start in ["+", "*2\r\n$60000000\r\n"] {
-            let mut meter = Meter::new();
+        let (part, lines) = (vec![b'x'; 1 << 20], b"xxx\n".repeat(1 << 18));
+        for (start, part) in [("+", &part), ("+", &lines), ("*2\r\n$60000000\r\n", &part)] {
+            let mut meter = meter();
             meter.read(start.as_bytes()).unwrap();
-            let read = (0..128).take_while(|_| meter.read(&part).is_ok()).count();
+            let read = (0..128).take_while(|_| meter.read(part).is_ok()).count();
             assert!((60..=64).contains(&read), "{start:?}: {read} MB");
         }
         // Any number of short ones.
-        let mut meter = Meter::new();
+        let mut meter = meter();
         (0..1_000_000).for_each(|_| meter.read(b"$90\r\n").and_then(|()| meter.read(&[b'x'; 92])).unwrap());
+    }
+
+    /// As rows of one are: see `scripts/queue.lua`.
+    #[test]
+    fn a_queue_of_a_hundred_thousand_is_not_too_long() {
+        let label = "x".repeat(64);
+        let row = format!(
+            "*6\r\n$1\r\nw\r\n$32\r\n{}\r\n$16\r\n1795201861000467\r\n$1\r\n1\r\n:29999\r\n$64\r\n{label}\r\n",
+            "4f".repeat(16)
+        );
+        let mut meter = meter();
+        meter.read(b"*100002\r\n$1\r\nm\r\n$1\r\n1\r\n").unwrap();
+        (0..100_000).for_each(|_| meter.read(row.as_bytes()).unwrap());
+        assert!(meter.is_between_replies());
     }
 }

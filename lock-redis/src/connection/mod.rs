@@ -18,6 +18,8 @@ use redis::{Cmd, RedisError, RedisResult, ServerErrorKind, Value, aio::Multiplex
 pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::homes::Homes;
 pub(crate) use self::lane::SAID;
+#[cfg(any(test, fuzzing))]
+pub(crate) use self::meter::Meter;
 pub(crate) use self::socket::Socket;
 use self::{batches::Turn, lane::Lane, terminal::Terminal};
 use crate::{

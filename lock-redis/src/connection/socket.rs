@@ -12,7 +12,7 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-use super::meter::Meter;
+use super::meter::{MOST, Meter};
 
 /// A connection on which no reply is longer than any that we ask for.
 pub(crate) struct Socket {
@@ -27,11 +27,16 @@ enum Stream {
 
 impl Socket {
     pub(super) fn plain(stream: TcpStream) -> Self {
-        Self { stream: Stream::Plain(stream), meter: Meter::new() }
+        Self { stream: Stream::Plain(stream), meter: Meter::new(MOST) }
     }
 
     pub(super) fn tls(stream: TlsStream<TcpStream>) -> Self {
-        Self { stream: Stream::Tls(Box::new(stream)), meter: Meter::new() }
+        Self { stream: Stream::Tls(Box::new(stream)), meter: Meter::new(MOST) }
+    }
+
+    /// The same connection, where no reply is longer than this from now on. Only between replies.
+    pub(crate) fn at_most(self, bytes: usize) -> Self {
+        Self { meter: Meter::new(bytes), ..self }
     }
 }
 

@@ -1,19 +1,58 @@
 //! Who may forge a hand-over.
 
+use lock_core::excerpt;
 use redis::Value;
 
 use super::facts::text;
 
+/// With which of these `+` lets somebody publish, and `-` takes it from him.
+const PUBLISHING: &[&str] = &["@all", "@fast", "@pubsub", "publish"];
+
+/// With which of these `+` lets somebody write something that our scripts read.
+const WRITING: &[&str] = &[
+    "@all",
+    "@fast",
+    "@hash",
+    "@keyspace",
+    "@scripting",
+    "@slow",
+    "@sortedset",
+    "@string",
+    "@write",
+    "copy",
+    "del",
+    "eval",
+    "evalsha",
+    "getset",
+    "hset",
+    "mset",
+    "psetex",
+    "rename",
+    "restore",
+    "set",
+    "setex",
+    "setnx",
+    "setrange",
+    "zadd",
+    "zrem",
+];
+
 /// What the server's users may do, as far as it shows that.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Rights {
+#[derive(Debug, Default)]
+struct User {
     is_on: bool,
+    /// By his own rules, and by each of his selectors: one of these has to permit all that a command takes.
+    rights: Vec<Rights>,
+}
+
+#[derive(Debug, Default)]
+struct Rights {
     publishing: Right,
     writing: Right,
 }
 
 /// Whether commands of a kind may be used, and whether what is ours is among what they may be used on.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 struct Right {
     commands: bool,
     ours: bool,
@@ -30,46 +69,73 @@ impl Right {
 pub(super) fn forgers(list: &Value, prefix: &str) -> Vec<String> {
     let Value::Array(users) = list else { return Vec::new() };
     let forger = |line: String| {
-        let mut words = line.split_whitespace().filter(|word| *word != "user");
-        let name = words.next()?.to_owned();
-        let rights = Rights::read(words, prefix);
-        let forges = rights.is_on && rights.publishing.is_whole() && !rights.writing.is_whole();
-        forges.then_some(name)
+        let mut words = line.split_whitespace().skip(1);
+        let name = words.next()?;
+        User::read(words, prefix).forges().then(|| excerpt(format_args!("{name}")))
     };
     users.iter().filter_map(text).filter_map(forger).collect()
 }
 
-impl Rights {
-    /// Rules count in their order. What is in selectors, which are in parentheses, is left out.
+impl User {
+    /// Rules count in their order. What is in parentheses is a selector.
     fn read<'a>(rules: impl Iterator<Item = &'a str>, prefix: &str) -> Self {
-        let mut rights = Self::default();
-        for rule in rules.take_while(|rule| !rule.starts_with('(')) {
-            match rule {
-                "on" => rights.is_on = true,
-                "off" => rights.is_on = false,
-                "allcommands" | "+@all" => {
-                    (rights.publishing.commands, rights.writing.commands) = (true, true);
+        let mut user = Self { is_on: false, rights: vec![Rights::default()] };
+        let mut selector = None;
+        for rule in rules {
+            let mut rule = rule;
+            if selector.is_none()
+                && let Some(first) = rule.strip_prefix('(')
+            {
+                (selector, rule) = (Some(Rights::default()), first);
+            }
+            let Some(rights) = &mut selector else {
+                match rule {
+                    "on" => user.is_on = true,
+                    "off" => user.is_on = false,
+                    rule => user.rights[0].add(rule, prefix),
                 }
-                "nocommands" | "-@all" => {
-                    (rights.publishing.commands, rights.writing.commands) = (false, false);
-                }
-                "+publish" | "+@pubsub" => rights.publishing.commands = true,
-                "-publish" | "-@pubsub" => rights.publishing.commands = false,
-                "+@write" | "+@scripting" | "+set" | "+eval" | "+evalsha" => rights.writing.commands = true,
-                "-@write" => rights.writing.commands = false,
-                "allkeys" => rights.writing.ours = true,
-                "resetkeys" => rights.writing.ours = false,
-                "allchannels" => rights.publishing.ours = true,
-                "resetchannels" => rights.publishing.ours = false,
-                _ => {
-                    let keys = ["~", "%RW~", "%W~"].iter().find_map(|sign| rule.strip_prefix(sign));
-                    rights.writing.ours |= keys.is_some_and(|pattern| meets(pattern, prefix));
-                    rights.publishing.ours |=
-                        rule.strip_prefix('&').is_some_and(|pattern| meets(pattern, prefix));
-                }
+                continue;
+            };
+            let last = rule.strip_suffix(')');
+            rights.add(last.unwrap_or(rule), prefix);
+            if last.is_some() {
+                user.rights.extend(selector.take());
             }
         }
-        rights
+        user
+    }
+
+    fn forges(&self) -> bool {
+        let publishes = self.rights.iter().any(|rights| rights.publishing.is_whole());
+        let writes = self.rights.iter().any(|rights| rights.writing.is_whole());
+        self.is_on && publishes && !writes
+    }
+}
+
+impl Rights {
+    fn add(&mut self, rule: &str, prefix: &str) {
+        let Self { publishing, writing } = self;
+        match rule {
+            "allcommands" => (publishing.commands, writing.commands) = (true, true),
+            "nocommands" => (publishing.commands, writing.commands) = (false, false),
+            "allkeys" => writing.ours = true,
+            "resetkeys" => writing.ours = false,
+            "allchannels" => publishing.ours = true,
+            "resetchannels" => publishing.ours = false,
+            _ => {
+                if let Some(given) = rule.strip_prefix('+') {
+                    publishing.commands |= PUBLISHING.contains(&given);
+                    writing.commands |= WRITING.contains(&given);
+                } else if let Some(taken) = rule.strip_prefix('-') {
+                    publishing.commands &= !PUBLISHING.contains(&taken);
+                    // Of what is left of the others, something writes.
+                    writing.commands &= !matches!(taken, "@all" | "@write");
+                }
+                let keys = ["~", "%RW~", "%W~"].iter().find_map(|sign| rule.strip_prefix(sign));
+                writing.ours |= keys.is_some_and(|pattern| meets(pattern, prefix));
+                publishing.ours |= rule.strip_prefix('&').is_some_and(|pattern| meets(pattern, prefix));
+            }
+        }
     }
 }
 
@@ -92,22 +158,41 @@ mod tests {
     fn who_may_publish_and_not_write_is_found() {
         for line in [
             "user spy on #ab ~* &* -@all +@read +publish",
+            "user user on #ab ~* &* -@all +@read +publish",
             "user spy on #ab %R~* allchannels +@all",
+            "user spy on #ab %R~* &* -@all +@fast",
             "user spy on #ab ~other:* &locks:* +@all",
+            "user spy on #ab ~other:* allchannels +@all",
             "user spy on #ab ~* resetchannels &locks:h:* -@all +@pubsub",
+            "user spy on #ab resetchannels -@all (resetchannels &locks:* -@all +publish)",
+            "user spy on #ab ~* resetchannels -@all +@read (~x -@all +get) (allchannels -@all +@fast)",
+            "user spy on #ab resetchannels -@all (&* +publish) (~other:* +@all)",
         ] {
             assert!(found(line), "{line}");
         }
         for line in [
             "user default on nopass sanitize-payload ~* &* +@all",
             "user app on #ab resetchannels ~locks:* &locks:* -@all +evalsha +publish",
+            "user app on #ab ~* &* -@all +@fast",
             "user spy off #ab ~* &* -@all +@read +publish",
+            "user spy off #ab resetchannels -@all (&* +publish)",
             "user spy on #ab ~* resetchannels -@all +@read +publish",
             "user spy on #ab ~* resetchannels &other:* -@all +@read +publish",
             "user spy on #ab ~* &* -@all +@read +@pubsub -publish",
+            "user spy on #ab ~* &* -@all +@read +@fast -@fast",
+            // What two selectors permit by halves, none permits.
+            "user spy on #ab resetchannels -@all (&* -@all +get) (resetchannels +publish)",
+            "user app on #ab resetchannels -@all (&* +publish) (~locks:* +@write)",
         ] {
             assert!(!found(line), "{line}");
         }
         assert!(forgers(&Value::Nil, "").is_empty());
+    }
+
+    #[test]
+    fn a_name_is_shown_as_harmless_as_it_is_long() {
+        let line = format!("user \u{1b}[2J\u{202e}{} on &* +publish", "x".repeat(1_000));
+        let shown = forgers(&Value::Array(vec![Value::SimpleString(line)]), "").concat();
+        assert!(shown.starts_with("\\u{1b}[2J\\u{202e}x") && shown.len() < 300, "{shown}");
     }
 }

@@ -1,7 +1,7 @@
 //! [`Subscription`]: a connection that is subscribed, in its two halves.
 
 use futures_util::StreamExt;
-use lock_core::BackendErrorKind as Kind;
+use lock_core::{BackendErrorKind as Kind, excerpt};
 use redis::{
     RedisError,
     aio::{PubSub, PubSubSink, PubSubStream},
@@ -12,6 +12,9 @@ use crate::{
     connection::{Endpoint, SAID, Socket},
     error::{self, Failure},
 };
+
+/// No message of ours, and no answer to what is asked here, is nearly as long.
+const MOST: usize = 1 << 20;
 
 pub(super) struct Subscription {
     pub(super) pulse: Pulse,
@@ -32,7 +35,7 @@ impl Subscription {
         channels: &[&[u8]],
     ) -> Result<Self, Failure> {
         let failed = |error| failed(endpoint, "subscribing at", &error);
-        let (mut sink, messages) = PubSub::new(&SAID, socket).await.map_err(failed)?.split();
+        let (mut sink, messages) = PubSub::new(&SAID, socket.at_most(MOST)).await.map_err(failed)?.split();
         sink.subscribe(channels).await.map_err(|error| match error::kind_of_failure(&error) {
             Kind::Denied => Failure::new(Kind::Denied, refused(endpoint, SUBSCRIBE)),
             _ => failed(error),
@@ -61,5 +64,6 @@ impl Messages {
 
 fn failed(endpoint: &Endpoint, doing: &str, failure: &RedisError) -> Failure {
     let kind = error::kind_of_failure(failure);
-    Failure::new(kind, format!("{doing} {} failed: {failure}", endpoint.address))
+    let said = excerpt(format_args!("{failure}"));
+    Failure::new(kind, format!("{doing} {} failed: {said}", endpoint.address))
 }

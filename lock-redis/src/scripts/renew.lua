@@ -5,7 +5,9 @@ local function renew(i)
     local role, token, expiry, permits, process, label = find()
     if role and expiry <= now then
         remove(role, permits)
-    elseif role and token == ARGV[at + 2] then
+    elseif role and role ~= 'waiter' and token == ARGV[at + 2] then
+        -- Not one who waits: it keeps its place by entering again, and one that was told by others that it holds the lock learns here
+        -- that it does not.
         refresh(ARGV[at + 3], role, token, expiry, permits, process, label)
         answers[i] = 1
     end

@@ -39,7 +39,7 @@ impl Far {
 }
 
 fn redis_by(proxy: &Proxy, keeper: &Keeper) -> Redis {
-    Redis::new(format!("redis://{}", proxy.address()).parse().unwrap(), keeper).unwrap()
+    Redis::new(format!("redis://{}?prefix=", proxy.address()).parse().unwrap(), keeper).unwrap()
 }
 
 /// Those who learned nothing. They are the whole batch, and each knows that its verb may have been carried out.

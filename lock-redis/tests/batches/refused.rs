@@ -101,7 +101,8 @@ async fn a_server_that_cannot_save_refuses_each_and_nothing_is_lost_or_given_twi
 async fn a_key_that_we_may_not_touch_is_denied_to_whom_it_concerns() {
     let server = Server::start();
     server.command::<()>("ACL SETUSER app on >pw ~*ours* &* +@all");
-    let config = server.url().replace("redis://", "redis://app:pw@").parse().unwrap();
+    let url = server.url().replace("redis://", "redis://app:pw@") + "?prefix=";
+    let config = url.parse().unwrap();
     let keeper = Keeper::start().unwrap();
     let client = Client { redis: Redis::new(config, &keeper).unwrap(), keeper };
     for round in 0..2 {

@@ -81,9 +81,12 @@ impl Server {
         self.client_with("")
     }
 
-    /// The same with parameters in the URL: `?prefix=…`.
+    /// The same with parameters in the URL: `?prefix=…`. If they name no prefix, there is none, and a name is its key.
     pub(crate) fn client_with(&self, parameters: &str) -> Client {
-        let config: RedisConfig = format!("{}{parameters}", self.url()).parse().unwrap();
+        let mut config: RedisConfig = format!("{}{parameters}", self.url()).parse().unwrap();
+        if !parameters.contains("prefix=") {
+            config.prefix.clear();
+        }
         let keeper = Keeper::start().unwrap();
         Client { redis: Redis::new(config, &keeper).unwrap(), keeper }
     }

@@ -1,8 +1,15 @@
 //! [`Resp`]: where commands and answers end on a connection to Redis.
 
+/// The scripts themselves, for what they are called on the wire.
+#[path = "../../src/scripts.rs"]
+#[allow(dead_code)] // Not all of them are verbs.
+mod scripts;
+
 use std::io;
 
 use lock_conformance::{Answer, Frame, Frames, Request};
+
+use self::scripts::{ENTER, LEAVE, RENEW};
 
 /// The protocol in both versions. A connection that subscribes is there for hints from then on.
 #[derive(Debug, Default)]
@@ -29,7 +36,8 @@ impl Frames for Resp {
             return Ok(Some(Frame { len, what: Request::Aside }));
         }
         self.open += 1;
-        Ok(Some(Frame { len, what: Request::Ask(verb) }))
+        let script = words.get(1).filter(|_| verb == "EVALSHA").and_then(|sha| name_of(sha));
+        Ok(Some(Frame { len, what: Request::Ask(script.map_or(verb, str::to_owned)) }))
     }
 
     fn answer(&mut self, sent: &[u8]) -> io::Result<Option<Frame<Answer>>> {
@@ -45,6 +53,12 @@ impl Frames for Resp {
         };
         Ok(Some(Frame { len, what }))
     }
+}
+
+/// The verb that a script carries out, by its digest. None of what is no verb, or several.
+fn name_of(sha: &[u8]) -> Option<&'static str> {
+    let verbs = [("enter", &ENTER), ("renew", &RENEW), ("leave", &LEAVE)];
+    verbs.into_iter().find(|(_, script)| script.sha().as_bytes() == sha).map(|(verb, _)| verb)
 }
 
 /// How long the value is that these bytes begin with, if it is whole.
@@ -143,6 +157,22 @@ mod tests {
         assert_eq!(asked(&mut frames, GET), ask("GET"));
         let binary = b"*3\r\n$7\r\nevalsha\r\n$4\r\n\r\n\r\n\r\n$0\r\n\r\n";
         assert_eq!(asked(&mut frames, binary), ask("EVALSHA"));
+    }
+
+    #[test]
+    fn a_script_is_named_by_its_verb_and_another_one_by_the_command() {
+        let mut frames = Resp::default();
+        for (name, sha) in [("enter", ENTER.sha()), ("renew", RENEW.sha()), ("leave", LEAVE.sha())] {
+            assert_eq!(
+                asked(&mut frames, format!("*3\r\n$7\r\nEVALSHA\r\n$40\r\n{sha}\r\n$1\r\n0\r\n").as_bytes()),
+                ask(name)
+            );
+        }
+        let unknown = "0".repeat(40);
+        assert_eq!(
+            asked(&mut frames, format!("*2\r\n$7\r\nEVALSHA\r\n$40\r\n{unknown}\r\n").as_bytes()),
+            ask("EVALSHA")
+        );
     }
 
     #[test]

@@ -79,7 +79,7 @@ async fn attach_once(
     let attached = keeper.now();
     let client = route.attach(granted, session.info.clone(), endpoint).await?;
     if client.session_timeout() < granted {
-        return Err(abandon(session, &client, attached));
+        return Err(abandon(route, session, &client, attached));
     }
     let (sent, limit) = (keeper.now(), route.patience(granted));
     let written = by(keeper, sent + limit, client.set_data(&session.heart, &[])).await;
@@ -102,12 +102,15 @@ async fn attach_once(
 /// A server that gave sessions as long as this one has lowered its limit since, or another one has its address: the session is over earlier
 /// than whoever relies on it was told. So all of them lose it now, long before the ensemble ends it, and nobody closes it before they
 /// know.
-fn abandon(session: &Session, client: &Link, attached: BootTime) -> Failure {
-    let (granted, given) = (session.granted(), client.session_timeout());
-    tracing::warn!(
-        session = %format_args!("{:#x}", session.id),
-        "a zookeeper server gives sessions of {given:?}, where one of {granted:?} had been given: all locks of that are lost"
-    );
+fn abandon(route: &Route, session: &Session, client: &Link, attached: BootTime) -> Failure {
+    let (id, granted, given) = (session.id, session.granted(), client.session_timeout());
+    route.log.note("shortened", move |times| {
+        tracing::warn!(
+            session = %format_args!("{id:#x}"),
+            times,
+            "a zookeeper server gives sessions of {given:?}, where one of {granted:?} had been given: all locks of that are lost"
+        );
+    });
     client.retire();
     session.abandon(attached + given / 2);
     Failure::session_gone()

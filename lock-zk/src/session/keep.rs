@@ -134,7 +134,10 @@ impl Care {
                 }
             }
             Err(failure) => {
-                tracing::warn!(session = %format_args!("{:#x}", session.id), "a zookeeper session is not proved alive: {failure}");
+                let (id, why) = (session.id, failure.clone());
+                pool.route.log.note("not proved alive", move |times| {
+                    tracing::warn!(session = %format_args!("{id:#x}"), times, "a zookeeper session is not proved alive: {why}");
+                });
                 // The answer that did not come in time was waited for long enough.
                 if *failure.kind() != Kind::TimedOut {
                     let pause =
@@ -191,9 +194,11 @@ fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
         for path in paths {
             // Looked up only now: whoever came meanwhile was known before its node was there.
             if pool.nodes.entry_at(&path).is_some_and(|entry| !session.has(entry)) {
-                tracing::warn!(%path, "an entry that nobody knows is deleted");
                 // What fails is found again at the next inspection.
                 drop(session.write("an inspection", client.delete(&path)).await);
+                pool.route.log.note("unknown", move |times| {
+                    tracing::warn!(%path, times, "an entry that nobody knows is deleted");
+                });
             }
         }
     });

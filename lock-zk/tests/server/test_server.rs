@@ -93,6 +93,11 @@ impl TestServer {
         self.url_for("", &self.address())
     }
 
+    /// How clients reach it who know these addresses.
+    pub(crate) fn url_by(&self, addresses: &str) -> String {
+        self.url_for("", addresses)
+    }
+
     /// How clients reach it past its proxy.
     pub(crate) fn direct_url(&self) -> String {
         self.url_for("", &self.member.address())

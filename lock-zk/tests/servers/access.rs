@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use lock_conformance::{Client, Links, Port, SLACK, ServerControl};
 use lock_core::{Backend, BackendError, BackendErrorKind, DistributedLock, Keeper};
 use lock_zk::{ConnectError, ZkConfig, ZooKeeper};
-use zookeeper_client::Permission;
+use zookeeper_client::{Acl, AuthId, Permission};
 
 use crate::{
     common::{assert_free, client, kind, name, options, soon, take},
@@ -91,6 +91,42 @@ async fn nodes_that_everybody_may_change_are_a_problem_that_is_told() {
         let problems = zookeeper.operator().diagnose().await.unwrap().problems;
         let is_told = problems.iter().any(|problem| problem.contains("everybody may change what is under"));
         assert_eq!(is_told, told, "{user}{acl}: {problems:?}");
+    }
+}
+
+/// Who makes the nodes first says who may change them, and an address is no user.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_others_made_or_may_change_are_problems_that_are_told() {
+    const OPEN: &str = "everybody may change what is under";
+    const TAKEN: &str = "belongs to somebody else";
+    let server = TestServer::shared().await;
+    let us = "clients:open@";
+    let (everybody, somebody) = (AuthId::anyone(), AuthId::new("digest", "nobody:that-we-know-of"));
+    let address = AuthId::new("ip", "127.0.0.1");
+    for (node, whose, told) in [
+        ("", &everybody, OPEN),
+        ("", &address, OPEN),
+        ("", &somebody, TAKEN),
+        ("/q1", &address, OPEN),
+        ("/s1", &everybody, OPEN),
+        ("/e1", &everybody, OPEN),
+        ("/e1", &somebody, TAKEN),
+    ] {
+        let admin = server.admin().at(&format!("first-{}", crate::server::unique()));
+        let url = format!("zk://{us}{}{}?{LIMITS}", server.address(), admin.chroot());
+        let zookeeper =
+            ZooKeeper::connect(ZkConfig::from_url(&url).unwrap(), &Keeper::start().unwrap()).await.unwrap();
+        let problems = async || zookeeper.operator().diagnose().await.unwrap().problems;
+        let ours = |problems: &[String]| {
+            problems.iter().filter(|problem| problem.contains(OPEN) || problem.contains(TAKEN)).count()
+        };
+        let before = problems().await;
+        assert_eq!(ours(&before), 0, "{before:?}");
+        let path = format!("{}{node}", admin.chroot());
+        admin.client().await.set_acl(&path, &[Acl::new(Permission::ALL, whose.clone())], None).await.unwrap();
+        let found = problems().await;
+        let is_told = found.iter().any(|problem| problem.contains(told) && problem.contains(&path));
+        assert!(is_told && ours(&found) == 1, "{path}, {whose:?}: {found:?}");
     }
 }
 

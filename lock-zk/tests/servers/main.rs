@@ -8,6 +8,7 @@ mod common;
 mod costs;
 mod crowds;
 mod duplicates;
+mod ends;
 mod harness;
 mod interop;
 mod limits;

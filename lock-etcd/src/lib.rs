@@ -41,6 +41,7 @@ mod guarantees;
 mod held;
 mod keys;
 mod operator;
+mod paced;
 mod recipe;
 mod renew;
 mod session;

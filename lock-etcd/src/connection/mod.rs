@@ -50,6 +50,11 @@ impl Wire {
         &self.0.keeper
     }
 
+    /// Whether to say that something of this cause has happened, and how often it did since that was last said.
+    pub(crate) fn times(&self, cause: &'static str) -> Option<u64> {
+        self.0.paced.times(cause, self.0.keeper.now())
+    }
+
     /// Sends a transaction, which is made anew for each sending.
     ///
     /// # Cancel safety

@@ -10,7 +10,7 @@ use std::{
 
 use etcd_client::{CompareOp, LeaseTimeToLiveOptions, ResponseHeader};
 use futures_util::future::join_all;
-use lock_core::{BackOff, BootTime, Entropy, SystemEntropy};
+use lock_core::{BackOff, BootTime, Entropy, SystemEntropy, excerpt};
 use tokio::sync::watch;
 
 use super::{Pool, Session, leave::delete};
@@ -92,10 +92,13 @@ impl Care {
                 }
             }
             Err(failure) => {
-                tracing::warn!(
-                    lease = format_args!("{:x}", session.lease()),
-                    "an etcd session is not proved alive: {failure}"
-                );
+                if let Some(times) = pool.wire.times("not proved") {
+                    tracing::warn!(
+                        lease = format_args!("{:x}", session.lease()),
+                        times,
+                        "an etcd session is not proved alive: {failure}"
+                    );
+                }
                 let pause = (session.granted() / 20).clamp(Duration::from_millis(50), Duration::from_secs(1));
                 self.due = pool.keeper.now() + pause;
             }
@@ -163,7 +166,10 @@ async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
         if !keys::is_entry(&pool.prefix, key) || session.has_key(key) {
             continue;
         }
-        tracing::warn!(key = %String::from_utf8_lossy(key).escape_debug(), "an entry that nobody knows is deleted");
+        if let Some(times) = pool.wire.times("nobody knows") {
+            let key = excerpt(format_args!("{}", String::from_utf8_lossy(key)));
+            tracing::warn!(%key, times, "an entry that nobody knows is deleted");
+        }
         // Not one that has the key since. What fails is found again at the next inspection.
         drop(delete(&pool.wire, key, CompareOp::Less, revision + 1).await);
     }

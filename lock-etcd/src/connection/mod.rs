@@ -83,7 +83,19 @@ impl Wire {
         T: Send,
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        self.send(self.0.cluster.config.command_timeout, request).await.answer
+        self.sent(request).await.answer
+    }
+
+    /// The same, and whether it may be made later.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The request may have been carried out.
+    pub(crate) async fn sent<T, F>(&self, request: impl Fn(&Arc<Link>) -> F + Send + Sync) -> Sent<T>
+    where
+        T: Send,
+        F: Future<Output = Result<T, etcd_client::Error>> + Send,
+    {
+        self.send(self.0.cluster.config.command_timeout, request).await
     }
 
     /// The same with another time limit.

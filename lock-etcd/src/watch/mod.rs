@@ -3,6 +3,7 @@
 mod attending;
 mod board;
 mod catch_up;
+mod confirmed;
 mod state;
 mod vigil;
 
@@ -24,7 +25,7 @@ use lock_core::{Alarms, BackOff, BackendErrorKind as Kind, BootTime, Entropy, Ke
 use tokio::sync::watch;
 
 use self::catch_up::CatchUp;
-pub(crate) use self::{attending::Attending, board::Board, vigil::Sight};
+pub(crate) use self::{attending::Attending, board::Board, confirmed::Confirmed, vigil::Sight};
 use crate::{
     connection::{Held, Wire, by},
     error::{Cause, Failure},

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use etcd_client::{Compare, CompareOp, GetOptions, StatusResponse, Txn, TxnOp};
 use futures_util::future::join_all;
-use lock_core::{BackendError, BackendErrorKind as Kind, Diagnosis};
+use lock_core::{BackendError, BackendErrorKind as Kind, Diagnosis, excerpt};
 
 use crate::{
     Etcd,
@@ -28,7 +28,8 @@ pub(crate) async fn check(etcd: &Etcd) -> Result<(), BackendError> {
     let status = status.await?;
     drop(held);
     if Version::parse(status.version()).is_some_and(|version| !version.is_supported()) {
-        let message = format!("version {} is too old: use 3.4.42 or later", status.version());
+        let version = excerpt(format_args!("{}", status.version()));
+        let message = format!("version {version} is too old: use 3.4.42 or later");
         return Err(BackendError::new(STORE, Kind::Unsupported, message));
     }
     let prefix = &etcd.config.prefix;
@@ -61,7 +62,7 @@ pub(crate) async fn diagnose(etcd: &Etcd) -> Result<Diagnosis, BackendError> {
     let mut diagnosis = Diagnosis::default();
     diagnosis.facts = vec![
         ("store", "etcd".to_owned()),
-        ("version", used.version().to_owned()),
+        ("version", excerpt(format_args!("{}", used.version()))),
         ("cluster", used.header().map_or_else(String::new, |header| format!("{:x}", header.cluster_id()))),
         ("member in use", link.address.clone()),
         ("leader", format!("{:x}", used.leader())),
@@ -82,8 +83,8 @@ pub(crate) async fn diagnose(etcd: &Etcd) -> Result<Diagnosis, BackendError> {
 }
 
 fn member_problems(problems: &mut Vec<String>, address: &str, status: &StatusResponse) {
-    let version = status.version();
-    if let Some(floor) = Version::parse(version).and_then(floor) {
+    let version = excerpt(format_args!("{}", status.version()));
+    if let Some(floor) = Version::parse(status.version()).and_then(floor) {
         problems.push(format!(
             "{address} has version {version}, which has faults that concern locks: use {floor} or later"
         ));
@@ -96,7 +97,8 @@ fn member_problems(problems: &mut Vec<String>, address: &str, status: &StatusRes
     if status.is_learner() {
         problems.push(format!("{address} is a learner and serves no locks: promote it, or leave it out"));
     }
-    problems.extend(status.errors().iter().map(|error| format!("{address} says: {error}")));
+    let errors = status.errors().iter();
+    problems.extend(errors.map(|error| format!("{address} says: {}", excerpt(format_args!("{error}")))));
     // 3.4 and 3.5 do not tell their quota.
     let quota = status.db_size_quota();
     if quota > 0 && status.db_size() > quota / 100 * NEARLY_FULL_PERCENT {

@@ -14,7 +14,7 @@ use crate::{
     error::{Cause, Failure, STORE},
     recipe::{self, Created, Creation, Look, Refusal},
     session::{Member, delete},
-    watch::Attending,
+    watch::{Attending, Confirmed},
 };
 
 /// How often a create is tried again that was refused for a reason that is over. Each time somebody else got through.
@@ -353,7 +353,7 @@ impl Etcd {
             ahead,
             holder: Some(Holder::Ours { label }),
             look_again: self.keeper.now() + (member.entry.ttl / 3).min(LOOK_AGAIN),
-            hints: Box::pin(hints),
+            hints: Box::pin(Confirmed::new(hints, &self.wire)),
         }
     }
 

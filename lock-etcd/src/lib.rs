@@ -2,7 +2,7 @@
 //!
 //! Every entry of a queue is a key under a lease, and its place and fencing token is the revision that created it. To take
 //! a free lock is one transaction, to give it back one delete. Who waits watches the one ahead, and is the holder when
-//! that one goes: mostly without asking anything more.
+//! that one goes: mostly without asking for more than its own key.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,6 +41,7 @@ mod guarantees;
 mod held;
 mod keys;
 mod operator;
+mod paced;
 mod recipe;
 mod renew;
 mod session;

@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Client, LATE, kind, options, soon, told};
-use etcd_client::{Certificate, Identity, TlsOptions};
+use common::{Client, LATE, kind, name, options, soon, told};
+use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};
 use lock_conformance::{Authority, Impostor, Links, Port, ServerControl, audit::within};
 use lock_core::{BackendError, BackendErrorKind, DistributedLock, Keeper};
 use lock_etcd::{ConnectError, Etcd, EtcdConfig};
@@ -92,6 +92,57 @@ async fn a_prefix_that_a_user_has_no_permission_on_is_denied() {
     client.assert_free(NAME).await;
 }
 
+/// The commands of `docs/security.md`, and nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_documented_permissions_are_enough() {
+    let manual = include_str!("../../docs/security.md");
+    let (_, etcd) = manual.split_once("\n## etcd\n").unwrap();
+    let (_, commands) = etcd.split_once("```sh\n").unwrap();
+    let (commands, _) = commands.split_once("```").unwrap();
+    let server = OwnServer::start("app/locks").await;
+    server.admin().set_up(commands).await;
+    let url = format!("etcd://app:open@{}/app/locks", server.address());
+    let keeper = Keeper::start().expect("a keeper's thread can be started");
+    soon("an answer", Etcd::connect(EtcdConfig::from_url(&url).unwrap(), &keeper)).await.unwrap();
+    let (holder, other) = (Client::new(&url), Client::new(&url));
+    // Under a lease of its own, and under one that is shared.
+    for renewed in [false, true] {
+        let options = told().renew(renewed);
+        let guard = holder.take(NAME, &options).await;
+        let waiter = other.waiting(NAME, &options, 2).await;
+        guard.release().await.unwrap().confirmed().unwrap();
+        let next = soon("the waiter", waiter).await.unwrap();
+        next.release().await.unwrap().confirmed().unwrap();
+    }
+    let guard = holder.take(NAME, &options().ttl(Duration::from_secs(9))).await;
+    let deadline = || Instant::now() + guard.remaining();
+    let first = deadline();
+    let renewed = async {
+        while deadline() < first + Duration::from_secs(1) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    soon("a renewal", renewed).await;
+    let operator = other.locks.operator();
+    assert_eq!(operator.list("").await.unwrap(), [name(NAME)]);
+    let standing = holder.queue(NAME).await;
+    operator.evict(&name(NAME), standing[0].entry.unwrap()).await.unwrap();
+    soon("the loss of a lock that was taken away", guard.lost()).await;
+    operator.diagnose().await.unwrap();
+    for client in [&holder, &other] {
+        client.locks.close(LATE).await.unwrap();
+    }
+    assert_eq!(server.admin().leases().await, 0);
+    // Nor is more than that permitted.
+    let as_app = ConnectOptions::new().with_user("app", "open");
+    let mut app = etcd_client::Client::connect([server.address()], Some(as_app)).await.unwrap();
+    for key in ["app/lock", "app/locks", "other"] {
+        let denied = app.get(key, None).await.unwrap_err();
+        assert!(denied.to_string().contains("permission denied"), "{key}: {denied}");
+    }
+    app.get("app/locks/", None).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_not_there_gives_a_typed_error_in_time() {
     // Nobody is given this port as long as it is reserved, and nobody listens there.
@@ -123,13 +174,19 @@ struct Secured {
 impl Secured {
     /// Clients have to show a certificate.
     async fn start(files: &Path) -> Self {
+        Self::start_as(files, "127.0.0.1").await
+    }
+
+    /// The same with a certificate for this host.
+    async fn start_as(files: &Path, host: &str) -> Self {
         let (ours, other) = (Authority::new("ours"), Authority::new("somebody else's"));
         ours.write(files, "ca.pem");
         other.write(files, "other-ca.pem");
         for (who, authority) in [("server", &ours), ("client", &ours), ("stranger", &other)] {
-            authority.issue(&["127.0.0.1", "localhost"]).write(files, who);
+            authority.issue(&[host]).write(files, who);
         }
         let tls = TlsOptions::new()
+            .domain_name(host)
             .ca_certificate(Certificate::from_pem(read(files, "ca.pem")))
             .identity(Identity::from_pem(read(files, "client.pem"), read(files, "client-key.pem")));
         let path = |file: &str| files.join(file).display().to_string();
@@ -190,6 +247,25 @@ async fn a_certificate_of_another_authority_is_refused_on_both_sides() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_shows_the_certificate_of_another_host_is_denied() {
+    let folder = tempfile::tempdir().unwrap();
+    let secured = Secured::start_as(folder.path(), "elsewhere").await;
+    let error = refused(&secured.url("ca.pem", Some("client"))).await;
+    assert_eq!(*error.kind(), BackendErrorKind::Denied, "{error:?}");
+}
+
+/// Nor is it talked to in plain text.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_speak_tls_is_refused_where_tls_is_asked_for() {
+    let (server, folder) = (OwnServer::start("case").await, tempfile::tempdir().unwrap());
+    Authority::new("ours").write(folder.path(), "ca.pem");
+    let ca = folder.path().join("ca.pem");
+    let error = refused(&format!("etcds://{}/case?{LIMITS}&ca={}", server.address(), ca.display())).await;
+    let known = matches!(error.kind(), BackendErrorKind::Unreachable | BackendErrorKind::TimedOut);
+    assert!(known, "{error:?}");
+}
+
 /// Not the password, and no name of a lock: whoever answers there could use both.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
@@ -201,7 +277,8 @@ async fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
         format!("etcds://app:secret@localhost:{}/case?{LIMITS}&ca={}", impostor.port(), ca.display())
     };
     for (what, impostor) in Impostor::all(&ours) {
-        refused(&url_of(&impostor)).await;
+        let error = refused(&url_of(&impostor)).await;
+        assert_eq!(*error.kind(), BackendErrorKind::Denied, "{what}: {error:?}");
         assert!(impostor.clients() > 0, "{what}: nobody came");
         let heard = String::from_utf8_lossy(&impostor.heard()).into_owned();
         assert_eq!(heard, "", "{what}");

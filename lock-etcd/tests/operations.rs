@@ -10,6 +10,7 @@ use std::{
 
 use common::{Client, kind, name, options, soon, told};
 use etcd_client::WatchOptions;
+use futures_util::future::select_all;
 use lock_conformance::{Flow, Gate, Links, ServerControl, Way};
 use lock_core::{BackendErrorKind, DistributedLock, HoldState};
 use server::{Admin, OwnServer, quiet, requests};
@@ -171,10 +172,48 @@ async fn all_leases_can_be_revoked_at_once() {
     }
     server.admin().revoke_all().await;
     soon("the loss of a lock whose lease was revoked", guard.lost()).await;
-    for waiter in futures_util::future::select_all(waiters).await.2 {
+    for waiter in select_all(waiters).await.2 {
         waiter.abort();
     }
     clients[1].assert_free(NAME).await;
+}
+
+/// What one transaction deletes is told by each watch for itself, in no order: a waiter may hear that the one ahead has left before it
+/// hears that its own entry has gone with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn whose_entry_is_deleted_with_the_one_ahead_is_not_granted() {
+    const ROUNDS: usize = 16;
+    let server = OwnServer::start("case").await;
+    let url = format!("etcd://{}/case?heartbeat=1h", server.address());
+    let (both, other) = (Client::new(&url), Client::new(&url));
+    let tokens = async |lock: &str| -> Vec<u64> {
+        let keys = server.admin().keys(&name(lock)).await;
+        keys.iter().map(|kv| kv.create_revision().unsigned_abs()).collect()
+    };
+    for round in 0..ROUNDS {
+        let lock = format!("job {round}");
+        let guard = both.take(&lock, &told()).await;
+        let mut waiters = vec![both.waiting(&lock, &told(), 2).await, other.waiting(&lock, &told(), 3).await];
+        // All that they watch is there.
+        quiet(&server.address(), &[]).await;
+        if round % 2 == 0 {
+            let keys = server.admin().keys(&name(&lock)).await;
+            assert_eq!(keys[0].lease(), keys[1].lease());
+            server.admin().client().await.lease_revoke(keys[0].lease()).await.unwrap();
+        } else {
+            server.admin().delete(&name(&lock)).await;
+        }
+        // Whoever was told that it is the holder would not stand in the queue again.
+        both.await_queue(&lock, 2).await;
+        for standing in [2, 1] {
+            let (next, _, rest) = soon("the first in the queue", select_all(waiters)).await;
+            let (next, found) = (next.unwrap(), tokens(&lock).await);
+            assert_eq!((found.len(), found[0]), (standing, next.token().get()), "round {round}");
+            next.release().await.unwrap().confirmed().unwrap();
+            waiters = rest;
+        }
+        drop(guard);
+    }
 }
 
 /// The server takes no more data: what is held is kept, and can be released; what is new is refused. H94.

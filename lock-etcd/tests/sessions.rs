@@ -231,6 +231,34 @@ async fn a_session_that_was_dropped_while_the_server_was_away_ends_when_it_is_ba
     audit::eventually("the end of the session", LATE, || async { server.admin().leases().await == 0 }).await;
 }
 
+/// It was given up when it was on its way, and makes the lease behind the revoke: nobody else knows of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_that_arrives_after_a_close_leaves_no_lease_behind() {
+    let server = OwnServer::start("case").await;
+    let direct = server.address();
+    let grants = async || answered(&direct, "Lease/LeaseGrant").await;
+    let server = server.behind_proxy();
+    let client = Client::new(&format!("{}?command_timeout=2s&heartbeat=1h", url(&server)));
+    client.take(NAME, &options()).await.release().await.unwrap().confirmed().unwrap();
+    let before = grants().await;
+    let gate = Gate::new();
+    server.proxy().order(Links::Open, Way::Requests, &Flow::Hold(gate.clone()));
+    // Another ttl, and so another lease.
+    let lock = client.mutex(NAME).with_options(told());
+    let acquiring = tokio::spawn(async move { lock.acquire().await.map(drop) });
+    soon("a request at the gate", gate.reached()).await;
+    // All of it is on its way when this is over, and not given up yet.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    // That its sender gave it up is lost on the way.
+    server.proxy().order(Links::Open, Way::Requests, &Flow::Lose);
+    soon("an answer", acquiring).await.unwrap().unwrap_err();
+    client.locks.close(LATE).await.unwrap();
+    assert_eq!((server.admin().leases().await, grants().await), (0, before));
+    gate.open();
+    audit::eventually("the late grant", LATE, || async { grants().await > before }).await;
+    audit::eventually("the end of its lease", LATE, || async { server.admin().leases().await == 0 }).await;
+}
+
 /// Whoever gives it back has it no more when its client goes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_of_its_own_goes_though_its_client_goes_at_once() {

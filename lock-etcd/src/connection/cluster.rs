@@ -11,7 +11,7 @@ use std::{
 
 use etcd_client::{Client, ConnectOptions, StatusResponse};
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use lock_core::{BackendErrorKind as Kind, Keeper};
+use lock_core::{BackendErrorKind as Kind, Keeper, excerpt};
 
 use super::lane::Link;
 use crate::{
@@ -145,7 +145,7 @@ impl Cluster {
         if !self.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 member = address,
-                version,
+                version = excerpt(format_args!("{version}")),
                 "this version of etcd has faults that concern locks; use {floor} or later: see docs/backends/etcd.md"
             );
         }

@@ -50,6 +50,11 @@ impl Wire {
         &self.0.keeper
     }
 
+    /// Whether to say that something of this cause has happened, and how often it did since that was last said.
+    pub(crate) fn times(&self, cause: &'static str) -> Option<u64> {
+        self.0.paced.times(cause, self.0.keeper.now())
+    }
+
     /// Sends a transaction, which is made anew for each sending.
     ///
     /// # Cancel safety
@@ -78,7 +83,19 @@ impl Wire {
         T: Send,
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        self.send(self.0.cluster.config.command_timeout, request).await.answer
+        self.sent(request).await.answer
+    }
+
+    /// The same, and whether it may be made later.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. The request may have been carried out.
+    pub(crate) async fn sent<T, F>(&self, request: impl Fn(&Arc<Link>) -> F + Send + Sync) -> Sent<T>
+    where
+        T: Send,
+        F: Future<Output = Result<T, etcd_client::Error>> + Send,
+    {
+        self.send(self.0.cluster.config.command_timeout, request).await
     }
 
     /// The same with another time limit.

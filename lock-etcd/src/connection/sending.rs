@@ -176,8 +176,8 @@ impl Wire {
         let Some((lane, link)) = place else { return };
         match failure.cause() {
             Cause::Member => self.0.fail(lane, link),
-            // A new connection is let in anew.
-            Cause::StaleToken => self.0.retire(lane),
+            // A new connection is let in anew. And what is too large to be ours is not waited for.
+            Cause::StaleToken | Cause::TooLarge => self.0.retire(lane),
             _ => {}
         }
     }

@@ -13,6 +13,7 @@ use super::{
     cluster::Cluster,
     lane::{Lane, Link},
 };
+use crate::paced::Paced;
 
 /// The lanes to one cluster.
 ///
@@ -26,6 +27,8 @@ pub(super) struct Terminal {
     keepers_id: Arc<OnceLock<Id>>,
     /// For requests that are sent beside others.
     pub(super) beside: Budget,
+    /// What everybody who has it says of the cluster.
+    pub(super) paced: Paced,
     lanes: Mutex<Lanes>,
 }
 
@@ -43,7 +46,14 @@ impl Terminal {
         let told = Arc::clone(&keepers_id);
         // Runs before any verb that the keeper runs for us.
         keeper.spawn(async move { told.set(Handle::current().id()).unwrap_or_default() });
-        Self { cluster, keeper, keepers_id, beside: Budget::new(), lanes: Mutex::default() }
+        Self {
+            cluster,
+            keeper,
+            keepers_id,
+            beside: Budget::new(),
+            paced: Paced::default(),
+            lanes: Mutex::default(),
+        }
     }
 
     /// The lane for whoever calls, which may still be being opened.

@@ -1,9 +1,9 @@
 //! What the answers of etcd mean.
 
 use etcd_client::{GetResponse, KeyValue, ResponseHeader, TxnOpResponse, TxnResponse};
-use lock_core::{BackendError, BackendErrorKind as Kind, Claim, excerpt};
+use lock_core::{BackendError, BackendErrorKind as Kind, Claim, FencingToken, excerpt};
 
-use super::{Look, needs_all};
+use super::{Look, needs_all, token_of};
 use crate::{
     error::{STORE, misunderstood},
     keys::{self, Keys},
@@ -160,6 +160,15 @@ pub(crate) fn all_stand(answer: &TxnResponse, keys: usize, place: i64) -> Result
     let present = present(answer);
     let stand = present.iter().filter(|created| created.is_some_and(|created| created <= place)).count();
     Ok(if stand == keys && present.len() == keys { Some(revision(answer)?) } else { None })
+}
+
+/// Reads the answer to [`is_there`](super::is_there): whether an entry has stood from its create revision to this revision, or longer.
+/// `None` if that is not known, because the answer is older.
+pub(crate) fn stands_since(answer: &TxnResponse, token: FencingToken, revision: i64) -> Option<bool> {
+    if self::revision(answer).ok()? < revision {
+        return None;
+    }
+    Some(present(answer).first().copied().flatten().map(token_of) == Some(token))
 }
 
 /// How long the queue is, and who is first.

@@ -12,6 +12,7 @@ use lock_core::{Claim, Kind, WaitMode};
 pub(crate) use self::{
     answer::{
         Created, Refusal, all_stand, foreign, label_of_first, looked, looked_on, present, put, revision,
+        stands_since,
     },
     look::{Look, token_of},
 };
@@ -146,6 +147,25 @@ pub(crate) fn look_on(member: &Member, look: &Look) -> Txn {
 /// Who is first of those ahead of this place.
 pub(crate) fn first_ahead(member: &Member, token: i64) -> Txn {
     Txn::new().and_then([first(member.keys.agreeing(member.entry.claim), Some(token - 1))])
+}
+
+/// What a question is answered from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// What the member that is asked has applied. It asks nobody else for that.
+    WhatAMemberHas,
+    /// What the cluster has agreed on when it is asked.
+    TheLatest,
+}
+
+/// Whether a key is there.
+pub(crate) fn is_there(key: &[u8], reads: Reads) -> Txn {
+    let options = GetOptions::new().with_keys_only();
+    let options = match reads {
+        Reads::WhatAMemberHas => options.with_serializable(),
+        Reads::TheLatest => options,
+    };
+    Txn::new().and_then([TxnOp::get(key, Some(options))])
 }
 
 /// Whether these keys are there: at most 100, for etcd takes 128 operations in a transaction (PR18).

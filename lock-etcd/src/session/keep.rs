@@ -10,7 +10,7 @@ use std::{
 
 use etcd_client::{CompareOp, LeaseTimeToLiveOptions, ResponseHeader};
 use futures_util::future::join_all;
-use lock_core::{BackOff, BootTime, Entropy, SystemEntropy};
+use lock_core::{BackOff, BootTime, Entropy, SystemEntropy, excerpt};
 use tokio::sync::watch;
 
 use super::{Pool, Session, leave::delete};
@@ -31,8 +31,9 @@ const IDLE: Duration = Duration::from_secs(60);
 
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(5) };
 
-/// So long after its owner is gone it is tried to revoke a lease, which ends by itself then: an outage is mostly shorter.
-const AFTERWARDS: Duration = Duration::from_secs(60);
+/// So long after its owner is gone it is tried to revoke a lease, which ends by itself then: an outage is mostly shorter. So long, too,
+/// a grant is reckoned with that was not answered.
+pub(super) const AFTERWARDS: Duration = Duration::from_secs(60);
 
 /// Keeps a session alive, on the keeper, until it has ended or nobody needs it.
 pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, seconds: u64) {
@@ -92,10 +93,13 @@ impl Care {
                 }
             }
             Err(failure) => {
-                tracing::warn!(
-                    lease = format_args!("{:x}", session.lease()),
-                    "an etcd session is not proved alive: {failure}"
-                );
+                if let Some(times) = pool.wire.times("not proved") {
+                    tracing::warn!(
+                        lease = format_args!("{:x}", session.lease()),
+                        times,
+                        "an etcd session is not proved alive: {failure}"
+                    );
+                }
                 let pause = (session.granted() / 20).clamp(Duration::from_millis(50), Duration::from_secs(1));
                 self.due = pool.keeper.now() + pause;
             }
@@ -163,7 +167,10 @@ async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
         if !keys::is_entry(&pool.prefix, key) || session.has_key(key) {
             continue;
         }
-        tracing::warn!(key = %String::from_utf8_lossy(key).escape_debug(), "an entry that nobody knows is deleted");
+        if let Some(times) = pool.wire.times("nobody knows") {
+            let key = excerpt(format_args!("{}", String::from_utf8_lossy(key)));
+            tracing::warn!(%key, times, "an entry that nobody knows is deleted");
+        }
         // Not one that has the key since. What fails is found again at the next inspection.
         drop(delete(&pool.wire, key, CompareOp::Less, revision + 1).await);
     }
@@ -173,20 +180,20 @@ async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
 fn revoke(pool: &Pool, session: &Arc<Session>) {
     session.end();
     let session = Arc::clone(session);
-    revoke_then(pool, session.lease(), move |pool| {
+    revoke_then(pool, session.lease(), session.late_grant, move |pool| {
         for member in session.members() {
             pool.forget(&member);
         }
     });
 }
 
-/// The same for a lease that nobody stands under.
-pub(super) fn revoke_lease(pool: &Pool, lease: i64) {
-    revoke_then(pool, lease, |_| {});
+/// The same for a lease that nobody stands under. `late`: until when a grant of it may be carried out.
+pub(super) fn revoke_lease(pool: &Pool, lease: i64, late: Option<BootTime>) {
+    revoke_then(pool, lease, late, |_| {});
 }
 
 /// The task does not need the pool: whoever drops that gives its leases back, and may end the process as soon as he has nothing else.
-fn revoke_then(pool: &Pool, lease: i64, then: impl FnOnce(&Pool) + Send + 'static) {
+fn revoke_then(pool: &Pool, lease: i64, late: Option<BootTime>, then: impl FnOnce(&Pool) + Send + 'static) {
     let (weak, wire, revoking) =
         (Weak::clone(&pool.this), pool.wire.clone(), Revoking::begin(&pool.revoking));
     pool.keeper.spawn(async move {
@@ -205,6 +212,13 @@ fn revoke_then(pool: &Pool, lease: i64, then: impl FnOnce(&Pool) + Send + 'stati
             then(&pool);
         }
         drop(revoking);
+        // A grant that comes behind the revoke makes the lease anew. Nobody waits for it: mostly there is none.
+        let mut rounds = 0;
+        while late.is_some_and(|late| keeper.now() < late) {
+            rounds += 1;
+            keeper.sleep_until(keeper.now() + BACK_OFF.pause(rounds, SystemEntropy.bits() as u64)).await;
+            drop(revoke_once(&wire, lease).await);
+        }
     });
 }
 

@@ -29,6 +29,8 @@ use crate::{
 pub(crate) struct Session {
     lease: i64,
     granted: Duration,
+    /// A grant of it was not answered, and may be carried out until then: it would make the lease anew behind a revoke.
+    pub(super) late_grant: Option<BootTime>,
     /// The key whose mod revision all creates compare (PR08). `None` for a lease of one entry: to revoke it does the same.
     key: Option<Vec<u8>>,
     /// Something suggests that it may be over: it is asked at once.
@@ -74,7 +76,17 @@ impl Session {
             slots,
         };
         let (doubted, doubts) = (AtomicBool::new(false), Notify::new());
-        Self { lease, granted, key, doubted, doubts, exit: Exit::default(), state: Mutex::new(state) }
+        let late_grant = None;
+        Self {
+            lease,
+            granted,
+            late_grant,
+            key,
+            doubted,
+            doubts,
+            exit: Exit::default(),
+            state: Mutex::new(state),
+        }
     }
 
     pub(crate) fn lease(&self) -> i64 {

@@ -230,7 +230,7 @@ impl Pool {
         member.session.dismiss(member, self.keeper.now());
         if member.session.is_private() && !member.session.has_ended() {
             member.session.end();
-            keep::revoke_lease(self, member.session.lease());
+            keep::revoke_lease(self, member.session.lease(), member.session.late_grant);
         }
     }
 
@@ -254,7 +254,7 @@ impl Drop for Pool {
         let book = std::mem::take(self.book.get_mut().unwrap_or_else(PoisonError::into_inner));
         for session in book.classes.into_values().flat_map(|class| class.sessions) {
             session.end();
-            keep::revoke_lease(self, session.lease());
+            keep::revoke_lease(self, session.lease(), session.late_grant);
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use etcd_client::{LeaseGrantOptions, PutOptions};
+use etcd_client::{LeaseGrantOptions, LeaseGrantResponse, PutOptions};
 use lock_core::{BackendErrorKind as Kind, BootTime, Entropy, SystemEntropy};
 use tokio::sync::watch;
 
 use super::{Class, Opening, Pool, Session, keep};
 use crate::{
+    connection::Sent,
     error::{Cause, Failure},
     keys,
 };
@@ -46,8 +47,10 @@ pub(super) async fn open_private(pool: &Arc<Pool>, ttl: Duration) -> Result<Arc<
 async fn open(pool: &Arc<Pool>, ttl: Duration, shared: bool) -> Result<Session, Failure> {
     let lease = fresh_lease();
     // Should the answer be lost, or nobody wait for it any more, there is a lease that nobody uses.
-    let mut unused = Unused { pool, lease: Some(lease) };
-    let (granted, proved) = grant(pool, lease, ttl).await.map_err(Failure::unsent)?;
+    let mut unused = Unused { pool, lease: Some(lease), late: true };
+    let sent = grant(pool, lease, ttl).await;
+    unused.late = sent.unanswered;
+    let (granted, proved) = sent.answer.map_err(Failure::unsent)?;
     let key = if shared {
         let key = keys::session(&pool.prefix, lease);
         let put = pool.wire.call(|link| {
@@ -59,7 +62,8 @@ async fn open(pool: &Arc<Pool>, ttl: Duration, shared: bool) -> Result<Session, 
     } else {
         None
     };
-    let session = Session::new(lease, granted, proved, key);
+    let mut session = Session::new(lease, granted, proved, key);
+    session.late_grant = unused.late.then(|| pool.keeper.now() + keep::AFTERWARDS);
     if !session.is_alive(pool.keeper.now()) {
         // Whoever stood under it would be gone at once, again and again.
         let message = "a lease was over before its grant was answered";
@@ -70,15 +74,26 @@ async fn open(pool: &Arc<Pool>, ttl: Duration, shared: bool) -> Result<Session, 
     Ok(session)
 }
 
-async fn grant(pool: &Pool, lease: i64, ttl: Duration) -> Result<(Duration, BootTime), Failure> {
-    let sent = pool.keeper.now();
+async fn grant(pool: &Pool, lease: i64, ttl: Duration) -> Sent<(Duration, BootTime)> {
+    let proved = pool.keeper.now();
     // A day at the most.
     let seconds = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX);
-    let granted = pool.wire.call(|link| {
+    let sent = pool.wire.sent(|link| {
         let mut client = link.lease.clone();
         async move { client.grant(seconds, Some(LeaseGrantOptions::new().with_id(lease))).await }
     });
-    let seconds = match granted.await {
+    let Sent { answer, unanswered } = sent.await;
+    let answer = granted(pool, lease, answer).await.map(|granted| (granted, proved));
+    Sent { answer, unanswered }
+}
+
+/// For how long it was granted.
+async fn granted(
+    pool: &Pool,
+    lease: i64,
+    answer: Result<LeaseGrantResponse, Failure>,
+) -> Result<Duration, Failure> {
+    let seconds = match answer {
         Ok(granted) => granted.ttl(),
         // The request was sent again, or arrived twice: one of them did it, after the first was sent.
         Err(failure) if failure.cause() == Cause::LeaseExists => {
@@ -92,7 +107,7 @@ async fn grant(pool: &Pool, lease: i64, ttl: Duration) -> Result<(Duration, Boot
     };
     match u64::try_from(seconds) {
         // What it gives is never shorter; should it be, that is what counts.
-        Ok(seconds @ 1..) => Ok((Duration::from_secs(seconds), sent)),
+        Ok(seconds @ 1..) => Ok(Duration::from_secs(seconds)),
         _ => Err(Failure::new(Kind::Protocol, format!("a lease was granted for {seconds} s"))),
     }
 }
@@ -107,12 +122,15 @@ fn fresh_lease() -> i64 {
 struct Unused<'a> {
     pool: &'a Arc<Pool>,
     lease: Option<i64>,
+    /// A grant may still be carried out.
+    late: bool,
 }
 
 impl Drop for Unused<'_> {
     fn drop(&mut self) {
         if let Some(lease) = self.lease {
-            keep::revoke_lease(self.pool, lease);
+            let late = self.late.then(|| self.pool.keeper.now() + keep::AFTERWARDS);
+            keep::revoke_lease(self.pool, lease, late);
         }
     }
 }

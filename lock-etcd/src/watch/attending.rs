@@ -3,15 +3,24 @@
 use std::{
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use futures_core::Stream;
 use lock_core::{EntryId, Hint, Hints};
 
-use super::Board;
+use super::{Board, vigil::Room};
 
-/// Hints for one waiter. When it is dropped, nobody attends to those ahead any more.
+/// What a waiter is told of those ahead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// It is worth looking again.
+    Changed,
+    /// They leave room.
+    Room(Room),
+}
+
+/// What one waiter is told. When it is dropped, nobody attends to those ahead any more.
 pub(crate) struct Attending {
     hints: Hints,
     entry: EntryId,
@@ -28,10 +37,15 @@ impl Attending {
 }
 
 impl Stream for Attending {
-    type Item = Hint;
+    type Item = Told;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Hint>> {
-        self.hints.as_mut().poll_next(cx)
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Told>> {
+        let room = match ready!(self.hints.as_mut().poll_next(cx)) {
+            Some(Hint::Admitted { .. }) => self.board.room(self.entry),
+            Some(Hint::Changed) => None,
+            None => return Poll::Ready(None),
+        };
+        Poll::Ready(Some(room.map_or(Told::Changed, Told::Room)))
     }
 }
 

@@ -7,15 +7,15 @@ use std::{
 };
 
 use etcd_client::{Event, EventType, ResponseHeader, WatchResponse};
-use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use futures_channel::mpsc::{UnboundedReceiver, unbounded};
 use lock_core::{Alarms, BootTime, EntryId, Hint, Keeper, Switchboard};
 use tokio::sync::Notify;
 
 use super::{
     Attending,
     catch_up::{CatchUp, Stood},
-    state::{Command, State},
-    vigil::{Sight, Vigil},
+    state::{Command, State, Woken},
+    vigil::{Room, Sight, Vigil},
 };
 use crate::{connection::by, session::Session};
 
@@ -40,7 +40,6 @@ pub(crate) struct Board {
     hints: Switchboard,
     /// Told of each watch that is there, or that the server has ended.
     created: Notify,
-    alarms: Mutex<Vec<UnboundedSender<EntryId>>>,
 }
 
 impl Board {
@@ -111,6 +110,12 @@ impl Board {
         }
     }
 
+    /// What has to be true for a waiter to be admitted that was told that those ahead leave room. `None` if it is not: its own entry
+    /// has gone.
+    pub(super) fn room(&self, entry: EntryId) -> Option<Room> {
+        self.lock().vigils.get(&entry)?.room()
+    }
+
     /// Attends on to those whom a waiter attends to, and who are named here. `None` if that would not do: somebody has left, or not
     /// everything is watched though it could be.
     pub(crate) fn attend_on(self: &Arc<Self>, entry: EntryId) -> Option<(Attending, Vec<Vec<u8>>)> {
@@ -144,19 +149,12 @@ impl Board {
         }
         for entry in session.end() {
             self.hints.send(entry, Hint::Changed);
-            self.alarm(entry);
+            self.hints.alarm(entry);
         }
     }
 
     pub(super) fn alarms(&self) -> Alarms {
-        let (sender, alarms) = unbounded();
-        self.alarms.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
-        Box::pin(alarms)
-    }
-
-    fn alarm(&self, entry: EntryId) {
-        let mut alarms = self.alarms.lock().unwrap_or_else(PoisonError::into_inner);
-        alarms.retain(|alarm| alarm.unbounded_send(entry).is_ok());
+        self.hints.alarms()
     }
 
     /// There is a stream: what was watched before is watched on it. What happened in between is to be caught up with; whoever did not
@@ -221,15 +219,8 @@ impl Board {
 
     /// There is no stream any more.
     pub(super) fn closed(&self) {
-        let mut state = self.lock();
-        state.commands = None;
-        state.watches.clear();
-        state.keys.clear();
-        for vigil in state.vigils.values_mut() {
-            vigil.broken = true;
-            vigil.give_up();
-            vigil.notify.notify_one();
-        }
+        let woken = self.lock().closed();
+        woken.wake();
     }
 
     pub(super) fn ask_for_progress(&self) {
@@ -255,18 +246,12 @@ impl Board {
     }
 
     fn take_in(&self, id: i64, news: News) {
-        let mut told = Vec::new();
+        let (mut told, mut woken) = (Vec::new(), Woken::default());
         let mut of_session = None;
         let mut state = self.lock();
         match news {
-            News::Canceled => {
-                told = state.canceled(id);
-                self.created.notify_waiters();
-            }
-            News::Created(revision) => {
-                state.created(id, revision);
-                self.created.notify_waiters();
-            }
+            News::Canceled => (told, woken) = state.canceled(id),
+            News::Created(revision) => woken = state.created(id, revision),
             News::Deleted(revision) => {
                 if let Some(key) = state.keys.get(&id).cloned() {
                     of_session = state.sessions.get(&key).and_then(Weak::upgrade).map(|one| (one, revision));
@@ -275,6 +260,11 @@ impl Board {
             }
         }
         drop(state);
+        // Nothing is locked: what is woken may come back.
+        woken.wake();
+        if matches!(news, News::Canceled | News::Created(_)) {
+            self.created.notify_waiters();
+        }
         for (entry, hint) in told {
             self.hints.send(entry, hint);
         }
@@ -291,7 +281,7 @@ impl Board {
     fn hear_of_evictions(&self, response: &WatchResponse) {
         let puts = response.events().iter().filter(|event| event.event_type() == EventType::Put);
         let evicted = puts.filter_map(|event| event.kv()?.value_str().ok()?.parse().ok());
-        evicted.for_each(|entry| self.alarm(entry));
+        evicted.for_each(|entry| self.hints.alarm(entry));
     }
 
     /// Somebody who attended for a waiter does not any more.

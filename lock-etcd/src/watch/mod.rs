@@ -3,6 +3,7 @@
 mod attending;
 mod board;
 mod catch_up;
+mod confirmed;
 mod state;
 mod vigil;
 
@@ -24,7 +25,7 @@ use lock_core::{Alarms, BackOff, BackendErrorKind as Kind, BootTime, Entropy, Ke
 use tokio::sync::watch;
 
 use self::catch_up::CatchUp;
-pub(crate) use self::{attending::Attending, board::Board, vigil::Sight};
+pub(crate) use self::{attending::Attending, board::Board, confirmed::Confirmed, vigil::Sight};
 use crate::{
     connection::{Held, Wire, by},
     error::{Cause, Failure},
@@ -155,7 +156,10 @@ impl Stream {
             };
             self.board.closed();
             self.phase.send_replace(Phase::Down);
-            tracing::warn!(cluster = %self.wire.cluster().config, "the etcd watch stream is down, waiters poll: {failure}");
+            if let Some(times) = self.wire.times("stream down") {
+                let cluster = &self.wire.cluster().config;
+                tracing::warn!(%cluster, times, "the etcd watch stream is down, waiters poll: {failure}");
+            }
             failures = failures.saturating_add(1);
             let pause = BACK_OFF.pause(failures, SystemEntropy.bits() as u64);
             keeper.sleep_until(keeper.now() + pause).await;

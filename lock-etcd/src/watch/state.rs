@@ -2,11 +2,13 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::Weak,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Weak},
 };
 
 use futures_channel::mpsc::UnboundedSender;
 use lock_core::{EntryId, Hint};
+use tokio::sync::Notify;
 
 use super::vigil::Vigil;
 use crate::session::Session;
@@ -42,6 +44,20 @@ pub(super) struct Watch {
     /// That of the last delete it told of.
     pub(super) deleted: i64,
     pub(super) vigils: BTreeSet<EntryId>,
+}
+
+/// Those who wait for a watch, and are to be woken when nothing is locked: a waker is code of others, which may drop a waiter.
+#[must_use]
+#[derive(Default)]
+pub(super) struct Woken(Vec<Arc<Notify>>);
+
+impl Woken {
+    pub(super) fn wake(self) {
+        for one in self.0 {
+            // One that panics keeps the word from nobody else; the panic hook has told of it.
+            drop(catch_unwind(AssertUnwindSafe(|| one.notify_one())));
+        }
+    }
 }
 
 impl State {
@@ -112,30 +128,45 @@ impl State {
         self.send(Command::Cancel { id });
     }
 
-    pub(super) fn created(&mut self, id: i64, revision: i64) {
-        let Some(watch) = self.keys.get(&id).and_then(|key| self.watches.get_mut(key)) else { return };
+    /// Those who may wait for it.
+    pub(super) fn created(&mut self, id: i64, revision: i64) -> Woken {
+        let Some(watch) = self.keys.get(&id).and_then(|key| self.watches.get_mut(key)) else {
+            return Woken::default();
+        };
         watch.since = Some(watch.since.unwrap_or_default().max(revision));
-        for entry in &watch.vigils {
-            if let Some(vigil) = self.vigils.get(entry) {
-                vigil.notify.notify_one();
-            }
-        }
+        let vigils = watch.vigils.iter().filter_map(|entry| self.vigils.get(entry));
+        Woken(vigils.map(|vigil| Arc::clone(&vigil.notify)).collect())
     }
 
-    /// By the server: compacted, refused, or for whatever reason. Who depended on it looks again.
-    pub(super) fn canceled(&mut self, id: i64) -> Vec<(EntryId, Hint)> {
+    /// By the server: compacted, refused, or for whatever reason. Who depended on it looks again; and those who may wait for it.
+    pub(super) fn canceled(&mut self, id: i64) -> (Vec<(EntryId, Hint)>, Woken) {
         let Some(watch) = self.keys.remove(&id).and_then(|key| self.watches.remove(&key)) else {
-            return Vec::new();
+            return (Vec::new(), Woken::default());
         };
+        let mut woken = Woken::default();
         for entry in &watch.vigils {
             if let Some(vigil) = self.vigils.get_mut(entry) {
                 vigil.broken = true;
-                vigil.notify.notify_one();
+                woken.0.push(Arc::clone(&vigil.notify));
             }
         }
         // One that never was created would not be at the next try: who asked for it polls.
         let lost = watch.since.is_some();
-        watch.vigils.into_iter().filter(|_| lost).map(|entry| (entry, Hint::Changed)).collect()
+        let told = watch.vigils.into_iter().filter(|_| lost).map(|entry| (entry, Hint::Changed));
+        (told.collect(), woken)
+    }
+
+    /// There is no stream any more. Those who may wait for a watch.
+    pub(super) fn closed(&mut self) -> Woken {
+        self.commands = None;
+        self.watches.clear();
+        self.keys.clear();
+        let vigils = self.vigils.values_mut().map(|vigil| {
+            vigil.broken = true;
+            vigil.give_up();
+            Arc::clone(&vigil.notify)
+        });
+        Woken(vigils.collect())
     }
 
     pub(super) fn deleted(&mut self, key: &[u8], revision: i64) -> Vec<(EntryId, Hint)> {

@@ -51,7 +51,18 @@ enum Proof {
     Complete,
 }
 
+/// Those ahead of a waiter leave room for it. It is admitted if its own entry stands at this revision or later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(super) own: Vec<u8>,
+    pub(super) token: FencingToken,
+    pub(super) revision: i64,
+}
+
 /// A waiter between two looks.
+///
+/// That those ahead leave room is told as [`Hint::Admitted`], and is not certain yet: the own entry may have been deleted in the same
+/// transaction, or before. See [`Confirmed`](super::Confirmed).
 #[derive(Debug)]
 pub(super) struct Vigil {
     /// How many streams of hints there are for it. Without any it is over.
@@ -66,6 +77,8 @@ pub(super) struct Vigil {
     remaining: BTreeMap<Vec<u8>, u32>,
     /// Deletes that were heard of, with their revisions.
     deleted: BTreeMap<Vec<u8>, i64>,
+    /// The revision of the last delete that counted.
+    left: i64,
     pub(super) notify: Arc<Notify>,
 }
 
@@ -80,6 +93,7 @@ impl Vigil {
             dead: false,
             remaining,
             deleted: BTreeMap::new(),
+            left: 0,
             notify: Arc::new(Notify::new()),
         }
     }
@@ -107,6 +121,12 @@ impl Vigil {
     pub(super) fn is_as_seen(&self) -> bool {
         let seen = self.sight.blockers.len() + usize::from(self.sight.scout.is_some());
         !self.dead && self.remaining.len() == seen
+    }
+
+    /// What has to be true for it to be admitted, as far as was heard.
+    pub(super) fn room(&self) -> Option<Room> {
+        let Sight { own, token, .. } = &self.sight;
+        (!self.dead).then(|| Room { own: own.clone(), token: *token, revision: self.left })
     }
 
     /// Everything is watched on another stream. Until it is known who left in between, no event changes anything.
@@ -170,6 +190,7 @@ impl Vigil {
             self.dead = true;
             return Some(Hint::Changed);
         }
+        self.left = self.left.max(revision);
         let scout = self.sight.scout.as_deref() == Some(key);
         let permits = self.remaining.remove(key).map_or(0, u64::from);
         if let Some(sum) = &mut self.sight.sum {

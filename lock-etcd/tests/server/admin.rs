@@ -242,6 +242,34 @@ impl Admin {
         "clients:open@"
     }
 
+    /// Does what commands of `etcdctl` do that set up roles and users, each with the password of the clients. From then on, whoever names
+    /// nobody may do nothing.
+    ///
+    /// # Panics
+    /// If there is another command among them, or the server does not do it.
+    pub(crate) async fn set_up(&self, commands: &str) {
+        let mut client = self.client().await;
+        for command in commands.lines() {
+            match command.split_whitespace().collect::<Vec<_>>()[..] {
+                ["etcdctl", "role", "add", role] => drop(client.role_add(role).await.expect("a role")),
+                ["etcdctl", "role", "grant-permission", role, "--prefix=true", "readwrite", prefix] => {
+                    let permission = Permission::read_write(prefix).with_prefix();
+                    client.role_grant_permission(role, permission).await.expect("a permission");
+                }
+                ["etcdctl", "user", "add", user] => {
+                    client.user_add(user, PASSWORD, None).await.expect("a user");
+                }
+                ["etcdctl", "user", "grant-role", user, role] => {
+                    client.user_grant_role(user, role).await.expect("a role for a user");
+                }
+                _ => panic!("a test does not know `{command}`"),
+            }
+        }
+        client.user_add(ROOT, PASSWORD, None).await.expect("the server takes users");
+        client.user_grant_role(ROOT, ROOT).await.expect("the server gives roles");
+        client.auth_enable().await.expect("the server asks for passwords");
+    }
+
     /// Takes its rights from the user of the clients, or gives them back.
     ///
     /// # Panics

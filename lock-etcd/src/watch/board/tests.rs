@@ -1,9 +1,15 @@
-use std::time::Duration;
+use std::{
+    pin::pin,
+    sync::mpsc,
+    task::{Context, Wake, Waker},
+    thread,
+    time::Duration,
+};
 
 use futures_util::{FutureExt, StreamExt};
 use lock_core::{Claim, Entry, FencingToken, LockName};
 
-use super::*;
+use super::{super::attending::Told, *};
 use crate::keys::Keys;
 
 const ME: EntryId = EntryId::new(1);
@@ -34,8 +40,15 @@ fn sent(commands: &mut UnboundedReceiver<Command>) -> Vec<String> {
     std::iter::from_fn(|| commands.try_recv().ok()).map(text).collect()
 }
 
-fn hint(attending: &mut Attending) -> Option<Hint> {
+fn told(attending: &mut Attending) -> Option<Told> {
     attending.next().now_or_never().flatten()
+}
+
+const CHANGED: Option<Told> = Some(Told::Changed);
+
+/// There is room since this revision, if one's own entry stands.
+fn room(own: &str, revision: i64) -> Told {
+    Told::Room(Room { own: own.into(), token: TOKEN, revision })
 }
 
 /// Up to where its look has to reach: `Err` if it is not known yet.
@@ -64,9 +77,9 @@ async fn a_delete_behind_the_look_is_the_grant_and_one_before_it_nothing() {
     assert_eq!(watched(&board, ME).await, Ok(Some(99)));
     board.arm(ME);
     board.take_in(2, News::Deleted(LOOKED));
-    assert_eq!(hint(&mut me), None, "the look knew of it");
+    assert_eq!(told(&mut me), None, "the look knew of it");
     board.take_in(2, News::Deleted(LOOKED + 1));
-    assert_eq!(hint(&mut me), Some(Hint::Admitted { token: TOKEN }));
+    assert_eq!(told(&mut me), Some(room("b", LOOKED + 1)));
 }
 
 /// PR27.
@@ -77,10 +90,10 @@ async fn what_came_before_the_sight_was_good_is_told_when_it_is() {
     let mut me = board.attend(ME, behind("a", "b"));
     board.take_in(2, News::Created(98));
     board.take_in(2, News::Deleted(LOOKED + 1));
-    assert_eq!(hint(&mut me), None);
+    assert_eq!(told(&mut me), None);
     board.take_in(3, News::Created(99));
     board.arm(ME);
-    assert_eq!(hint(&mut me), Some(Hint::Admitted { token: TOKEN }));
+    assert_eq!(told(&mut me), Some(room("b", LOOKED + 1)));
 }
 
 #[tokio::test]
@@ -107,7 +120,7 @@ async fn whoever_comes_to_a_watch_that_has_told_of_a_delete_is_told_of_it_too() 
     let mut other = board.attend(OTHER, behind("a", "c"));
     board.take_in(4, News::Created(99));
     board.arm(OTHER);
-    assert_eq!(hint(&mut other), Some(Hint::Admitted { token: TOKEN }));
+    assert_eq!(told(&mut other), Some(room("c", LOOKED + 1)));
 }
 
 #[tokio::test]
@@ -128,9 +141,63 @@ async fn whose_own_entry_was_deleted_is_not_granted_anything() {
     let mut me = board.attend(ME, behind("a", "b"));
     board.arm(ME);
     board.take_in(3, News::Deleted(LOOKED + 1));
-    assert_eq!(hint(&mut me), Some(Hint::Changed));
+    assert_eq!(told(&mut me), CHANGED);
     board.take_in(2, News::Deleted(LOOKED + 2));
-    assert_eq!(hint(&mut me), None);
+    assert_eq!(told(&mut me), None);
+}
+
+/// What one transaction deletes comes in no order: that there is room is a question, until it is known that one stands.
+#[tokio::test]
+async fn who_is_deleted_with_the_one_ahead_is_not_granted_anything() {
+    for listens_between in [false, true] {
+        let board = Arc::new(Board::default());
+        let (_commands, _) = board.opened();
+        let mut me = board.attend(ME, behind("a", "b"));
+        board.arm(ME);
+        board.take_in(2, News::Deleted(LOOKED + 1));
+        if listens_between {
+            assert_eq!(told(&mut me), Some(room("b", LOOKED + 1)));
+        }
+        board.take_in(3, News::Deleted(LOOKED + 1));
+        let rest: Vec<_> = std::iter::from_fn(|| told(&mut me)).collect();
+        assert!(!rest.is_empty() && rest.iter().all(|told| *told == Told::Changed), "{rest:?}");
+    }
+}
+
+/// Drops a waiter when it wakes somebody, as an executor may that has no use for its tasks any more.
+struct Drops(Mutex<Option<Attending>>);
+
+impl Wake for Drops {
+    fn wake(self: Arc<Self>) {
+        let dropped = self.0.lock().unwrap().take();
+        drop(dropped);
+    }
+}
+
+#[test]
+fn whoever_is_woken_may_drop_another_waiter() {
+    let happens: [fn(&Board); 3] = [
+        |board| board.take_in(3, News::Created(98)),
+        |board| board.take_in(3, News::Canceled),
+        Board::closed,
+    ];
+    for happens in happens {
+        let (done, over) = mpsc::channel();
+        // Where it hangs, so does whatever has to do with this board.
+        thread::spawn(move || {
+            let (board, keeper) = (Arc::new(Board::default()), Keeper::start().unwrap());
+            let (_commands, _) = board.opened();
+            let _me = board.attend(ME, behind("a", "b"));
+            let dropped = Drops(Mutex::new(Some(board.attend(OTHER, behind("a", "c")))));
+            let waker = Waker::from(Arc::new(dropped));
+            let mut watched = pin!(board.watched(ME, &keeper, keeper.now() + Duration::from_secs(3600)));
+            assert!(watched.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            happens(&board);
+            done.send(board.lock().vigils.len()).unwrap();
+        });
+        let left = over.recv_timeout(Duration::from_secs(20)).expect("the keeper goes on");
+        assert_eq!(left, 1, "the other one was not dropped");
+    }
 }
 
 /// Waits behind `a`, and has a good sight; then the stream ends, and there is another.
@@ -160,9 +227,9 @@ async fn without_a_stream_nobody_is_watched_and_with_the_next_one_everybody_is_a
     board.take_in(2, News::Created(150));
     board.take_in(3, News::Created(151));
     board.caught_up(&stood([("a", Some(50)), ("b", Some(90))]));
-    assert_eq!(hint(&mut me), None, "nothing has changed");
+    assert_eq!(told(&mut me), None, "nothing has changed");
     board.take_in(2, News::Deleted(201));
-    assert_eq!(hint(&mut me), Some(Hint::Admitted { token: TOKEN }));
+    assert_eq!(told(&mut me), Some(room("b", 201)));
 }
 
 #[tokio::test]
@@ -172,15 +239,15 @@ async fn who_left_while_there_was_no_stream_is_found_missing() {
         let (board, mut me, _commands) = behind_on_a_new_stream();
         board.take_in(2, News::Created(150));
         board.take_in(3, News::Created(151));
-        assert_eq!(hint(&mut me), None);
+        assert_eq!(told(&mut me), None);
         board.caught_up(&stood([("a", left), ("b", Some(90))]));
-        assert_eq!(hint(&mut me), Some(Hint::Admitted { token: TOKEN }), "{left:?}");
+        assert_eq!(told(&mut me), Some(room("b", 200)), "{left:?}");
     }
     let (board, mut me, _commands) = behind_on_a_new_stream();
     board.take_in(2, News::Created(150));
     board.take_in(3, News::Created(151));
     board.caught_up(&stood([("a", Some(50)), ("b", None)]));
-    assert_eq!(hint(&mut me), Some(Hint::Changed), "its own entry is gone");
+    assert_eq!(told(&mut me), CHANGED, "its own entry is gone");
 }
 
 /// A delete on the new stream counts, but not before everything is known.
@@ -190,9 +257,9 @@ async fn who_leaves_while_it_is_caught_up_is_told_of_when_it_is_over() {
     board.take_in(2, News::Created(150));
     board.take_in(3, News::Created(151));
     board.take_in(2, News::Deleted(201));
-    assert_eq!(hint(&mut me), None);
+    assert_eq!(told(&mut me), None);
     board.caught_up(&stood([("a", Some(50)), ("b", Some(90))]));
-    assert_eq!(hint(&mut me), Some(Hint::Admitted { token: TOKEN }));
+    assert_eq!(told(&mut me), Some(room("b", 201)));
 }
 
 /// The look failed, or is from before a watch, or the server refuses a watch.
@@ -205,7 +272,7 @@ async fn who_cannot_be_caught_up_with_looks_for_itself() {
         board.take_in(3, if refused { News::Canceled } else { News::Created(since) });
         board.all_watched(&[b"a".to_vec(), b"b".to_vec()]).await;
         board.caught_up(&stood);
-        assert_eq!(hint(&mut me), Some(Hint::Changed), "{refused} {since}");
+        assert_eq!(told(&mut me), CHANGED, "{refused} {since}");
         assert!(board.attend_on(ME).is_none(), "it has to look at the queue");
     }
 }
@@ -218,10 +285,10 @@ async fn who_has_looked_again_meanwhile_is_left_alone() {
     board.take_in(2, News::Created(150));
     board.take_in(3, News::Created(151));
     board.caught_up(&stood([("a", None), ("b", Some(90))]));
-    assert_eq!(hint(&mut me), None);
+    assert_eq!(told(&mut me), None);
     board.arm(ME);
     board.take_in(2, News::Deleted(190));
-    assert_eq!(hint(&mut me), Some(Hint::Admitted { token: TOKEN }));
+    assert_eq!(told(&mut me), Some(room("b", 190)));
 }
 
 /// Without a stream a waiter asks for those whom it knows, not for the queue.
@@ -245,15 +312,15 @@ async fn a_watch_that_the_server_ends_has_its_waiters_look_again_and_one_that_it
     let mut me = board.attend(ME, behind("a", "b"));
     board.take_in(2, News::Created(98));
     board.take_in(2, News::Canceled);
-    assert_eq!(hint(&mut me), Some(Hint::Changed));
+    assert_eq!(told(&mut me), CHANGED);
     assert_eq!(watched(&board, ME).await, Ok(None));
     let mut other = board.attend(OTHER, behind("c", "d"));
     board.take_in(4, News::Canceled);
-    assert_eq!(hint(&mut other), None, "asked again, it would be refused again");
+    assert_eq!(told(&mut other), None, "asked again, it would be refused again");
     assert_eq!(watched(&board, OTHER).await, Ok(None));
     // It is over: nothing is heard of it any more.
     board.take_in(2, News::Deleted(LOOKED + 1));
-    assert_eq!(hint(&mut me), None);
+    assert_eq!(told(&mut me), None);
 }
 
 /// Whoever holds under it learns of that before anybody was asked.

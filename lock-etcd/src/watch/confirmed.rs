@@ -1,0 +1,91 @@
+//! [`Confirmed`]: what a waiter is told, once it is certain.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker, ready},
+};
+
+use futures_core::Stream;
+use futures_util::{FutureExt, future::BoxFuture};
+use lock_core::Hint;
+
+use super::{Attending, attending::Told, vigil::Room};
+use crate::{
+    connection::Wire,
+    recipe::{self, Reads},
+};
+
+/// Hints for one waiter, of which `Admitted` is certain.
+///
+/// ### To ensure correctness
+/// That those ahead leave room is no grant: the waiter's own entry may have been deleted with them, in one transaction or before. etcd
+/// tells each watch for itself, those of one revision in no order, and holds back what one of them cannot take while it goes on with the
+/// others. So no event on the stream shows what another watch was not told, and an answer of the server has to.
+///
+/// What is asked is whether the own entry stands at a revision that is not before the delete by which there is room. If it does, with the
+/// create revision that is the waiter's token, it stood there all the time, and so in the revision of that delete: there it was the next.
+/// Any member can answer that by itself: what it has applied is the history of the cluster, and only how far it has come is to be looked
+/// at. Mostly it is the one that told of the delete, and has come that far.
+pub(crate) struct Confirmed {
+    attending: Attending,
+    wire: Wire,
+    asking: Option<BoxFuture<'static, Hint>>,
+    shield: Option<Arc<Shield>>,
+}
+
+/// The waiter's waker. What wakes it here is a connection that others use, too: if it panics, that ends here, and the panic hook tells.
+struct Shield(Waker);
+
+impl Wake for Shield {
+    fn wake(self: Arc<Self>) {
+        drop(catch_unwind(AssertUnwindSafe(|| self.0.wake_by_ref())));
+    }
+}
+
+impl Confirmed {
+    pub(crate) fn new(attending: Attending, wire: &Wire) -> Self {
+        Self { attending, wire: wire.clone(), asking: None, shield: None }
+    }
+
+    /// One for all polls by one task: a timer that is set for it need not be set again.
+    fn shielded(&mut self, waker: &Waker) -> Waker {
+        let shield = self.shield.take().filter(|shield| shield.0.will_wake(waker));
+        let shield = shield.unwrap_or_else(|| Arc::new(Shield(waker.clone())));
+        Waker::from(Arc::clone(self.shield.insert(shield)))
+    }
+}
+
+impl Stream for Confirmed {
+    type Item = Hint;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Hint>> {
+        let this = self.get_mut();
+        loop {
+            let waker = this.asking.is_some().then(|| this.shielded(cx.waker()));
+            if let (Some(asking), Some(waker)) = (&mut this.asking, &waker) {
+                let hint = ready!(asking.poll_unpin(&mut Context::from_waker(waker)));
+                this.asking = None;
+                return Poll::Ready(Some(hint));
+            }
+            match ready!(Pin::new(&mut this.attending).poll_next(cx)) {
+                Some(Told::Room(room)) => this.asking = Some(ask(this.wire.clone(), room).boxed()),
+                Some(Told::Changed) => return Poll::Ready(Some(Hint::Changed)),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+/// Whether there is room for an entry that stands. Where that is not known, the waiter has to look.
+async fn ask(wire: Wire, room: Room) -> Hint {
+    let token = room.token;
+    for reads in [Reads::WhatAMemberHas, Reads::TheLatest] {
+        let Ok(answer) = wire.txn(|| recipe::is_there(&room.own, reads)).await.answer else { break };
+        if let Some(stands) = recipe::stands_since(&answer, token, room.revision) {
+            return if stands { Hint::Admitted { token } } else { Hint::Changed };
+        }
+    }
+    Hint::Changed
+}

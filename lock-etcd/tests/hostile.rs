@@ -1,0 +1,179 @@
+//! Servers that say what no etcd says.
+
+mod common;
+mod server;
+
+use std::{
+    collections::BTreeSet,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use common::{Client, kind, soon};
+use h2::{RecvStream, server::SendResponse};
+use http::{HeaderMap, Request, Response};
+use lock_core::{BackendErrorKind, DistributedLock, Keeper};
+use lock_etcd::{ConnectError, Etcd, EtcdConfig};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+};
+
+const STATUS: &str = "/etcdserverpb.Maintenance/Status";
+const RANGE: &str = "/etcdserverpb.KV/Range";
+const WATCH: &str = "/etcdserverpb.Watch/Watch";
+const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
+
+/// The connection that a call came on, and how to answer it.
+type Asked = (usize, Request<RecvStream>, SendResponse<Bytes>);
+
+/// A message of gRPC: a flag, a length, and so many bytes.
+fn message(body: &[u8]) -> Bytes {
+    let len = u32::try_from(body.len()).unwrap().to_be_bytes();
+    [&[0][..], &len[..], body].concat().into()
+}
+
+/// The answer of a member that has a leader: its version is field 2, the leader 4, and what it has to complain about 8.
+fn status(version: &str, error: &str) -> Bytes {
+    message(&[text(2, version), vec![4 << 3, 1], text(8, error)].concat())
+}
+
+/// A short text, as a field of a message.
+fn text(field: u8, text: &str) -> Vec<u8> {
+    let head = [(field << 3) | 2, u8::try_from(text.len()).unwrap()];
+    [&head[..], text.as_bytes()].concat()
+}
+
+/// A server that says this of itself. What else it is asked comes out here.
+async fn fake(says: Bytes) -> (SocketAddr, UnboundedReceiver<Asked>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, (sender, asked)) = (listener.local_addr().unwrap(), unbounded_channel());
+    let connections = Arc::new(AtomicUsize::new(0));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let number = connections.fetch_add(1, Ordering::Relaxed);
+            tokio::spawn(serve(stream, number, says.clone(), sender.clone()));
+        }
+    });
+    (address, asked)
+}
+
+async fn serve(stream: TcpStream, number: usize, says: Bytes, sender: UnboundedSender<Asked>) {
+    let mut calls = h2::server::handshake(stream).await.unwrap();
+    while let Some(Ok((request, mut respond))) = calls.accept().await {
+        if request.uri().path() == STATUS {
+            answer(&mut respond, says.clone());
+        } else {
+            // A test that is over needs no more of them.
+            let _ = sender.send((number, request, respond));
+        }
+    }
+}
+
+fn answer(respond: &mut SendResponse<Bytes>, message: Bytes) {
+    let mut answer = begin(respond);
+    answer.send_data(message, false).unwrap();
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", "0".parse().unwrap());
+    answer.send_trailers(trailers).unwrap();
+}
+
+fn begin(respond: &mut SendResponse<Bytes>) -> h2::SendStream<Bytes> {
+    let head = Response::builder().header("content-type", "application/grpc").body(()).unwrap();
+    respond.send_response(head, false).unwrap()
+}
+
+/// None of it is read, let alone kept: it could be endless.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_too_large_is_refused_and_its_connection_given_up() {
+    const ANNOUNCED: u32 = 65 << 20;
+    let (address, mut asked) = fake(status("3.7.3", "")).await;
+    let client = Client::new(&format!("etcd://{address}/case?heartbeat=1h"));
+    let lock = client.mutex("job");
+    let asking = tokio::spawn(async move { lock.queue().await.unwrap_err() });
+    let lying = async {
+        let mut answered = Vec::new();
+        let mut open = Vec::new();
+        while !asking.is_finished() {
+            let next = tokio::time::timeout(Duration::from_millis(20), asked.recv());
+            let Ok(Some((connection, call, mut respond))) = next.await else { continue };
+            if call.uri().path() == RANGE {
+                let mut answer = begin(&mut respond);
+                answer.send_data([&[0][..], &ANNOUNCED.to_be_bytes()[..]].concat().into(), false).unwrap();
+                answered.push(connection);
+                open.push(answer);
+            }
+        }
+        answered
+    };
+    let mut connections = soon("an error", lying).await;
+    let error = asking.await.unwrap();
+    assert_eq!(*kind(&error), BackendErrorKind::Protocol, "{error:?}");
+    assert!(format!("{error:?}").contains("was not read"), "{error:?}");
+    // It is asked for less, and then for less again.
+    assert!(connections.len() > 1, "{connections:?}");
+    let asked = connections.len();
+    connections.sort_unstable();
+    connections.dedup();
+    assert_eq!(connections.len(), asked, "one was used again: {connections:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_says_of_itself_is_shown_as_text_and_not_at_length() {
+    let hostile = format!("\u{1b}[2J\u{202e}{}", "long ".repeat(20));
+    let old = format!("3.3.1-{hostile}");
+    let (address, _asked) = fake(status(&old, "")).await;
+    let config = EtcdConfig::from_url(&format!("etcd://{address}/case")).unwrap();
+    let refused = soon("an answer", Etcd::connect(config, &Keeper::start().unwrap())).await;
+    let Err(ConnectError::Store(error)) = refused else { panic!("{refused:?}") };
+    assert_eq!(*error.kind(), BackendErrorKind::Unsupported);
+    let (address, _asked) = fake(status(&old, &hostile)).await;
+    let client = Client::new(&format!("etcd://{address}/case?heartbeat=1h"));
+    let diagnosis = soon("a diagnosis", client.locks.operator().diagnose()).await.unwrap();
+    assert_eq!(diagnosis.problems.len(), 2, "{:?}", diagnosis.problems);
+    let mut shown: Vec<_> = diagnosis.facts.into_iter().map(|(_, fact)| fact).collect();
+    shown.extend(diagnosis.problems);
+    shown.push(error.to_string());
+    assert!(shown.iter().filter(|text| text.contains("\\u{1b}[2J\\u{202e}long")).count() >= 4, "{shown:#?}");
+    for text in shown {
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+    }
+}
+
+/// Where that had no limit, no waiter had a stream any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_whose_token_is_not_renewed_in_time_is_given_up() {
+    let (address, mut asked) = fake(status("3.7.3", "")).await;
+    let url = format!("etcd://app:secret@{address}/case?heartbeat=1h&command_timeout=500ms");
+    let client = Client::new(&url);
+    // With the stream on which they are told.
+    let _alarms = client.backend.alarms();
+    let (mut known, mut unanswered, mut watched) = (BTreeSet::new(), Vec::new(), Vec::new());
+    let mut open = Vec::new();
+    // The watch with this number is canceled, and why.
+    let canceled = [&[2 << 3, 1, 4 << 3, 1][..], &text(6, "etcdserver: invalid auth token")].concat();
+    let streams = async {
+        while watched.len() < 2 {
+            let (connection, call, mut respond) = asked.recv().await.unwrap();
+            match call.uri().path() {
+                // Once, when the connection is opened.
+                AUTHENTICATE if known.insert(connection) => answer(&mut respond, message(&text(2, "token"))),
+                WATCH => {
+                    let mut stream = begin(&mut respond);
+                    stream.send_data(message(&canceled), false).unwrap();
+                    watched.push(connection);
+                    open.push((call, stream));
+                }
+                _ => unanswered.push((call, respond)),
+            }
+        }
+    };
+    soon("another stream", streams).await;
+    assert_ne!(watched[0], watched[1], "on the connection that does not renew its token");
+    assert!(unanswered.iter().any(|(call, _)| call.uri().path() == AUTHENTICATE), "it was not asked for one");
+}

@@ -41,7 +41,6 @@ mod guarantees;
 mod held;
 mod keys;
 mod operator;
-mod paced;
 mod recipe;
 mod renew;
 mod session;

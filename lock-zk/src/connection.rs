@@ -7,7 +7,7 @@ use futures_util::{
     future::{join_all, poll_fn, select_ok},
 };
 use lock_core::{
-    BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy, excerpt,
+    BackendErrorKind as Kind, BootTime, Entropy, Keeper, Paced, SystemEntropy, excerpt,
     settings::{ConfigError, Password},
 };
 use tokio::{
@@ -21,7 +21,6 @@ use crate::{
     error::Failure,
     limits::Limits,
     link::Link,
-    paced::Paced,
     tls::{Stream, Tls},
 };
 
@@ -34,7 +33,7 @@ pub(crate) struct Route {
     keeper: Keeper,
     limits: Arc<Limits>,
     /// What there is to say of all sessions and connections.
-    pub(crate) log: Paced,
+    pub(crate) log: Paced<&'static str>,
 }
 
 impl Route {

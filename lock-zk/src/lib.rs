@@ -40,7 +40,6 @@ mod line;
 mod link;
 mod nodes;
 mod operator;
-mod paced;
 mod renew;
 mod row;
 mod session;

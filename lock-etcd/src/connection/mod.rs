@@ -50,9 +50,9 @@ impl Wire {
         &self.0.keeper
     }
 
-    /// Whether to say that something of this cause has happened, and how often it did since that was last said.
-    pub(crate) fn times(&self, cause: &'static str) -> Option<u64> {
-        self.0.paced.times(cause, self.0.keeper.now())
+    /// Tells people what many sessions and streams meet at once in one line: see [`lock_core::Paced::note`].
+    pub(crate) fn note(&self, cause: &'static str, tell: impl FnOnce(Option<u64>) + Send + 'static) {
+        self.0.paced.note(cause, tell);
     }
 
     /// Sends a transaction, which is made anew for each sending.

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use lock_core::Keeper;
+use lock_core::{Keeper, Paced};
 use tokio::runtime::{Handle, Id};
 
 use super::{
@@ -13,7 +13,6 @@ use super::{
     cluster::Cluster,
     lane::{Lane, Link},
 };
-use crate::paced::Paced;
 
 /// The lanes to one cluster.
 ///
@@ -28,7 +27,7 @@ pub(super) struct Terminal {
     /// For requests that are sent beside others.
     pub(super) beside: Budget,
     /// What everybody who has it says of the cluster.
-    pub(super) paced: Paced,
+    pub(super) paced: Paced<&'static str>,
     lanes: Mutex<Lanes>,
 }
 
@@ -46,14 +45,8 @@ impl Terminal {
         let told = Arc::clone(&keepers_id);
         // Runs before any verb that the keeper runs for us.
         keeper.spawn(async move { told.set(Handle::current().id()).unwrap_or_default() });
-        Self {
-            cluster,
-            keeper,
-            keepers_id,
-            beside: Budget::new(),
-            paced: Paced::default(),
-            lanes: Mutex::default(),
-        }
+        let paced = Paced::new(&keeper);
+        Self { cluster, keeper, keepers_id, beside: Budget::new(), paced, lanes: Mutex::default() }
     }
 
     /// The lane for whoever calls, which may still be being opened.

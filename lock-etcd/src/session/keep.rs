@@ -93,13 +93,10 @@ impl Care {
                 }
             }
             Err(failure) => {
-                if let Some(times) = pool.wire.times("not proved") {
-                    tracing::warn!(
-                        lease = format_args!("{:x}", session.lease()),
-                        times,
-                        "an etcd session is not proved alive: {failure}"
-                    );
-                }
+                let lease = format!("{:x}", session.lease());
+                pool.wire.note("not proved", move |times| {
+                    tracing::warn!(lease, times, "an etcd session is not proved alive: {failure}");
+                });
                 let pause = (session.granted() / 20).clamp(Duration::from_millis(50), Duration::from_secs(1));
                 self.due = pool.keeper.now() + pause;
             }
@@ -167,10 +164,10 @@ async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
         if !keys::is_entry(&pool.prefix, key) || session.has_key(key) {
             continue;
         }
-        if let Some(times) = pool.wire.times("nobody knows") {
-            let key = excerpt(format_args!("{}", String::from_utf8_lossy(key)));
-            tracing::warn!(%key, times, "an entry that nobody knows is deleted");
-        }
+        let shown = excerpt(format_args!("{}", String::from_utf8_lossy(key)));
+        pool.wire.note("nobody knows", move |times| {
+            tracing::warn!(key = %shown, times, "an entry that nobody knows is deleted");
+        });
         // Not one that has the key since. What fails is found again at the next inspection.
         drop(delete(&pool.wire, key, CompareOp::Less, revision + 1).await);
     }

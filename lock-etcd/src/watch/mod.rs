@@ -156,10 +156,11 @@ impl Stream {
             };
             self.board.closed();
             self.phase.send_replace(Phase::Down);
-            if let Some(times) = self.wire.times("stream down") {
-                let cluster = &self.wire.cluster().config;
+            let cluster = Arc::clone(self.wire.cluster());
+            self.wire.note("stream down", move |times| {
+                let cluster = &cluster.config;
                 tracing::warn!(%cluster, times, "the etcd watch stream is down, waiters poll: {failure}");
-            }
+            });
             failures = failures.saturating_add(1);
             let pause = BACK_OFF.pause(failures, SystemEntropy.bits() as u64);
             keeper.sleep_until(keeper.now() + pause).await;

@@ -2,10 +2,17 @@
 
 /// A crowd keeps the machine busy, so it comes when nobody else does.
 mod alone {
-    use std::time::{Duration, Instant};
+    use std::{
+        io,
+        sync::{
+            Arc,
+            atomic::{AtomicU64, Ordering},
+        },
+        time::{Duration, Instant},
+    };
 
     use lock_conformance::{
-        Links, SLACK,
+        Answer, Flow, Frame, Framed, Frames, Links, Proxy, Relay, Request, SLACK, Way,
         audit::{eventually, within},
     };
     use lock_core::{AcquireOptions, DistributedLock};
@@ -13,6 +20,7 @@ mod alone {
 
     use crate::{
         common::{client, name, options, soon, take},
+        framing::Packets,
         server::{Admin, TestServer},
     };
 
@@ -112,5 +120,85 @@ mod alone {
             }
         }
         other.crash().await;
+    }
+
+    /// Tells how many requests have no answer when a heartbeat is sent behind them.
+    #[derive(Debug, Default)]
+    struct Positions {
+        packets: Packets,
+        open: u64,
+    }
+
+    static BEATS: AtomicU64 = AtomicU64::new(0);
+    static MOST_BEFORE_ONE: AtomicU64 = AtomicU64::new(0);
+
+    impl Frames for Positions {
+        fn request(&mut self, sent: &[u8]) -> io::Result<Option<Frame<Request>>> {
+            let frame = self.packets.request(sent)?;
+            if let Some(Frame { what: Request::Ask(name), .. }) = &frame {
+                if name == "set data" {
+                    BEATS.fetch_add(1, Ordering::Relaxed);
+                    MOST_BEFORE_ONE.fetch_max(self.open, Ordering::Relaxed);
+                }
+                self.open += 1;
+            }
+            Ok(frame)
+        }
+
+        fn answer(&mut self, sent: &[u8]) -> io::Result<Option<Frame<Answer>>> {
+            let frame = self.packets.answer(sent)?;
+            if let Some(Frame { what: Answer::End, .. }) = frame {
+                self.open = self.open.saturating_sub(1);
+            }
+            Ok(frame)
+        }
+    }
+
+    /// Who looks around waits for his turn, and a heartbeat waits for none.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_heartbeat_passes_a_crowd_that_looks_around() {
+        const CROWD: u64 = 200;
+        // Three requests of each of the 64 whose turn it is, and some of the session itself.
+        const MOST: u64 = 64 * 3 + 16;
+        // A twelfth of this is the time between two heartbeats.
+        const TTL: Duration = Duration::from_secs(12);
+        // So at least one is sent before anything that was asked is answered.
+        const LATE: Duration = Duration::from_millis(1500);
+        let server = TestServer::own().await.behind_proxy();
+        let framing = Framed(|| Box::new(Positions::default()));
+        let relay = Relay::start(server.proxy().address(), Arc::new(framing));
+        let front = Proxy::start(relay.address(), |_| true);
+        let (admin, holder) = (server.admin(), client(&server.direct_url()));
+        let url = server.url_by(&front.address().to_string());
+        let other = client(&format!("{url}&command_timeout=60s&connect_timeout=60s"));
+        let held = take(&holder, "job", &told()).await;
+        let mut crowd = JoinSet::new();
+        for _ in 0..CROWD {
+            let lock = other.mutex("job");
+            crowd.spawn(async move { lock.acquire_with(&told().ttl(TTL)).await.map(drop) });
+        }
+        let all_stand = || async { admin.counts("zk_ephemerals_count").await > CROWD };
+        eventually("all of them in the queue", SLACK * 4, all_stand).await;
+        rest(admin).await;
+        let watches = admin.counts("zk_watch_count").await;
+        assert!(watches > CROWD, "{watches} watches of {CROWD} who wait");
+
+        server.proxy().order(Links::All, Way::Replies, &Flow::Delay(LATE));
+        front.reset(Links::All);
+        // Those of a connection that has ended are gone at once.
+        let nobody_watches = || async { admin.counts("zk_watch_count").await < watches / 2 };
+        eventually("the end of the connection", SLACK, nobody_watches).await;
+        for counted in [&BEATS, &MOST_BEFORE_ONE] {
+            counted.store(0, Ordering::Relaxed);
+        }
+        let watch_again = || async { admin.counts("zk_watch_count").await >= watches };
+        eventually("all watch what they watched", SLACK * 2, watch_again).await;
+        let (beats, most) = (BEATS.load(Ordering::Relaxed), MOST_BEFORE_ONE.load(Ordering::Relaxed));
+        assert!((1..=MOST).contains(&most), "{most} requests stood before a heartbeat");
+        assert!(beats >= 3, "{beats} heartbeats while all looked around");
+        server.proxy().heal();
+        crowd.abort_all();
+        other.crash().await;
+        held.release().await.unwrap().confirmed().unwrap();
     }
 }

@@ -9,6 +9,8 @@ mod costs;
 mod crowds;
 mod duplicates;
 mod ends;
+#[path = "../framing/mod.rs"]
+mod framing;
 mod harness;
 mod interop;
 mod limits;

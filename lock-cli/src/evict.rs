@@ -68,7 +68,7 @@ fn is_meant(args: &BreakArgs, row: &QueueRow) -> bool {
 
 /// Shows what would be done, and asks.
 fn agreed(args: &BreakArgs, chosen: &[QueueRow]) -> Result<bool, Failure> {
-    let name = harmless(&args.name.to_string());
+    let name = harmless(&format!("{}", args.name));
     eprint!("{}", table(&rows(chosen)));
     eprintln!(
         "Whoever holds `{name}` may still be working: what he writes to is safe only if it checks tokens."
@@ -102,7 +102,7 @@ async fn tell(
             .because(&error)
             .hint(format!("distlock show {}", quoted(name.as_str())))
     })?;
-    let name = harmless(&name.to_string());
+    let name = harmless(&format!("{name}"));
     match rows(&now).iter().find(|row| row.state == State::Holding) {
         Some(next) => print::text(&format!("`{name}` is held by {} now\n", next.who())),
         None => print::text(&format!("`{name}` is free\n")),

@@ -71,7 +71,7 @@ fn tell(args: &HoldArgs, guard: &Guard) -> Result<(), Failure> {
         let ttl_ms = guard.ttl().as_millis();
         print::json(&Held { name: name.as_str(), token: token.to_string(), entry, ttl_ms })
     } else {
-        print::text(&format!("holding `{}`, token {token}\n", harmless(&name.to_string())))
+        print::text(&format!("holding `{}`, token {token}\n", harmless(&format!("{name}"))))
     }
 }
 

@@ -59,13 +59,14 @@ impl Settings {
             (file, _) => file.unwrap_or_default(),
         };
         let mut warnings = Vec::new();
-        let has_password = |url: &Option<String>| url.as_deref().is_some_and(has_password);
-        warnings.extend(path.filter(|_| has_password(&file.url)).and_then(|path| exposed(&path)));
+        let with_password = file.url.as_deref().is_some_and(has_password);
+        warnings.extend(path.filter(|_| with_password).and_then(|path| exposed(&path)));
         let url = match &args.url_file {
             Some(path) => {
-                let url = Some(url_in(path)?);
-                warnings.extend(has_password(&url).then(|| exposed(path)).flatten());
-                url.unwrap_or_default()
+                let url = url_in(path)?;
+                let with_password = has_password(&url);
+                warnings.extend(Some(path).filter(|_| with_password).and_then(|path| exposed(path)));
+                url
             }
             None => url(args.url.as_deref(), &file)?,
         };

@@ -35,10 +35,10 @@ pub(crate) async fn show(args: &ShowArgs, settings: &Settings) -> Result<Exit, F
         let (kind, limit) = (claim.map(|claim| claim.kind()), claim.map(|claim| claim.limit()));
         print::json(&Shown { name: name.as_str(), kind, limit, queue: rows })?;
     } else if let Some(claim) = claim {
-        let name = harmless(&name.to_string());
+        let name = harmless(&format!("{name}"));
         print::text(&format!("{} `{name}`: {}\n{}", claim.kind(), counts(&queue), table(&rows)))?;
     } else {
-        print::text(&format!("`{}` is free\n", harmless(&name.to_string())))?;
+        print::text(&format!("`{}` is free\n", harmless(&format!("{name}"))))?;
     }
     Ok(Exit::DONE)
 }

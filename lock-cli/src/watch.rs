@@ -48,7 +48,7 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings) -> Result<Exit,
         let queue =
             queue.map_err(|error| Failure::of_store(&format!("lock `{name}` cannot be watched"), &error))?;
         if queue.is_empty() {
-            print::text(&format!("{} `{}` is free\n", now(), harmless(&name.to_string())))?;
+            print::text(&format!("{} `{}` is free\n", now(), harmless(&format!("{name}"))))?;
         }
     }
     loop {

@@ -47,6 +47,7 @@ pub(crate) async fn is_kept(guard: &Guard, other: &Client, witness: &Witness) ->
 
 /// Tries once more on another cluster if the first took no writes for longer than a lease lasts: that shows nothing of locks. The first
 /// outage is written down as an excuse, under the place of the call; nothing excuses a second one.
+#[allow(clippy::future_not_send, reason = "a test waits for it where it is")]
 #[track_caller]
 pub(crate) fn on_a_cluster(case: impl AsyncFn(&Cluster) -> Kept) -> impl Future<Output = ()> {
     let place = Location::caller().to_string();
@@ -74,6 +75,7 @@ mod tests {
     use super::*;
 
     /// Each time with what comes next: what came of it, how often it ran, and what was excused.
+    #[allow(clippy::future_not_send, reason = "a test waits for it where it is")]
     async fn runs(outcomes: &[Kept]) -> (Kept, usize, Vec<Duration>) {
         let (runs, excuses) = (Cell::new(0), RefCell::<Vec<Duration>>::default());
         let case = async || outcomes[runs.replace(runs.get() + 1)];

@@ -261,13 +261,16 @@ struct Elevated {
     holder: Process,
 }
 
+/// Whoever waits for its end waits in vain.
+const LONG_GRACE: &[&str] = &["--ttl", "1h", "--grace", "20m"];
+
 /// Works as root until it is enough.
 const AS_ROOT: &str = "./sudo --reuid=0 --regid=0 --clear-groups \
     sh -c 'echo > ready; until [ -e enough ]; do sleep 0.01; done; echo > done'";
 
 impl Elevated {
     /// Runs a line of shell. `None` where there are no other users.
-    fn start(test: &str, grace: &str, line: &str) -> Option<Self> {
+    fn start(test: &str, args: &[&str], line: &str) -> Option<Self> {
         if !nix::unistd::geteuid().is_root() {
             ran_nothing(test, "it takes other users");
             return None;
@@ -286,7 +289,7 @@ impl Elevated {
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
         // Into a file, which can be read while it runs.
         command.args(["sh", "-c", "exec \"$@\" 2>said", "sh"]).arg(program);
-        command.args(["--url", &store.url, "run", "a", "--grace", grace, "--", "sh", "-c", line]);
+        command.args(["--url", &store.url, "run", "a"]).args(args).args(["--", "sh", "-c", line]);
         command.env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null()).current_dir(&folder);
         let holder = Process::start(&mut command);
         until_written(&folder.path().join("ready"));
@@ -327,7 +330,9 @@ impl Elevated {
 #[test]
 fn a_command_of_another_user_is_told_to_work_on_without_the_lock() {
     const TEST: &str = "a_command_of_another_user_is_told_to_work_on_without_the_lock";
-    let Some(elevated) = Elevated::start(TEST, "0s", &format!("exec {AS_ROOT}")) else { return };
+    let Some(elevated) = Elevated::start(TEST, &["--grace", "0s"], &format!("exec {AS_ROOT}")) else {
+        return;
+    };
     elevated.broken();
     elevated.is_told();
     elevated.ends();
@@ -337,7 +342,7 @@ fn a_command_of_another_user_is_told_to_work_on_without_the_lock() {
 #[test]
 fn a_command_of_another_user_that_ends_within_its_grace_was_not_stopped() {
     const TEST: &str = "a_command_of_another_user_that_ends_within_its_grace_was_not_stopped";
-    let Some(elevated) = Elevated::start(TEST, "15s", &format!("exec {AS_ROOT}")) else { return };
+    let Some(elevated) = Elevated::start(TEST, LONG_GRACE, &format!("exec {AS_ROOT}")) else { return };
     elevated.broken();
     elevated.is_told();
     elevated.ends();
@@ -347,7 +352,7 @@ fn a_command_of_another_user_that_ends_within_its_grace_was_not_stopped() {
 #[test]
 fn a_child_of_another_user_is_told_to_work_on_when_the_others_have_ended() {
     const TEST: &str = "a_child_of_another_user_is_told_to_work_on_when_the_others_have_ended";
-    let Some(elevated) = Elevated::start(TEST, "15s", &format!("{AS_ROOT} & wait")) else { return };
+    let Some(elevated) = Elevated::start(TEST, LONG_GRACE, &format!("{AS_ROOT} & wait")) else { return };
     elevated.broken();
     elevated.is_told();
     elevated.ends();
@@ -356,7 +361,9 @@ fn a_child_of_another_user_is_told_to_work_on_when_the_others_have_ended() {
 #[test]
 fn a_watchdog_that_cannot_kill_says_so_where_the_supervisor_is_dead() {
     const TEST: &str = "a_watchdog_that_cannot_kill_says_so_where_the_supervisor_is_dead";
-    let Some(elevated) = Elevated::start(TEST, "0s", &format!("exec {AS_ROOT}")) else { return };
+    let Some(elevated) = Elevated::start(TEST, &["--grace", "0s"], &format!("exec {AS_ROOT}")) else {
+        return;
+    };
     elevated.holder.signal(Signal::SIGKILL);
     elevated.is_told();
     fs::write(elevated.folder.path().join("enough"), "").unwrap();

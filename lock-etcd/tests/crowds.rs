@@ -4,6 +4,7 @@ mod common;
 mod server;
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -11,7 +12,7 @@ use std::{
 use common::{Client, HOUR, LATE, name, options, soon, told};
 use lock_conformance::{Flow, Gate, Links, Way, audit::within};
 use lock_core::{DistributedLock, Error, Holder, Outage};
-use server::{OwnServer, quiet, requests};
+use server::{Cluster, OwnServer, quiet, requests};
 use tokio::task::JoinSet;
 
 const NAME: &str = "job";
@@ -203,6 +204,56 @@ mod alone {
         // The delete, a look when only the holder is ahead, and what was still to be looked at from before.
         let most = CROWD * 7 / 2;
         assert!(handed <= most, "{handed} requests for {CROWD} hand-overs");
+    }
+
+    /// What is sent beside a request that is late makes a slow cluster slower; and so does what has to be asked again because a create
+    /// that may arrive twice was left.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_cluster_that_answers_late_is_asked_little_more() {
+        const CROWD: u64 = 200;
+        const ROUNDS: u64 = 3;
+        let cluster = Cluster::start("case").await;
+        let url = format!("etcd://{}/case?command_timeout=2s&connect_timeout=1m", cluster.addresses(0));
+        let client = Client::new(&format!("{url}&heartbeat=1h"));
+        client.assert_free("warm").await;
+        let asked = async || {
+            let mut all = BTreeMap::new();
+            for i in 0..3 {
+                let asked = requests(&cluster.front(i).address().to_string()).await;
+                for (method, count) in asked.into_iter().filter(|(method, _)| method.starts_with("KV/")) {
+                    *all.entry(method).or_insert(0) += count;
+                }
+            }
+            all
+        };
+        let before = asked().await;
+        // Just longer than it takes until something is sent beside.
+        for i in 0..3 {
+            cluster.front(i).order(Links::All, Way::Replies, &Flow::Delay(Duration::from_millis(700)));
+        }
+        let mut crowd = JoinSet::new();
+        for i in 0..CROWD {
+            let lock = client.mutex(&format!("job {i}")).with_options(told().outage(Outage::Wait));
+            crowd.spawn(async move {
+                for _ in 0..ROUNDS {
+                    lock.acquire().await.unwrap().release().await.unwrap().confirmed().unwrap();
+                }
+            });
+        }
+        let all = async {
+            while let Some(done) = crowd.join_next().await {
+                done.unwrap();
+            }
+        };
+        within("all of them", LATE * 3, all).await;
+        cluster.heal();
+        let mut asked = asked().await;
+        for (method, count) in &mut asked {
+            *count -= before.get(method).copied().unwrap_or(0);
+        }
+        let most = CROWD * ROUNDS * 2 * 13 / 10 + 40;
+        println!("{asked:?} for {CROWD} times {ROUNDS}");
+        assert!(asked.values().sum::<u64>() <= most, "{asked:?} for {CROWD} times {ROUNDS}");
     }
 
     /// Each would look at its queue, and to look at one of that length takes etcd the longer the more stand there.

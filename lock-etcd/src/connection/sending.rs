@@ -1,6 +1,13 @@
 //! How a request is sent, and sent again.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::{StreamExt, future::Either, stream::FuturesUnordered};
 use lock_core::{BackendErrorKind as Kind, BootTime};
@@ -77,8 +84,9 @@ impl Wire {
         let end = sent + limit;
         let mut beside = if self.cluster().config.endpoints.len() > 1 { BESIDE } else { 0 };
         let mut beside_at = sent + limit / (BESIDE + 1);
-        let mut unanswered = false;
-        let mut elsewhere = false;
+        let (mut unanswered, mut elsewhere) = (false, false);
+        // How many have begun to be sent, and how many of those have ended: what still waits for a connection is in nobody's way.
+        let (begun, mut ended) = (AtomicU32::new(1), 0);
         let mut nudge = pin!(self.nudge(&link, beside_at));
         let mut nudged = beside > 0;
         let mut under_way = FuturesUnordered::new();
@@ -87,13 +95,14 @@ impl Wire {
             tokio::select! {
                 biased;
                 Some((answer, place)) = under_way.next() => {
+                    ended += u32::from(place.is_some());
                     let failure = match answer {
                         Ok(answer) => {
                             let by_another = place.is_some_and(|(_, other)| !Arc::ptr_eq(&other, &link));
                             if by_another && elsewhere {
                                 link.give_up();
                             }
-                            let unanswered = unanswered || !under_way.is_empty();
+                            let unanswered = unanswered || begun.load(Ordering::Relaxed) > ended;
                             return Sent { answer: Ok(answer), unanswered };
                         }
                         Err(failure) => failure,
@@ -101,7 +110,7 @@ impl Wire {
                     self.note(&failure, place.as_ref());
                     unanswered |= !failure.is_unsent() && !failure.is_an_answer();
                     match again(&failure, place.is_some()).map(|pause| keeper.now() + pause) {
-                        Some(from) if from < end => under_way.push(Either::Right(self.one(request, from))),
+                        Some(from) if from < end => under_way.push(Either::Right(self.one(request, from, &begun))),
                         _ if under_way.is_empty() => {
                             let failure = if unanswered { failure.perhaps_sent() } else { failure };
                             return Sent { answer: Err(failure), unanswered };
@@ -112,7 +121,7 @@ impl Wire {
                 // What is not answered at all is not answered to others, either.
                 () = link.given_up(), if beside > 0 && !elsewhere => {
                     elsewhere = true;
-                    under_way.push(Either::Right(self.one(request, keeper.now())));
+                    under_way.push(Either::Right(self.one(request, keeper.now(), &begun)));
                 }
                 () = keeper.sleep_until(beside_at), if beside > 0 => {
                     beside -= 1;
@@ -120,7 +129,7 @@ impl Wire {
                     if self.0.beside.spend() {
                         elsewhere = true;
                         self.0.fail(&lane, &link);
-                        under_way.push(Either::Right(self.one(request, keeper.now())));
+                        under_way.push(Either::Right(self.one(request, keeper.now(), &begun)));
                     }
                 }
                 () = &mut nudge, if !nudged => nudged = true,
@@ -158,6 +167,7 @@ impl Wire {
         &self,
         request: &(impl Fn(&Arc<Link>) -> F + Send + Sync),
         from: BootTime,
+        begun: &AtomicU32,
     ) -> (Result<T, Failure>, Place)
     where
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
@@ -167,6 +177,7 @@ impl Wire {
             Ok(place) => place,
             Err(failure) => return (Err(failure), None),
         };
+        begun.fetch_add(1, Ordering::Relaxed);
         let answer = request(&link).await.map_err(|error| Failure::of(&link.address, &error));
         (answer, Some((lane, link)))
     }

@@ -191,11 +191,11 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !mem::replace(&mut self.released, true) {
-            if let Some((owed, held)) = self.end() {
-                self.hold.tell_released(held);
-                drop(owed);
-            }
+        if !mem::replace(&mut self.released, true)
+            && let Some((owed, held)) = self.end()
+        {
+            self.hold.tell_released(held);
+            drop(owed);
         }
     }
 }

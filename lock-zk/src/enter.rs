@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(read_data(b"1200"), Some((Duration::from_millis(1_200), None)));
         assert_eq!(read_data(b"1200\n"), Some((Duration::from_millis(1_200), Some(String::new()))));
         assert_eq!(read_data(b"1\na\nb").and_then(|(_, label)| label).as_deref(), Some("a\nb"));
-        assert!(read_data(&[b"1\n", &[b'x'; 1 << 20][..]].concat()).unwrap().1.unwrap().len() < 300);
+        assert!(read_data(&[b"1\n", &b"x".repeat(1 << 20)[..]].concat()).unwrap().1.unwrap().len() < 300);
         assert_eq!((read_data(b"127.0.0.1"), read_data(b""), read_data(&[0xFF])), (None, None, None));
     }
 }

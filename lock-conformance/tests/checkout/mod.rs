@@ -22,7 +22,9 @@ impl Checkout {
             fs::write(checkout.0.join(package).join("Cargo.toml"), "").unwrap();
         }
         let others = ["setup", "run-tests", "deny", "semver", "lint-workflows", "etcd/setup", "etcd/test"];
-        others.iter().for_each(|script| checkout.pretends(&format!("scripts/{script}"), ""));
+        for script in others {
+            checkout.pretends(&format!("scripts/{script}"), "");
+        }
         checkout.pretends("scripts/build-tests", ": >\"$1\"");
         checkout.pretends("bin/cargo", "");
         for script in scripts {

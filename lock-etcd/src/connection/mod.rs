@@ -51,7 +51,7 @@ impl Wire {
     }
 
     /// Tells people what many sessions and streams meet at once in one line: see [`lock_core::Paced::note`].
-    pub(crate) fn note(&self, cause: &'static str, tell: impl FnOnce(Option<u64>) + Send + 'static) {
+    pub(crate) fn warn(&self, cause: &'static str, tell: impl FnOnce(Option<u64>) + Send + 'static) {
         self.0.paced.note(cause, tell);
     }
 

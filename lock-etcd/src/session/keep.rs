@@ -94,7 +94,7 @@ impl Care {
             }
             Err(failure) => {
                 let lease = format!("{:x}", session.lease());
-                pool.wire.note("not proved", move |times| {
+                pool.wire.warn("not proved", move |times| {
                     tracing::warn!(lease, times, "an etcd session is not proved alive: {failure}");
                 });
                 let pause = (session.granted() / 20).clamp(Duration::from_millis(50), Duration::from_secs(1));
@@ -165,7 +165,7 @@ async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
             continue;
         }
         let shown = excerpt(format_args!("{}", String::from_utf8_lossy(key)));
-        pool.wire.note("nobody knows", move |times| {
+        pool.wire.warn("nobody knows", move |times| {
             tracing::warn!(key = %shown, times, "an entry that nobody knows is deleted");
         });
         // Not one that has the key since. What fails is found again at the next inspection.

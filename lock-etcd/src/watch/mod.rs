@@ -157,7 +157,7 @@ impl Stream {
             self.board.closed();
             self.phase.send_replace(Phase::Down);
             let cluster = Arc::clone(self.wire.cluster());
-            self.wire.note("stream down", move |times| {
+            self.wire.warn("stream down", move |times| {
                 let cluster = &cluster.config;
                 tracing::warn!(%cluster, times, "the etcd watch stream is down, waiters poll: {failure}");
             });

@@ -42,7 +42,7 @@ impl Beside {
 
 /// Which file this is. None if there is none.
 pub(crate) fn identity(path: &Path) -> Option<Identity> {
-    fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+    fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// Databases that connections of this process have open, with their shared memory and the number of these connections. SQLite has

@@ -65,6 +65,7 @@ mod strangers;
 mod verb;
 mod verbs;
 mod waiters;
+mod watch;
 mod worker;
 mod world;
 mod writer;

@@ -127,6 +127,14 @@ impl Access {
             && (of_owner || is_ours || of_group || of_any)
     }
 
+    /// Whether a file is of somebody who may write to the database, as far as its owner and its group tell.
+    pub(crate) fn is_of_one(self, found: &Metadata) -> bool {
+        self.mode & ALL_WRITE != 0
+            || found.uid() == self.owner
+            || found.uid() == rustix::process::geteuid().as_raw()
+            || (self.mode & GROUP_WRITES != 0 && found.gid() == self.group)
+    }
+
     /// Whether nobody but those who may write to the database can put something into this folder, or take it away.
     pub(crate) fn trusts(self, folder: &Stat) -> bool {
         if self.mode & ALL_WRITE != 0 {

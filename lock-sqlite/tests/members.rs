@@ -18,7 +18,10 @@ use std::{
 };
 
 use lock_conformance::{SLACK, audit::within};
-use lock_core::{AcquireOptions, BackendErrorKind as Kind, DistributedLock, Error, LostReason};
+use lock_core::{
+    AcquireOptions, BackendErrorKind as Kind, DistributedLock, Error, Keeper, LostReason, Operator,
+};
+use lock_sqlite::Sqlite;
 use rustix::fs::{CWD, Mode, mkfifoat};
 
 use self::{
@@ -259,4 +262,18 @@ async fn who_was_told_by_a_stranger_that_he_holds_a_lock_loses_it_soon() {
     assert_eq!(within("the loss", ttl / 3 + SLACK, guard.lost()).await, LostReason::Gone);
     assert!(held.is_held());
     held.release().await.unwrap().confirmed().unwrap();
+}
+
+/// Whoever may read a file may lock it, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_doctor_tells_of_a_file_that_others_may_read() {
+    for (mode, expected) in [(0o600, false), (0o640, true), (0o604, true), (0o660, false)] {
+        let file = OwnFile::new();
+        fs::set_permissions(file.path().parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
+        let sqlite = Sqlite::connect(config(&file.path()), &Keeper::start().unwrap()).await.unwrap();
+        fs::set_permissions(file.path(), Permissions::from_mode(mode)).unwrap();
+        let problems = sqlite.diagnose().await.unwrap().problems;
+        let told = problems.iter().any(|problem| problem.contains("others may read"));
+        assert_eq!(told, expected, "{mode:o}: {problems:?}");
+    }
 }

@@ -59,6 +59,16 @@ impl Files {
         Self { given, database, processes, log, memory, own_folder }
     }
 
+    /// The path that we were given.
+    pub(crate) fn given(&self) -> &Path {
+        &self.given
+    }
+
+    /// Whether we were given none.
+    pub(crate) fn is_default(&self) -> bool {
+        self.own_folder
+    }
+
     /// Follows the links in the path. The file may be missing, then its folder may be there.
     fn resolve(&mut self) -> Result<(), BackendError> {
         let followed = links::follow(&self.given);

@@ -60,6 +60,7 @@ mod post;
 mod presence;
 mod queue;
 mod schema;
+mod shared;
 mod store;
 mod strangers;
 mod verb;

@@ -22,8 +22,8 @@ use lock_sqlite::Sqlite;
 
 use self::{
     disk::{flag, here, on_a_bad_disk},
-    file::OwnFile,
-    group::{ANNA, BERT, GROUP, config, job, may_be_anybody, private, processes, refused, shared},
+    file::{OwnFile, config},
+    group::{ANNA, BERT, GROUP, job, may_be_anybody, private, processes, refused, shared},
     other::Other,
 };
 

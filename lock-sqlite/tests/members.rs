@@ -25,8 +25,8 @@ use lock_sqlite::Sqlite;
 use rustix::fs::{CWD, Mode, mkfifoat};
 
 use self::{
-    file::OwnFile,
-    group::{ANNA, BERT, GROUP, config, job, may_be_anybody, refused, shared},
+    file::{OwnFile, config},
+    group::{ANNA, BERT, GROUP, job, may_be_anybody, refused, shared},
     other::Other,
 };
 

@@ -9,20 +9,14 @@ use std::{
 
 use lock_conformance::{audit::LONG, ran_nothing};
 use lock_core::{AcquireOptions, BackendError, Keeper, Lock, Locks, SystemEntropy};
-use lock_sqlite::{ConnectError, Sqlite, SqliteConfig};
+use lock_sqlite::{ConnectError, Sqlite};
 
-use crate::file::OwnFile;
+use crate::file::{OwnFile, config};
 
 /// Numbers that nobody has.
 pub(crate) const GROUP: u32 = 54_321;
 pub(crate) const ANNA: u32 = 54_001;
 pub(crate) const BERT: u32 = 54_002;
-
-pub(crate) fn config(path: &Path) -> SqliteConfig {
-    let mut config = SqliteConfig::default();
-    config.path = Some(path.to_owned());
-    config
-}
 
 pub(crate) fn job(path: &Path) -> Lock {
     let keeper = Keeper::start().unwrap();

@@ -112,6 +112,29 @@ impl Access {
         Ok(())
     }
 
+    /// Whether something beside the database was made for those who may write to it: by one of them, and so that all of them may write to
+    /// it too. What fewer may write to was moved here from elsewhere.
+    pub(crate) fn is_made_for(self, found: &Metadata) -> bool {
+        let user = rustix::process::geteuid();
+        let of_owner = (found.uid(), found.gid()) == (self.owner, self.group);
+        // What root makes gets the owner and the group of the database.
+        let is_ours = !user.is_root() && found.uid() == user.as_raw();
+        let of_group = self.mode & GROUP_WRITES != 0 && found.gid() == self.group;
+        let of_any = self.mode & ALL_WRITE != 0;
+        found.is_file()
+            && found.nlink() == 1
+            && self.mode & (GROUP_WRITES | ALL_WRITE) & !found.mode() == 0
+            && (of_owner || is_ours || of_group || of_any)
+    }
+
+    /// Whether a file is of somebody who may write to the database, as far as its owner and its group tell.
+    pub(crate) fn is_of_one(self, found: &Metadata) -> bool {
+        self.mode & ALL_WRITE != 0
+            || found.uid() == self.owner
+            || found.uid() == rustix::process::geteuid().as_raw()
+            || (self.mode & GROUP_WRITES != 0 && found.gid() == self.group)
+    }
+
     /// Whether nobody but those who may write to the database can put something into this folder, or take it away.
     pub(crate) fn trusts(self, folder: &Stat) -> bool {
         if self.mode & ALL_WRITE != 0 {

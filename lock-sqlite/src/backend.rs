@@ -6,7 +6,6 @@ use std::{
     sync::{
         Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
-        mpsc::{Sender, channel},
     },
     task::Poll,
     thread::{self, ThreadId},
@@ -23,21 +22,21 @@ use lock_core::{
 
 use crate::{
     ConnectError, SqliteConfig,
-    desk::{Desk, Job},
+    desk::Job,
     error::{Fault, STORE, of_io},
     files::Files,
     guarantees,
-    post::Hall,
+    shared::Shared,
     store::Store,
     verb::Verb,
     verbs::{self, Look},
-    worker,
 };
 
 /// After so many verbs of callers one of them gives way to other tasks.
 const TURNS: usize = 16;
 
-/// Locks between the processes of one machine, over one file. Make one for a process, and share it.
+/// Locks between the processes of one machine, over one file. Make one for a process, and share it: those that are made with the same
+/// settings have the threads and what they have open in common.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -55,8 +54,7 @@ pub struct Sqlite {
     pub(crate) keeper: Keeper,
     pub(crate) files: Files,
     config: SqliteConfig,
-    desk: Arc<Desk>,
-    jobs: Sender<Job>,
+    shared: Arc<Shared>,
     /// Known when it has run something of ours.
     keepers_thread: Arc<OnceLock<ThreadId>>,
     /// Verbs that were carried out by their callers, or tried to be.
@@ -73,10 +71,7 @@ impl Sqlite {
     pub fn new(config: SqliteConfig, keeper: &Keeper) -> Result<Self, ConnectError> {
         config.validate()?;
         let files = Files::new(config.path.as_deref()).map_err(ConnectError::Store)?;
-        let (jobs, todo) = channel();
-        let store = Store::new(files.clone(), Hall::default(), config.command_timeout);
-        let desk = Arc::new(Desk::new(store));
-        worker::start(todo, Arc::clone(&desk)).map_err(|error| {
+        let shared = Shared::of(&files, config.command_timeout).map_err(|error| {
             ConnectError::Store(of_io("starting a thread for", &files.database, error).unsent())
         })?;
         let keepers_thread = Arc::new(OnceLock::new());
@@ -86,7 +81,7 @@ impl Sqlite {
             let _ = thread.set(thread::current().id());
         });
         let (keeper, pid) = (keeper.clone(), std::process::id());
-        Ok(Self { keeper, files, config, desk, jobs, keepers_thread, turns: AtomicUsize::new(0), pid })
+        Ok(Self { keeper, files, config, shared, keepers_thread, turns: AtomicUsize::new(0), pid })
     }
 
     /// The same, after the file was opened, or made, and found to be one that can be used.
@@ -138,9 +133,9 @@ impl Sqlite {
             if self.turns.fetch_add(1, Ordering::Relaxed).is_multiple_of(TURNS) {
                 give_way().await;
             }
-            if let Some(done) = self.desk.at_once(&verb) {
-                if self.desk.needs_the_thread() {
-                    self.desk.give(&self.jobs, Box::new(|_| Box::new(|| ())));
+            if let Some(done) = self.shared.desk.at_once(&verb) {
+                if self.shared.desk.needs_the_thread() {
+                    self.shared.give(Box::new(|_| Box::new(|| ())));
                 }
                 return done;
             }
@@ -182,7 +177,7 @@ impl Sqlite {
             let done = work(store, give_up);
             Box::new(move || drop(reply.send(done)))
         });
-        if !self.desk.give(&self.jobs, job) {
+        if !self.shared.give(job) {
             return Err(panicked());
         }
         match select(answer, self.keeper.sleep_until(self.keeper.now() + limit)).await {
@@ -269,7 +264,7 @@ impl Backend for Sqlite {
     async fn give_back(&self) {}
 
     fn alarms(&self) -> Alarms {
-        self.desk.hall.alarms()
+        self.shared.desk.hall.alarms()
     }
 
     fn guarantees(&self) -> &Guarantees {

@@ -17,6 +17,7 @@ use crate::{
     connection,
     error::{self, Fault, not_ready, unsupported},
     files::Files,
+    limit::Limit,
     presence,
 };
 
@@ -42,7 +43,7 @@ impl Beside {
 
 /// Which file this is. None if there is none.
 pub(crate) fn identity(path: &Path) -> Option<Identity> {
-    fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+    fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// Databases that connections of this process have open, with their shared memory and the number of these connections. SQLite has
@@ -140,7 +141,7 @@ pub(crate) fn wait_for_others(files: &Files, give_up: Instant) -> Result<(), Fau
     // He who goes does not bring anything into the file while somebody looks: so this is done ever more seldom.
     const LONGEST: u64 = 200;
     let mut longest = 1;
-    while !Beside::of(files).is_whole() && !is_unused(&files.database)? {
+    while !Beside::of(files).is_whole() && !is_unused(&files.database, give_up)? {
         // Two who always look at the same moment would keep each other from it.
         let drawn = presence::random().map_or(1, i64::cast_unsigned) % longest;
         let pause = Duration::from_millis(1 + drawn);
@@ -155,8 +156,9 @@ pub(crate) fn wait_for_others(files: &Files, give_up: Instant) -> Result<(), Fau
 
 /// Whether nobody has a database open, under whatever path. In WAL mode each connection holds a lock on the file from its first look to
 /// its end; and one that is to have a log for itself alone takes it from all others before it touches the log.
-fn is_unused(database: &Path) -> Result<bool, Fault> {
+fn is_unused(database: &Path, give_up: Instant) -> Result<bool, Fault> {
     let connection = connection::open(database)?;
+    Limit::on(&connection)?.set(give_up);
     if connection.is_readonly("main")? {
         // Whoever opens it is told so.
         return Ok(true);

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig, limits::Limit};
 
-use crate::error::Fault;
+use crate::{error::Fault, strangers};
 
 /// What a file may not have us do.
 const SETTINGS: [(DbConfig, bool); 4] = [
@@ -21,8 +21,9 @@ const LONGEST_TEXT: i32 = 1024 * 1024;
 /// Opens a file that is there, and reads nothing of it yet. It waits for nobody: we wait in our own way.
 ///
 /// # Errors
-/// If it cannot be opened, or there is a link in its path.
+/// If it cannot be opened, there is a link in its path, or something beside it that is none of ours.
 pub(crate) fn open(path: &Path) -> Result<Connection, Fault> {
+    strangers::refuse(path)?;
     let connection = Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW,

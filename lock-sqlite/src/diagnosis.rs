@@ -119,6 +119,17 @@ fn place_problems(diagnosis: &mut Diagnosis, database: &Path) {
             found.gid()
         ));
     }
+    let group_comes = mode & if of_group { 0o010 } else { 0o001 } != 0;
+    let readers = (if group_comes && !for_group { file.mode() & 0o040 } else { 0 })
+        | (if mode & 0o001 != 0 && !for_all { file.mode() & 0o004 } else { 0 });
+    if readers != 0 {
+        let (found, closed) = (file.mode() & 0o777, file.mode() & 0o777 & !readers);
+        diagnosis.problems.push(format!(
+            "others may read {} ({found:o}), and who may read it can keep everybody from it, for to lock it takes no more: \
+             `chmod {closed:o} {0}`",
+            database.display()
+        ));
+    }
     if (for_group || for_all) && mode & STICKY != 0 && protects_files() {
         diagnosis.problems.push(format!(
             "in {shown}, which is sticky ({mode:o}), the system keeps users from what others have made (`fs.protected_regular`): \

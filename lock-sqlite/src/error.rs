@@ -115,6 +115,11 @@ pub(crate) fn unsupported(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Unsupported, format!("{}: {why}", path.display())).unsent()
 }
 
+/// Somebody may have put there what is not to be used.
+pub(crate) fn denied(path: &Path, why: &str) -> BackendError {
+    BackendError::new(STORE, Kind::Denied, format!("{}: {why}", path.display())).unsent()
+}
+
 /// It is not as it should be, which others can mend.
 pub(crate) fn not_ready(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Unavailable, format!("{}: {why}", path.display())).unsent()

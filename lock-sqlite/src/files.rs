@@ -13,15 +13,12 @@ use lock_core::BackendError;
 use crate::{
     access::Access,
     beside::{self, Identity},
-    error::{of_io, unsupported},
-    making, network,
+    error::{denied, of_io, unsupported},
+    links, making, network,
 };
 
 /// For nobody else but the user.
 const OWN_FOLDER: u32 = 0o700;
-
-/// So many links are followed to a file that is to be made. The system itself follows no more.
-const LINKS: usize = 40;
 
 /// A database, with what stands beside it.
 #[derive(Clone, Debug)]
@@ -62,22 +59,25 @@ impl Files {
         Self { given, database, processes, log, memory, own_folder }
     }
 
-    /// Follows the links in the path. The file may be missing, then its folder may be there.
-    fn resolve(&mut self) {
-        let found = fs::canonicalize(&self.given).ok().or_else(|| self.to_be_made());
-        if let Some(database) = found {
-            *self = Self::at(std::mem::take(&mut self.given), database, self.own_folder);
-        }
+    /// The path that we were given.
+    pub(crate) fn given(&self) -> &Path {
+        &self.given
     }
 
-    /// Where a file is made that is not there.
-    fn to_be_made(&self) -> Option<PathBuf> {
-        let mut path = self.given.clone();
-        for _ in 0..LINKS {
-            let Ok(target) = fs::read_link(&path) else { break };
-            path = path.parent()?.join(target);
+    /// Whether we were given none.
+    pub(crate) fn is_default(&self) -> bool {
+        self.own_folder
+    }
+
+    /// Follows the links in the path. The file may be missing, then its folder may be there.
+    fn resolve(&mut self) -> Result<(), BackendError> {
+        let followed = links::follow(&self.given);
+        let path = followed.map_err(|error| of_io("following", &self.given, error).unsent())?;
+        let folder = path.parent().and_then(|folder| fs::canonicalize(folder).ok());
+        if let Some(database) = folder.zip(path.file_name()).map(|(folder, name)| folder.join(name)) {
+            *self = Self::at(std::mem::take(&mut self.given), database, self.own_folder);
         }
-        Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?))
+        Ok(())
     }
 
     /// Makes the file, if it is missing, with the tables in it.
@@ -88,7 +88,7 @@ impl Files {
         if self.own_folder {
             make_own(self.given.parent().unwrap_or(Path::new("/")))?;
         }
-        self.resolve();
+        self.resolve()?;
         let folder = self.folder();
         let looked = network::refused(folder);
         if let Some(name) = looked.map_err(|error| of_io("looking at", folder, error).unsent())? {
@@ -113,10 +113,12 @@ impl Files {
     /// # Errors
     /// If it cannot be looked at.
     pub(crate) fn access(&self) -> Result<Access, BackendError> {
-        let found = fs::metadata(&self.database);
-        found
-            .map(|found| Access::of(&found))
-            .map_err(|error| of_io("looking at", &self.database, error).unsent())
+        let found = fs::symlink_metadata(&self.database);
+        let found = found.map_err(|error| of_io("looking at", &self.database, error).unsent())?;
+        if !found.is_file() {
+            return Err(denied(&self.database, "it is no file; remove it"));
+        }
+        Ok(Access::of(&found))
     }
 
     /// Opens the log and the shared memory to those who may write to the database: SQLite makes them with its mode, but with the
@@ -132,9 +134,13 @@ impl Files {
         Ok(())
     }
 
-    /// Which file it is. None if there is none.
+    /// Which file it is. None if there is none, or a link that is not to be followed.
     pub(crate) fn identity(&self) -> Option<Identity> {
-        beside::identity(&self.given)
+        let found = fs::symlink_metadata(&self.given).ok()?;
+        if found.is_symlink() {
+            return beside::identity(&links::follow(&self.given).ok()?);
+        }
+        Some((found.dev(), found.ino()))
     }
 }
 

@@ -31,6 +31,7 @@ use crate::{
 pub(crate) struct Folder {
     fd: OwnedFd,
     path: PathBuf,
+    access: Access,
 }
 
 impl Folder {
@@ -59,7 +60,7 @@ impl Folder {
             );
             return Err(refused(&why));
         }
-        Ok(Self { fd, path: path.to_owned() })
+        Ok(Self { fd, path: path.to_owned(), access })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -75,6 +76,19 @@ impl Folder {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(openat(&self.fd, name, flags, Mode::empty())?);
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+    }
+
+    /// The same for a file of somebody who may write to the database.
+    ///
+    /// # Errors
+    /// If there is none, or it is something else, or a stranger's.
+    pub(crate) fn open_file_of_ours(&self, name: &str) -> io::Result<File> {
+        let file = self.open_file(name)?;
+        if self.access.is_of_one(&file.metadata()?) {
+            Ok(file)
+        } else {
+            Err(io::ErrorKind::InvalidInput.into())
+        }
     }
 
     /// Makes a file, for this user alone.

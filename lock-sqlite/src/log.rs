@@ -13,7 +13,7 @@ use std::{
 
 use rusqlite::Connection;
 
-use crate::{connection, desk::Desk, error::Fault, store::Store};
+use crate::{connection, desk::Desk, error::Fault, limit::Limit, store::Store};
 
 /// Everybody here waits for a disk that was quicker than this a moment ago, so that the log can begin anew: that takes a moment
 /// in which nobody writes.
@@ -21,6 +21,9 @@ const QUICK: Duration = Duration::from_millis(100);
 
 /// How long others who write are waited for then.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How long a statement goes on: others may have written more into the file than locks.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// Of so many pages at the most, the log has just begun anew: somebody else did it.
 const SHORT: i64 = 1024;
@@ -61,7 +64,7 @@ fn work(calls: &Receiver<()>, desk: &Weak<Desk>) {
 fn bring_into_file(desk: &Desk) -> Result<(), Fault> {
     // It is dropped after the connection.
     let Some((_opened, path)) = desk.with(Store::open_file) else { return Ok(()) };
-    let connection = connect(&path)?;
+    let (connection, limit) = connect(&path)?;
     let started = Instant::now();
     let pages: i64 = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))?;
     if pages < SHORT {
@@ -69,6 +72,8 @@ fn bring_into_file(desk: &Desk) -> Result<(), Fault> {
         return Ok(());
     }
     let quick = started.elapsed() < QUICK;
+    // The disk may have taken longer.
+    limit.set(Instant::now() + LONGEST);
     desk.with(|store| {
         if (quick || store.log_is_long()) && begin_anew(&connection)? {
             store.log_is_kept();
@@ -77,12 +82,14 @@ fn bring_into_file(desk: &Desk) -> Result<(), Fault> {
     })
 }
 
-fn connect(path: &Path) -> Result<Connection, Fault> {
+fn connect(path: &Path) -> Result<(Connection, Limit), Fault> {
     let connection = connection::open(path)?;
+    let limit = Limit::on(&connection)?;
+    limit.set(Instant::now() + LONGEST);
     connection.busy_timeout(PATIENCE)?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    Ok(connection)
+    Ok((connection, limit))
 }
 
 /// What was written meanwhile is little. Then one writes at the beginning, and waits for the disk once more: else that would be
@@ -108,7 +115,7 @@ mod tests {
         let path = folder.path().join("locks.db");
         let mut files = Files::new(Some(&path)).unwrap();
         files.prepare().unwrap();
-        let connection = connect(&files.database).unwrap();
+        let (connection, _) = connect(&files.database).unwrap();
         connection.execute("UPDATE meta SET token = token + 1", []).unwrap();
         // Its head tells how often it has begun anew.
         let log = || std::fs::read(folder.path().join("locks.db-wal")).unwrap()[12..16].to_vec();

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -34,9 +34,9 @@ pub(crate) fn make(files: &Files) -> Result<(), BackendError> {
     let mut new = files.database.clone().into_os_string();
     new.push(format!("-{:016x}.new", presence::random().map_err(failed)?));
     let new = PathBuf::from(new);
-    let named = create(&new).map_err(failed).and_then(|()| {
+    let named = create(&new).map_err(failed).and_then(|file| {
         schema::fill(&new).map_err(|fault| fault.at(&files.database).unsent())?;
-        name(&new, files).map_err(failed)
+        name(file, &new, files).map_err(failed)
     });
     if !matches!(named, Ok(true)) {
         // It may not have been made.
@@ -49,14 +49,22 @@ pub(crate) fn make(files: &Files) -> Result<(), BackendError> {
     Ok(())
 }
 
-fn create(new: &Path) -> io::Result<()> {
-    OpenOptions::new().write(true).create_new(true).mode(OWN_FILE).open(new).map(drop)
+fn create(new: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(OWN_FILE).open(new)
 }
 
 /// False if somebody else was quicker: then his is the file.
-fn name(new: &Path, files: &Files) -> io::Result<bool> {
-    File::open(new)?.sync_all()?;
+fn name(file: File, new: &Path, files: &Files) -> io::Result<bool> {
+    file.sync_all()?;
     clear(files)?;
+    let (ours, found) = (file.metadata()?, fs::symlink_metadata(new)?);
+    if (ours.dev(), ours.ino()) != (found.dev(), found.ino()) {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "somebody put another file in its place",
+        ));
+    }
+    drop(file);
     match renameat_with(CWD, new, CWD, &files.database, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(true),
         Err(Errno::EXIST) => Ok(false),
@@ -105,6 +113,21 @@ fn lock(folder: &File) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Who may write to the folder may move ours away, and put his there.
+    #[test]
+    fn a_file_that_was_put_in_the_place_of_a_new_one_gets_no_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
+        let new = folder.path().join("ours.new");
+        let file = create(&new).unwrap();
+        fs::remove_file(&new).unwrap();
+        let theirs = create(&new).unwrap();
+        let error = name(file, &new, &files).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
+        assert!(files.identity().is_none(), "it has the name of the database");
+        assert!(name(theirs, &new, &files).unwrap());
+    }
 
     #[test]
     fn nothing_of_a_database_that_is_gone_is_taken_for_a_part_of_the_next() {

@@ -1,5 +1,5 @@
-//! [`Post`]: one datagram socket for each client, by which the others tell it something. Only about speed: what is lost is
-//! looked for.
+//! [`Post`]: one datagram socket for each client, by which the others tell it something. What is lost is looked for. What is told is
+//! believed, until a renewal of it is refused: whoever may send to the socket may have a waiter take itself for a holder for so long.
 
 use std::{
     fmt, io,

@@ -71,9 +71,10 @@ pub(crate) fn is_judged(folder: &Folder, member: &Member) -> bool {
     folder.identity(&lock_name(member.id)) == Some((member.device, member.inode))
 }
 
-/// Whether a client of another boot or clock may still be there. Its file may have another number by now.
+/// Whether a client of another boot or clock may still be there. Its file may have another number by now, so any of that name is judged,
+/// but for those of strangers.
 pub(crate) fn may_live(folder: &Folder, id: i64) -> bool {
-    folder.open_file(&lock_name(id)).is_ok_and(|file| !is_unlocked(&file))
+    folder.open_file_of_ours(&lock_name(id)).is_ok_and(|file| !is_unlocked(&file))
 }
 
 /// Shared, so that two who look at the same time do not take each other for the owner.
@@ -162,6 +163,23 @@ mod tests {
         assert!(!is_dead(&folder, &member), "a child still has the file");
         drop(copy);
         assert!(is_dead(&folder, &member) && !may_live(&folder, member.id));
+    }
+
+    /// Its number is not compared, so its owner is.
+    #[test]
+    fn a_file_of_a_stranger_is_nobody_who_may_live() {
+        if !rustix::process::geteuid().is_root() {
+            return lock_conformance::ran_nothing(
+                "a_file_of_a_stranger_is_nobody_who_may_live",
+                "it takes other users",
+            );
+        }
+        let (_root, folder) = folder();
+        let presence = Presence::make(&folder, own()).unwrap();
+        let path = folder.path().join(lock_name(presence.member.id));
+        assert!(may_live(&folder, presence.member.id));
+        std::os::unix::fs::chown(&path, Some(54_001), Some(54_001)).unwrap();
+        assert!(!may_live(&folder, presence.member.id));
     }
 
     /// A POSIX record lock would be gone with any descriptor of the file that this process closes.

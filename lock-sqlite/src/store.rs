@@ -58,6 +58,8 @@ pub(crate) struct Store {
     doors: Doors,
     /// Transactions of our own, which SQLite does not tell of.
     pub(crate) commits: u64,
+    /// What we did by which others may have become holders; and how often the file was opened.
+    pub(crate) changes: u64,
     /// How many there were when it was last begun to bring the log into the file.
     tended_at: u64,
     /// How many there were when all of it was in the file.
@@ -80,6 +82,7 @@ impl Store {
             home: None,
             doors,
             commits: 0,
+            changes: 0,
             tended_at: 0,
             kept_at: 0,
             respite: (Duration::ZERO, None),
@@ -237,6 +240,7 @@ impl Store {
     fn done(&mut self, news: News) {
         self.commits += 1;
         if let Some(home) = self.home.as_ref().filter(|_| !news.is_empty()) {
+            self.changes += 1;
             self.letters.add(news, home);
         }
     }
@@ -300,6 +304,7 @@ impl Store {
         }
         let news = joined?;
         self.world = Some(world);
+        self.changes += 1;
         self.done(news);
         Ok(())
     }

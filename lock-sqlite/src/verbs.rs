@@ -94,14 +94,15 @@ fn waits(
     Ok(Look::Waiting { token, ahead: ahead.number, holder, look_again, hints })
 }
 
-/// Extends one lease. False if it is over, for good.
+/// Extends the lease of a holder. False if it is over, for good; and for a waiter, who looks again instead: he may take himself for a
+/// holder because somebody told him so who is none of us.
 ///
 /// # Errors
 /// Those of SQLite.
 pub(crate) fn renew(verb: &mut Verb<'_>, lease: &Lease) -> Result<bool, Fault> {
     let Lease { entry, token } = lease;
     // PR06: judged by its own end first. PR04: never shorter.
-    let renew = "UPDATE entries SET expires = max(expires, ?4) WHERE name = ?1 AND token = ?2 AND entry = ?3 AND expires > ?5";
+    let renew = "UPDATE entries SET expires = max(expires, ?4) WHERE name = ?1 AND token = ?2 AND entry = ?3 AND expires > ?5 AND admitted = 1";
     let expires = verb.now.saturating_add(nanos(entry.ttl));
     let token = token.get().cast_signed();
     let changed = verb.connection.prepare_cached(renew)?.execute((

@@ -14,7 +14,16 @@ use lock_core::{EntryId, FencingToken, Hint, Hints, LockName, Switchboard};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiters {
     board: Switchboard,
-    waiting: Arc<Mutex<BTreeMap<EntryId, Waiting>>>,
+    book: Arc<Mutex<Book>>,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    listening: BTreeMap<EntryId, Waiting>,
+    /// How many of them are known to wait.
+    standing: usize,
+    /// How often that changed.
+    changes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -27,14 +36,19 @@ struct Waiting {
 impl Waiters {
     /// The hints for an entry from now on.
     pub(crate) fn listen(&self, entry: EntryId) -> Hints {
-        self.lock().entry(entry).or_default().listeners += 1;
+        self.lock().listening.entry(entry).or_default().listeners += 1;
         let (hints, pid) = (self.board.listen(entry), std::process::id());
         Box::pin(Listener { entry, hints, waiters: self.clone(), pid })
     }
 
     /// The store has said where an entry waits. Nothing, if nobody listens any more.
     pub(crate) fn stands(&self, entry: EntryId, name: &LockName, token: FencingToken) {
-        if let Some(waiting) = self.lock().get_mut(&entry) {
+        let mut book = self.lock();
+        let Book { listening, standing, changes } = &mut *book;
+        let Some(waiting) = listening.get_mut(&entry) else { return };
+        if waiting.place.as_ref().is_none_or(|(known, at)| (known, *at) != (name, token)) {
+            *standing += usize::from(waiting.place.is_none());
+            *changes += 1;
             waiting.place = Some((name.clone(), token));
         }
     }
@@ -44,12 +58,17 @@ impl Waiters {
         let place = |(entry, waiting): (&EntryId, &Waiting)| {
             waiting.place.clone().map(|(name, token)| (*entry, name, token))
         };
-        self.lock().iter().filter_map(place).collect()
+        self.lock().listening.iter().filter_map(place).collect()
+    }
+
+    /// Another number, if since the last one somebody began or ceased to be known to wait.
+    pub(crate) fn changes(&self) -> u64 {
+        self.lock().changes
     }
 
     /// Whether nobody is known to wait.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().values().all(|waiting| waiting.place.is_none())
+        self.lock().standing == 0
     }
 
     /// How many listen.
@@ -61,9 +80,9 @@ impl Waiters {
         self.board.send(entry, hint);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<EntryId, Waiting>> {
+    fn lock(&self) -> MutexGuard<'_, Book> {
         // Nothing panics while it is held, and each change to it is whole.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -89,12 +108,16 @@ impl Drop for Listener {
         if self.pid != std::process::id() {
             return;
         }
-        let mut waiting = self.waiters.lock();
-        if let Some(mine) = waiting.get_mut(&self.entry) {
-            mine.listeners -= 1;
-            if mine.listeners == 0 {
-                waiting.remove(&self.entry);
+        let mut book = self.waiters.lock();
+        let Book { listening, standing, changes } = &mut *book;
+        let Some(mine) = listening.get_mut(&self.entry) else { return };
+        mine.listeners -= 1;
+        if mine.listeners == 0 {
+            if mine.place.is_some() {
+                *standing -= 1;
+                *changes += 1;
             }
+            listening.remove(&self.entry);
         }
     }
 }
@@ -113,9 +136,12 @@ mod tests {
         assert!(waiters.is_empty(), "the store has not said where it waits");
         waiters.stands(entry, &name, FencingToken::new(1));
         drop(old);
+        let changes = waiters.changes();
+        waiters.stands(entry, &name, FencingToken::new(1));
+        assert_eq!(waiters.changes(), changes, "he stands where he stood");
         assert_eq!(waiters.places(), [(entry, name, FencingToken::new(1))]);
         drop(new);
-        assert!(waiters.is_empty() && waiters.places().is_empty());
+        assert!(waiters.is_empty() && waiters.places().is_empty() && waiters.changes() > changes);
         assert_eq!(waiters.listeners(), 0);
     }
 }

@@ -277,7 +277,12 @@ impl World {
 }
 
 fn use_wal(connection: &Connection, path: &Path) -> Result<(), Fault> {
-    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    let mode = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, String>(0));
+    if mode("PRAGMA journal_mode")? != "wal" {
+        // It is empty. Whoever comes at this moment is to find no journal beside it.
+        mode("PRAGMA journal_mode = MEMORY")?;
+    }
+    let mode = mode("PRAGMA journal_mode = WAL")?;
     if mode == "wal" {
         return Ok(());
     }

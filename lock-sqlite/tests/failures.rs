@@ -28,14 +28,8 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 
 use self::{
     disk::{A_PART, again, flag, here, on_a_bad_disk, waits},
-    file::OwnFile,
+    file::{OwnFile, config},
 };
-
-fn config(path: &Path) -> SqliteConfig {
-    let mut config = SqliteConfig::default();
-    config.path = Some(path.to_owned());
-    config
-}
 
 /// Locks of a client of its own.
 fn locks(config: SqliteConfig) -> Locks {

@@ -5,53 +5,27 @@ mod disk;
 #[allow(dead_code, reason = "shared with the suite")]
 mod file;
 #[allow(dead_code, reason = "shared with other tests")]
+mod group;
+#[allow(dead_code, reason = "shared with other tests")]
 mod other;
 
 use std::{
     fs::{self, Permissions},
-    os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
-    path::{Path, PathBuf},
-    sync::Arc,
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    path::Path,
     time::{Duration, Instant},
 };
 
-use lock_conformance::{SLACK, audit::LONG, ran_nothing};
-use lock_core::{
-    AcquireOptions, BackendError, BackendErrorKind as Kind, DistributedLock, Error, Keeper, Lock, Locks,
-    Operator, SystemEntropy,
-};
-use lock_sqlite::{ConnectError, Sqlite, SqliteConfig};
+use lock_conformance::SLACK;
+use lock_core::{BackendErrorKind as Kind, DistributedLock, Error, Keeper, Operator};
+use lock_sqlite::Sqlite;
 
 use self::{
     disk::{flag, here, on_a_bad_disk},
-    file::OwnFile,
+    file::{OwnFile, config},
+    group::{ANNA, BERT, GROUP, job, may_be_anybody, private, processes, refused, shared},
     other::Other,
 };
-
-/// Numbers that nobody has.
-const GROUP: u32 = 54_321;
-const ANNA: u32 = 54_001;
-const BERT: u32 = 54_002;
-
-fn config(path: &Path) -> SqliteConfig {
-    let mut config = SqliteConfig::default();
-    config.path = Some(path.to_owned());
-    config
-}
-
-fn job(path: &Path) -> Lock {
-    let keeper = Keeper::start().unwrap();
-    let backend = Arc::new(Sqlite::new(config(path), &keeper).unwrap());
-    let locks = Locks::with(backend, keeper, Arc::new(SystemEntropy));
-    locks.with_options(AcquireOptions::new().ttl(LONG)).mutex("job").unwrap()
-}
-
-async fn refused(path: &Path) -> BackendError {
-    match Sqlite::connect(config(path), &Keeper::start().unwrap()).await {
-        Err(ConnectError::Store(error)) => error,
-        other => panic!("it was not refused: {other:?}"),
-    }
-}
 
 /// Not a test: what another process does.
 #[test]
@@ -91,46 +65,6 @@ fn lead_astray(path: &Path) {
             let _ = fs::remove_file(&found).and_then(|()| symlink(&victim, &found));
         }
     }
-}
-
-/// A file as `docs/backends/sqlite.md` has it made, with the program of these tests beside it, which other users may run there.
-fn shared(folder_mode: u32) -> (OwnFile, PathBuf) {
-    let file = OwnFile::new();
-    let folder = file.path().parent().unwrap().to_owned();
-    let program = folder.join("program");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
-    fs::write(file.path(), "").unwrap();
-    for (path, mode) in [(file.path(), 0o660), (folder, folder_mode)] {
-        chown(&path, None, Some(GROUP)).unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-    }
-    (file, program)
-}
-
-/// A file that one user has for himself.
-fn private(user: u32) -> (OwnFile, PathBuf) {
-    let (file, program) = shared(0o700);
-    for (path, mode) in [(file.path(), 0o600), (file.path().parent().unwrap().to_owned(), 0o700)] {
-        chown(&path, Some(user), Some(user)).unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-    }
-    (file, program)
-}
-
-/// False, if this is not the user who may be any.
-fn may_be_anybody(test: &str) -> bool {
-    let may = rustix::process::geteuid().is_root();
-    if !may {
-        ran_nothing(test, "it takes other users");
-    }
-    may
-}
-
-/// What stands in the folder of the processes, and ends so.
-fn processes(file: &OwnFile, extension: &str) -> Vec<PathBuf> {
-    let all = fs::read_dir(file.processes()).into_iter().flatten().flatten().map(|found| found.path());
-    all.filter(|path| path.extension().is_some_and(|found| found == extension)).collect()
 }
 
 /// In a folder that gives what is made in it its group, and in one that does not.
@@ -262,6 +196,29 @@ mod alone {
     use super::*;
 
     const TIMES: usize = 20;
+
+    /// What is promised is in lock-bench; where nothing else runs, it is far below this.
+    const SOON: Duration = Duration::from_secs(2);
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_member_takes_over_from_root_who_was_killed() {
+        if !may_be_anybody("alone::a_member_takes_over_from_root_who_was_killed") {
+            return;
+        }
+        let (file, program) = shared(0o2770);
+        let holder = Other::start("hold", &file.path());
+        assert_eq!(holder.says(), "holds");
+        let waiter = Other::start_as((ANNA, GROUP), &program, "hold", &file.path());
+        let started = Instant::now();
+        while job(&file.path()).queue().await.unwrap().len() < 2 {
+            assert!(started.elapsed() < SLACK, "the member does not wait for root");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let killed = Instant::now();
+        holder.kill();
+        assert_eq!(waiter.says(), "holds");
+        assert!(killed.elapsed() < SOON, "the death of root was seen after {:?}", killed.elapsed());
+    }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn whoever_swaps_what_is_in_the_folder_gets_at_no_file_of_another_user() {

@@ -26,13 +26,10 @@ use lock_core::{
 };
 use lock_sqlite::{ConnectError, Sqlite, SqliteConfig};
 
-use self::{file::OwnFile, other::Other};
-
-fn config(path: &Path) -> SqliteConfig {
-    let mut config = SqliteConfig::default();
-    config.path = Some(path.to_owned());
-    config
-}
+use self::{
+    file::{OwnFile, config},
+    other::Other,
+};
 
 fn job(path: &Path) -> Lock {
     job_with(config(path))

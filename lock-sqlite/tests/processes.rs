@@ -18,11 +18,11 @@ use lock_conformance::{
     audit::{LONG, within},
 };
 use lock_core::{AcquireOptions, DistributedLock, FencingToken, Keeper, Lock, Locks, SystemEntropy};
-use lock_sqlite::{Sqlite, SqliteConfig};
+use lock_sqlite::Sqlite;
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use self::{
-    file::OwnFile,
+    file::{OwnFile, config},
     other::{Other, PATIENCE, listen, say, send},
 };
 
@@ -30,8 +30,8 @@ use self::{
 /// seconds that a command has by default.
 fn job(path: &Path) -> Lock {
     let keeper = Keeper::start().unwrap();
-    let mut config = SqliteConfig::default();
-    (config.path, config.command_timeout) = (Some(path.to_owned()), LONG);
+    let mut config = config(path);
+    config.command_timeout += LONG;
     let backend = std::sync::Arc::new(Sqlite::new(config, &keeper).unwrap());
     let locks = Locks::with(backend, keeper, std::sync::Arc::new(SystemEntropy));
     locks.with_options(AcquireOptions::new().ttl(LONG)).mutex("job").unwrap()
@@ -187,8 +187,8 @@ async fn whoever_is_stopped_while_he_writes_is_named_and_costs_a_release_one_tim
     let limit = Duration::from_secs(6);
     let file = OwnFile::new();
     let keeper = Keeper::start().unwrap();
-    let mut config = SqliteConfig::default();
-    (config.path, config.command_timeout) = (Some(file.path()), limit);
+    let mut config = config(&file.path());
+    config.command_timeout = limit;
     let backend = std::sync::Arc::new(Sqlite::new(config, &keeper).unwrap());
     let locks = Locks::with(backend, keeper, std::sync::Arc::new(SystemEntropy));
     let held = locks.mutex("job").unwrap().acquire_with(&AcquireOptions::new().ttl(LONG)).await.unwrap();

@@ -4,7 +4,11 @@ use std::{
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -17,11 +21,18 @@ use tempfile::TempDir;
 const NO_SERVER: Control = Err(Unsupported("a file is no server"));
 const NO_LIMIT: Control = Err(Unsupported("nothing limits it but the disk"));
 
-/// A client of the locks in a file.
-pub(crate) fn client(path: &Path, keeper: &Keeper) -> Sqlite {
+/// Settings of a client that has nothing in common with others of its process: those whose settings are the same do.
+pub(crate) fn config(path: &Path) -> SqliteConfig {
+    static CLIENTS: AtomicU64 = AtomicU64::new(0);
     let mut config = SqliteConfig::default();
     config.path = Some(path.to_owned());
-    Sqlite::new(config, keeper).expect("the configuration is good")
+    config.command_timeout += Duration::from_nanos(CLIENTS.fetch_add(1, Ordering::Relaxed));
+    config
+}
+
+/// A client of the locks in a file.
+pub(crate) fn client(path: &Path, keeper: &Keeper) -> Sqlite {
+    Sqlite::new(config(path), keeper).expect("the configuration is good")
 }
 
 /// A file for one test. It goes with its folder.

@@ -1,0 +1,82 @@
+//! [`Shared`]: what all who use a file in this process have in common: the threads, the connection, and what stands for the process beside
+//! the file.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, TryLockError, Weak,
+        mpsc::{Sender, channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use crate::{
+    desk::{Desk, Job},
+    files::Files,
+    post::Hall,
+    store::Store,
+    worker,
+};
+
+/// Who shares: those who were given the same path and the same time limit. By its path a file is found again when it was replaced, so two
+/// paths that lead to the same file today have a store each. So has a fork, which has none of the threads.
+type Key = (PathBuf, bool, Duration, u32);
+
+static IN_USE: Mutex<BTreeMap<Key, Weak<Shared>>> = Mutex::new(BTreeMap::new());
+
+/// How often it is tried to see who is there. In a fork, somebody who is not there may seem to be looking for ever.
+const TRIES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The desk of a file, and the way to its thread. The thread ends with the last who has this.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) desk: Arc<Desk>,
+    jobs: Sender<Job>,
+}
+
+impl Shared {
+    /// That of those who are there already, or a new one.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub(crate) fn of(files: &Files, patience: Duration) -> io::Result<Arc<Self>> {
+        let Some(mut in_use) = in_use() else { return Self::start(files, patience) };
+        let key = (files.given().to_owned(), files.is_default(), patience, std::process::id());
+        if let Some(shared) = in_use.get(&key).and_then(Weak::upgrade) {
+            return Ok(shared);
+        }
+        let shared = Self::start(files, patience)?;
+        in_use.retain(|_, shared| shared.strong_count() > 0);
+        in_use.insert(key, Arc::downgrade(&shared));
+        Ok(shared)
+    }
+
+    fn start(files: &Files, patience: Duration) -> io::Result<Arc<Self>> {
+        let (jobs, todo) = channel();
+        let desk = Arc::new(Desk::new(Store::new(files.clone(), Hall::default(), patience)));
+        worker::start(todo, Arc::clone(&desk))?;
+        Ok(Arc::new(Self { desk, jobs }))
+    }
+
+    /// Gives the thread something to do. False if there is no thread any more.
+    pub(crate) fn give(&self, job: Job) -> bool {
+        self.desk.give(&self.jobs, job)
+    }
+}
+
+/// None if somebody has it for longer than anybody needs it.
+fn in_use() -> Option<MutexGuard<'static, BTreeMap<Key, Weak<Shared>>>> {
+    for _ in 0..TRIES {
+        match IN_USE.try_lock() {
+            Ok(in_use) => return Some(in_use),
+            // Each change to it is whole.
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
+        }
+    }
+    None
+}

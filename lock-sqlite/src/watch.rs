@@ -1,0 +1,393 @@
+//! [`Watch`]: looks after those who wait here. Who died tells nobody; and what was told may be lost.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::MetadataExt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use lock_core::{BackendError, EntryId, FencingToken, Hint, LockName};
+use rusqlite::Connection;
+
+use crate::{
+    error::Fault,
+    presence::{self, Member},
+    store::Store,
+    verb::member,
+};
+
+/// How often those are looked at for whom somebody here waits who is the next (PR34).
+const NEXT: Duration = Duration::from_millis(25);
+
+/// And where others are ahead, who look for themselves: they may be stopped, or die with the one for whom they wait.
+const BEHIND: Duration = Duration::from_millis(75);
+
+/// How often it is looked for hints that were lost.
+const HINTS: Duration = Duration::from_millis(100);
+
+/// With so many looks, the file is asked whether anybody wrote, however its log looks.
+const UNASKED: u32 = 10;
+
+/// The log tells when somebody last wrote, as exactly as its file system keeps times. Before they are as old as this, two of them may look
+/// like one.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// How long a look waits for others.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// So many waiters of one name are each looked up. Of more, all are read that this process has there.
+const FEW: usize = 8;
+
+/// Who waits, by name.
+type Waiting = BTreeMap<LockName, Vec<(FencingToken, EntryId)>>;
+
+/// What somebody here waits for, and who holds that.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// What was seen without asking SQLite, when it was last asked.
+    glance: Option<Glance>,
+    /// Looks since then.
+    unasked: u32,
+    /// When the rest was read: what SQLite counts of others, what the store counts of our own, and who waited.
+    read_at: Option<(i64, u64, u64)>,
+    waiting: Waiting,
+    holders: Vec<Member>,
+    /// Whether somebody here is the next.
+    is_next: bool,
+    /// Whether a hint may have been lost since it was last looked for some.
+    hints_due: bool,
+    hints_at: Option<Instant>,
+}
+
+/// What can have changed only if one of these did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Glance {
+    /// The device, the inode, the length, and when it was written to.
+    log: Option<(u64, u64, u64, i64, i64)>,
+    changes: u64,
+    waiters: u64,
+}
+
+impl Glance {
+    /// One look at the file system. The second tells whether the log is too new to tell two writes of it from one.
+    fn at(store: &Store) -> (Self, bool) {
+        let found = fs::metadata(&store.files.log).ok();
+        let age = found.as_ref().and_then(|found| found.modified().ok()?.elapsed().ok());
+        let log =
+            found.map(|found| (found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec()));
+        let glance = Self { log, changes: store.changes, waiters: store.hall.waiters.changes() };
+        (glance, age.is_none_or(|age| age < FRESH))
+    }
+}
+
+impl Watch {
+    pub(crate) fn new() -> Self {
+        Self {
+            glance: None,
+            unasked: 0,
+            read_at: None,
+            waiting: Waiting::new(),
+            holders: Vec::new(),
+            is_next: true,
+            hints_due: true,
+            hints_at: None,
+        }
+    }
+
+    /// How long until the next look.
+    pub(crate) fn pause(&self) -> Duration {
+        if self.is_next { NEXT } else { BEHIND }
+    }
+
+    /// A dead process tells nobody. And what it would have told, had it lived, may be lost: that is given.
+    pub(crate) fn look(&mut self, store: &mut Store) -> Vec<(EntryId, Hint)> {
+        let give_up = Instant::now() + PATIENCE;
+        self.try_to_look(store, give_up).unwrap_or_else(|error| {
+            tracing::debug!(%error, "the holders could not be looked at");
+            Vec::new()
+        })
+    }
+
+    fn try_to_look(
+        &mut self,
+        store: &mut Store,
+        give_up: Instant,
+    ) -> Result<Vec<(EntryId, Hint)>, BackendError> {
+        let (glance, is_fresh) = Glance::at(store);
+        self.unasked += 1;
+        if self.glance != Some(glance) || is_fresh || self.unasked >= UNASKED {
+            self.ask(store, glance, give_up)?;
+        }
+        // It was made by what was read.
+        let Some(folder) = store.home.as_ref().map(|home| Arc::clone(home.folder())) else {
+            return Ok(Vec::new());
+        };
+        let dead: Vec<i64> = self
+            .holders
+            .iter()
+            .filter(|member| presence::is_dead(&folder, member))
+            .map(|member| member.id)
+            .collect();
+        if !dead.is_empty() {
+            store.write(give_up, |verb| verb.bury_dead(dead.iter().copied()))?;
+            // Who holds it now may be dead, too.
+            (self.read_at, self.glance, self.is_next) = (None, None, true);
+        }
+        if self.hints_due && self.hints_at.is_none_or(|at| at.elapsed() >= HINTS) {
+            let hints = self.lost_hints(store, give_up)?;
+            (self.hints_due, self.hints_at) = (false, Some(Instant::now()));
+            return Ok(hints);
+        }
+        Ok(Vec::new())
+    }
+
+    /// Whether anybody wrote. If so, it is read who holds what is waited for.
+    fn ask(&mut self, store: &mut Store, glance: Glance, give_up: Instant) -> Result<(), BackendError> {
+        let version = store.read(give_up, |connection, _| {
+            let mut version = connection.prepare_cached("PRAGMA data_version")?;
+            Ok(version.query_row([], |row| row.get::<_, i64>(0))?)
+        })?;
+        let read_at = (version, store.changes, glance.waiters);
+        if self.read_at != Some(read_at) {
+            if self.read_at.is_none_or(|(_, _, waiters)| waiters != glance.waiters) {
+                self.waiting = by_name(store.hall.waiters.places());
+            }
+            let waiting = &self.waiting;
+            (self.holders, self.is_next) = store.read(give_up, |connection, home| {
+                let (mut holders, mut is_next) = (Vec::new(), false);
+                for name in waiting.keys() {
+                    is_next |= holders_of(connection, name, home.id(), &mut holders)?;
+                }
+                Ok((holders, is_next))
+            })?;
+            (self.read_at, self.hints_due) = (Some(read_at), true);
+        }
+        (self.glance, self.unasked) = (Some(glance), 0);
+        Ok(())
+    }
+
+    /// A datagram that found no room is not sent again.
+    fn lost_hints(&self, store: &mut Store, give_up: Instant) -> Result<Vec<(EntryId, Hint)>, BackendError> {
+        store.read(give_up, |connection, home| {
+            let mut hints = Vec::new();
+            for (name, places) in &self.waiting {
+                let admitted = admitted(connection, name, home.id(), places)?;
+                for (token, entry) in places {
+                    match admitted.get(&token.get().cast_signed()) {
+                        Some(true) => hints.push((*entry, Hint::Admitted { token: *token })),
+                        Some(false) => {}
+                        None => hints.push((*entry, Hint::Changed)),
+                    }
+                }
+            }
+            Ok(hints)
+        })
+    }
+}
+
+fn by_name(places: Vec<(EntryId, LockName, FencingToken)>) -> Waiting {
+    let mut waiting = Waiting::new();
+    for (entry, name, token) in places {
+        waiting.entry(name).or_default().push((token, entry));
+    }
+    waiting
+}
+
+/// Adds those who hold it, but for ourselves. True if the first who waits for it is one of ours.
+fn holders_of(
+    connection: &Connection,
+    name: &LockName,
+    me: i64,
+    holders: &mut Vec<Member>,
+) -> Result<bool, Fault> {
+    let mut select = connection.prepare_cached(
+        "SELECT members.id, device, inode, admitted, member FROM entries LEFT JOIN members ON members.id = member
+         WHERE name = ?1 ORDER BY token",
+    )?;
+    let mut rows = select.query([name.as_str()])?;
+    while let Some(row) = rows.next()? {
+        // Those who are admitted come first.
+        if !row.get::<_, bool>(3)? {
+            return Ok(row.get::<_, i64>(4)? == me);
+        }
+        if row.get::<_, Option<i64>>(0)?.is_none_or(|id| id == me) {
+            continue;
+        }
+        let holder = member(row)?;
+        if !holders.contains(&holder) {
+            holders.push(holder);
+        }
+    }
+    Ok(false)
+}
+
+/// Which of these are there, by their tokens, and whether they are admitted.
+fn admitted(
+    connection: &Connection,
+    name: &LockName,
+    me: i64,
+    places: &[(FencingToken, EntryId)],
+) -> Result<BTreeMap<i64, bool>, Fault> {
+    if places.len() > FEW {
+        let all = "SELECT token, admitted FROM entries WHERE name = ?1 AND member = ?2";
+        let mut all = connection.prepare_cached(all)?;
+        let rows = all.query_map((name.as_str(), me), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        return Ok(rows.collect::<Result<_, _>>()?);
+    }
+    let mut one =
+        connection.prepare_cached("SELECT token, admitted FROM entries WHERE name = ?1 AND token = ?2")?;
+    let mut found = BTreeMap::new();
+    for (token, _) in places {
+        let row =
+            one.query_map((name.as_str(), token.get().cast_signed()), |row| Ok((row.get(0)?, row.get(1)?)))?;
+        for row in row {
+            let (token, admitted) = row?;
+            found.insert(token, admitted);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        path::Path,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
+    use lock_core::{Claim, Entry, Hints, Step, WaitMode};
+    use rusqlite::trace::{TraceEvent, TraceEventCodes};
+
+    use super::*;
+    use crate::{
+        files::Files,
+        post::Hall,
+        verbs::{self, Look},
+    };
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// A holder, and so many who wait behind it as another client.
+    struct Queue {
+        _folder: tempfile::TempDir,
+        holder: Store,
+        waiters: Store,
+        hints: Vec<Hints>,
+    }
+
+    fn entry(number: u128) -> Entry {
+        let name = LockName::new("job").unwrap();
+        Entry::new(name, EntryId::new(number), Claim::mutex(), Duration::from_secs(600))
+    }
+
+    fn enter(store: &mut Store, number: u128) -> Look {
+        let create = |verb: &mut crate::verb::Verb<'_>| {
+            verbs::enter(verb, &entry(number), Step::Create, WaitMode::Queue)
+        };
+        store.write(Instant::now() + PATIENCE, create).unwrap()
+    }
+
+    impl Queue {
+        fn of(waiting: u128) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let store = || {
+                let files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
+                Store::new(files, Hall::default(), PATIENCE)
+            };
+            let (mut holder, mut waiters) = (store(), store());
+            assert!(matches!(enter(&mut holder, 0), Look::Admitted { .. }));
+            let hints = (1..=waiting).map(|number| match enter(&mut waiters, number) {
+                Look::Waiting { hints, .. } => hints,
+                _ => panic!("it does not wait"),
+            });
+            let hints = hints.collect();
+            Self { _folder: folder, holder, waiters, hints }
+        }
+
+        /// Nobody is told of it: this is not the store of a desk.
+        fn leave(&mut self, number: u128) {
+            let leave = |verb: &mut crate::verb::Verb<'_>| {
+                verbs::leave(verb, &entry(number).name, entry(number).id).map(drop)
+            };
+            self.holder.write(Instant::now() + PATIENCE, leave).unwrap();
+        }
+    }
+
+    /// Whether the log of a database is old enough that nothing but a write makes a look ask.
+    fn is_quiet(log: &Path) -> bool {
+        fs::metadata(log).unwrap().modified().unwrap().elapsed().is_ok_and(|age| age > FRESH)
+    }
+
+    static STATEMENTS: AtomicUsize = AtomicUsize::new(0);
+
+    fn count(_: TraceEvent<'_>) {
+        STATEMENTS.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// As many looks as the next one has in two seconds.
+    #[test]
+    fn idle_waiters_ask_the_file_equally_seldom_however_many_they_are() {
+        const LOOKS: usize = 80;
+        let asked = [20, 400].map(|waiting| {
+            let mut queue = Queue::of(waiting);
+            let started = Instant::now();
+            while !is_quiet(&queue.waiters.files.log) {
+                assert!(started.elapsed() < PATIENCE, "somebody writes");
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            let mut watch = Watch::new();
+            watch.look(&mut queue.waiters);
+            let world = queue.waiters.world.as_ref().unwrap();
+            world.connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(count));
+            STATEMENTS.store(0, Ordering::Relaxed);
+            for _ in 0..LOOKS {
+                assert!(watch.look(&mut queue.waiters).is_empty());
+            }
+            assert_eq!(watch.pause(), NEXT);
+            assert_eq!(queue.hints.len() as u128, waiting);
+            STATEMENTS.load(Ordering::Relaxed)
+        });
+        assert_eq!(asked[0], asked[1]);
+        assert_eq!(asked[0], LOOKS / UNASKED as usize, "one statement for each time that it is asked");
+    }
+
+    #[test]
+    fn hints_that_were_lost_are_found_for_few_and_for_many() {
+        for waiting in [2, FEW as u128 + 2] {
+            let (mut queue, mut watch) = (Queue::of(waiting), Watch::new());
+            assert!(watch.look(&mut queue.waiters).is_empty());
+            queue.leave(0);
+            queue.leave(2);
+            let (mut hints, started) = (Vec::new(), Instant::now());
+            while hints.is_empty() {
+                assert!(started.elapsed() < PATIENCE, "{waiting}: they are not found");
+                hints = watch.look(&mut queue.waiters);
+            }
+            let [(first, Hint::Admitted { .. }), (second, Hint::Changed)] = hints[..] else {
+                panic!("{waiting}: {hints:?}")
+            };
+            assert_eq!((first, second), (EntryId::new(1), EntryId::new(2)));
+            assert!(!queue.hints.is_empty());
+        }
+    }
+
+    /// Those who wait in this process may be behind others, who look more often.
+    #[test]
+    fn who_is_not_the_next_looks_less_often_until_he_is() {
+        let (mut queue, mut watch) = (Queue::of(1), Watch::new());
+        let behind = {
+            let files = queue.waiters.files.clone();
+            let mut store = Store::new(files, Hall::default(), PATIENCE);
+            let Look::Waiting { hints, .. } = enter(&mut store, 7) else { panic!("it does not wait") };
+            watch.look(&mut store);
+            assert_eq!(watch.pause(), BEHIND);
+            queue.leave(1);
+            watch.look(&mut store);
+            drop(hints);
+            watch.pause()
+        };
+        assert_eq!(behind, NEXT);
+    }
+}

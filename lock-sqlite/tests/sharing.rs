@@ -1,0 +1,108 @@
+//! Those who use one file in one process have its threads, and what is open, in common.
+
+#[allow(dead_code, reason = "shared with the suite")]
+mod file;
+#[allow(dead_code, reason = "shared with other tests")]
+mod other;
+
+use std::{
+    fs,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use lock_conformance::SLACK;
+use lock_core::{DistributedLock, Keeper, Lock, Locks, SystemEntropy};
+use lock_sqlite::{Sqlite, SqliteConfig};
+
+use self::{file::OwnFile, other::Other};
+
+/// Not a test: what another process does, which has no other tests.
+#[test]
+fn other() {
+    other::carry_out(async |task, path| match task {
+        "alike" => connect_and_count(path, 10, |_| Duration::from_secs(2)).await,
+        _ => connect_and_count(path, 2, |number| Duration::from_secs(2 + number)).await,
+    });
+}
+
+async fn connect(path: &Path, keeper: &Keeper, command_timeout: Duration) -> Lock {
+    let mut config = SqliteConfig::default();
+    (config.path, config.command_timeout) = (Some(path.to_owned()), command_timeout);
+    let backend = Arc::new(Sqlite::connect(config, keeper).await.unwrap());
+    Locks::with(backend, keeper.clone(), Arc::new(SystemEntropy)).mutex("job").unwrap()
+}
+
+/// Says what the first has, and what all have.
+async fn connect_and_count(path: &Path, number: u64, limit: impl Fn(u64) -> Duration) {
+    let keeper = Keeper::start().unwrap();
+    let mut all = vec![connect(path, &keeper, limit(0)).await];
+    all[0].acquire().await.unwrap().release().await.unwrap();
+    other::say(format!("{} {}", threads(), descriptors()));
+    for number in 1..number {
+        all.push(connect(path, &keeper, limit(number)).await);
+    }
+    other::say(format!("{} {}", threads(), descriptors()));
+    // Each is a user of its own.
+    let held = all[0].acquire().await.unwrap();
+    assert!(all[1].try_acquire().await.unwrap().is_none());
+    held.release().await.unwrap();
+    // Whoever stays is not concerned by those who go.
+    drop(all.remove(0));
+    for lock in &all {
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+    drop(all);
+    let started = Instant::now();
+    while threads() > 0 || has_it_open(path) {
+        assert!(started.elapsed() < SLACK, "{} threads are left", threads());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    other::say("gave it back");
+}
+
+/// Those of this library for files.
+fn threads() -> usize {
+    let names = fs::read_dir("/proc/self/task").unwrap().flatten();
+    // It may have ended.
+    let names = names.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
+    names.filter(|name| name.starts_with("distlock-sqlite")).count()
+}
+
+fn descriptors() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+fn has_it_open(path: &Path) -> bool {
+    let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let mut open = open.filter_map(|descriptor| fs::read_link(descriptor.path()).ok());
+    open.any(|open| open.starts_with(path.parent().unwrap()))
+}
+
+/// What it says is two numbers.
+fn counts(other: &Other) -> (usize, usize) {
+    let said = other.says();
+    let (threads, descriptors) = said.split_once(' ').unwrap();
+    (threads.parse().unwrap(), descriptors.parse().unwrap())
+}
+
+#[test]
+fn ten_who_use_one_file_have_what_one_has_and_give_it_back() {
+    let file = OwnFile::new();
+    let other = Other::start("alike", &file.path());
+    let one = counts(&other);
+    assert_eq!(one.0, 2, "the thread of the file, and that of the post");
+    assert_eq!(counts(&other), one, "threads and descriptors of ten");
+    assert_eq!(other.says(), "gave it back");
+}
+
+/// A limit is said in errors, and kept by the one who waits for others.
+#[test]
+fn those_whose_settings_differ_have_each_their_own() {
+    let file = OwnFile::new();
+    let other = Other::start("not alike", &file.path());
+    let (one, two) = (counts(&other), counts(&other));
+    assert!(two.0 == 2 * one.0 && two.1 > one.1, "{one:?}, {two:?}");
+    assert_eq!(other.says(), "gave it back");
+}

@@ -21,6 +21,13 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
     where
         Self: Sized;
 
+    /// The target of what the client of the store logs by itself, a line for each connect that fails, if it does: neither the backend nor
+    /// the suite can count what is the same in it, and users have to filter it. What is bounded is how often the backend has it
+    /// connect. `None` for most.
+    fn client_logs(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Why nobody can tell by the waiters whether their notifications were cut, if that is so: clients learn by themselves of a grant
     /// that they were not told of, as by a look at what they watched before; or a cut breaks the connections that others release by, so
     /// that waiters listen again by then. [`find_cuts`](crate::find_cuts) checks nothing there. `None` for most.

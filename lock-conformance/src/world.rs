@@ -36,6 +36,11 @@ impl World {
         Self { store, harness, case, mode, bug, register }
     }
 
+    /// See [`Harness::client_logs`].
+    pub(crate) fn client_logs(&self) -> Option<&'static str> {
+        self.harness.client_logs()
+    }
+
     /// The options that clients have if the case says nothing else: a ttl of [`LONG`], so that no busy machine costs a lease
     /// that the case relies on, what stays behind stays until it is found, and no look to keep a place alive falls into the
     /// case; and a `wait` that ends in an error before the case as a whole is given up.

@@ -32,6 +32,10 @@ impl Harness for ZkHarness {
         if server::url().is_some() { "zookeeper by url" } else { "zookeeper" }
     }
 
+    fn client_logs(&self) -> Option<&'static str> {
+        Some("zookeeper_client")
+    }
+
     fn cuts_show_nothing() -> Option<&'static str> {
         Some("a session that is connected again is told what happened to the nodes that it watches")
     }

@@ -120,6 +120,7 @@ impl Supervisor {
                 ended.out_of_reach |= duty == Duty::CouldNotKill;
                 return ended;
             }
+            let next_look = next_look.min(self.look_at_others());
             tokio::select! {
                 biased;
                 _ = children.recv() => {}
@@ -147,11 +148,19 @@ impl Supervisor {
                 self.stage = Stage::Killed;
                 self.kill(now)
             }
-            // The first process has ended, others of its group have not.
-            Stage::Stopping { kill_at } if self.exit.is_some() => kill_at.min(now + LOOK_AT_DYING),
             Stage::Stopping { kill_at } => kill_at,
-            // Whoever was just being born.
+            // Those that were just being born.
             Stage::Killed => self.kill(now),
+        }
+    }
+
+    /// When to look whether the others of the group have ended, if the first process has: nobody tells of their end.
+    fn look_at_others(&self) -> BootTime {
+        match self.stage {
+            Stage::Stopping { .. } if self.exit.is_some() => {
+                self.keeper.now() + if self.out_of_reach { LOOK_AT_OTHERS } else { LOOK_AT_DYING }
+            }
+            _ => BootTime::FAR_FUTURE,
         }
     }
 

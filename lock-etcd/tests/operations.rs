@@ -247,39 +247,45 @@ async fn a_lock_is_kept_and_released_on_a_server_without_space() {
     other.assert_free("new").await;
 }
 
-/// E14: what watches from a revision that has passed is up to 100 ms late, as other clients of etcd are, and as one is here. In
-/// between somebody writes all the time.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hand_over_does_not_wait_for_the_loop_for_late_watchers() {
-    const ROUNDS: usize = 41;
-    let server = OwnServer::start("case").await;
-    let clients = [Client::new(&url(&server)), Client::new(&url(&server))];
-    let mut noise = server.admin().client().await;
-    let noise = tokio::spawn(async move {
-        loop {
-            noise.put("noise", "", None).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(1)).await;
+/// Its figures are times: nothing else may want the cores.
+mod alone {
+    use super::*;
+
+    /// E14: what watches from a revision that has passed is up to 100 ms late, as other clients of etcd are, and as one is here. In
+    /// between somebody writes all the time.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_hand_over_does_not_wait_for_the_loop_for_late_watchers() {
+        const ROUNDS: usize = 41;
+        let server = OwnServer::start("case").await;
+        let clients = [Client::new(&url(&server)), Client::new(&url(&server))];
+        let mut noise = server.admin().client().await;
+        let noise = tokio::spawn(async move {
+            loop {
+                noise.put("noise", "", None).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        let mut bare = server.admin().client().await;
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let mut guard = clients[0].take(NAME, &options()).await;
+        for round in 1..=ROUNDS {
+            let waiter = clients[round % 2].waiting(NAME, &options(), 2).await;
+            let released = Instant::now();
+            let (release, next) = tokio::join!(guard.release(), waiter);
+            ours.push(released.elapsed());
+            release.unwrap().confirmed().unwrap();
+            guard = next.unwrap();
+            theirs.push(Box::pin(told_of_a_delete(&mut bare)).await);
         }
-    });
-    let mut bare = server.admin().client().await;
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    let mut guard = clients[0].take(NAME, &options()).await;
-    for round in 1..=ROUNDS {
-        let waiter = clients[round % 2].waiting(NAME, &options(), 2).await;
-        let released = Instant::now();
-        let (release, next) = tokio::join!(guard.release(), waiter);
-        ours.push(released.elapsed());
-        release.unwrap().confirmed().unwrap();
-        guard = next.unwrap();
-        theirs.push(Box::pin(told_of_a_delete(&mut bare)).await);
+        guard.release().await.unwrap();
+        noise.abort();
+        ours.sort();
+        theirs.sort();
+        // It is 2 ms to 90 ms. Beside other tests each of ours waits for a core three times, at the release, the event and the read, and was
+        // seen to take 20 ms to 30 ms.
+        let (ours, theirs) = (ours[ROUNDS / 2], theirs[ROUNDS / 2]);
+        assert!(ours * 3 < theirs * 2, "a hand-over takes {ours:?}, and a late watcher waits for {theirs:?}");
     }
-    guard.release().await.unwrap();
-    noise.abort();
-    ours.sort();
-    theirs.sort();
-    // Where nothing else runs it is 2 ms to 90 ms; whatever else there is to wait for, both do.
-    let (ours, theirs) = (ours[ROUNDS / 2], theirs[ROUNDS / 2]);
-    assert!(ours * 3 < theirs * 2, "a hand-over takes {ours:?}, and a late watcher waits for {theirs:?}");
 }
 
 /// How long it takes until somebody is told of a delete who has put a key, and watches it from then on.

@@ -110,10 +110,10 @@ impl Cleanup {
     pub(crate) fn wait_settled(&self, limit: Duration) {
         /// How often it is looked whether the keeper is there: nobody tells of its end.
         const SLICE: Duration = Duration::from_millis(50);
-        let end = Instant::now() + limit;
+        let began = Instant::now();
         let mut debts = self.lock();
         while !debts.all.is_empty() && self.keeper.is_at_work() {
-            let left = end.saturating_duration_since(Instant::now());
+            let left = limit.saturating_sub(began.elapsed());
             if left.is_zero() {
                 return;
             }

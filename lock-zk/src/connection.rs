@@ -18,6 +18,7 @@ use zookeeper_client::{Client, Connector, Error, SessionInfo};
 
 use crate::{
     ZkConfig,
+    circuit_breaker::{CircuitBreaker, is_of_connection},
     error::Failure,
     limits::Limits,
     link::Link,
@@ -32,6 +33,7 @@ pub(crate) struct Route {
     tls: Option<Tls>,
     keeper: Keeper,
     limits: Arc<Limits>,
+    breaker: Arc<CircuitBreaker>,
     /// What there is to say of all sessions and connections.
     pub(crate) log: Paced<&'static str>,
 }
@@ -42,11 +44,21 @@ impl Route {
         let (password, tls) = (config.login().read()?, Tls::load(&config)?);
         let limits = Arc::new(Limits::new(config.endpoints.len()));
         let log = Paced::new(&keeper);
-        Ok(Self { config, password, tls, keeper, limits, log })
+        Ok(Self { config, password, tls, keeper, limits, breaker: Arc::default(), log })
     }
 
     /// Opens a session. The client's tasks run where this is polled: on the keeper, which has I/O.
     pub(crate) async fn open(&self, session_timeout: Duration) -> Result<Arc<Link>, Failure> {
+        self.breaker.attempt(&self.keeper, self.open_somewhere(session_timeout)).await
+    }
+
+    /// When to try again what failed: after this pause, or if there was no connection, when the next one is opened.
+    pub(crate) fn retry_at(&self, pause: Duration) -> BootTime {
+        let now = self.keeper.now();
+        self.breaker.retry_at().filter(|retry_at| *retry_at > now).unwrap_or(now + pause)
+    }
+
+    async fn open_somewhere(&self, session_timeout: Duration) -> Result<Arc<Link>, Failure> {
         let (until, alone) = (self.until(), self.config.endpoints.len() == 1);
         let patience = if alone { self.config.connect_timeout } else { self.patience(session_timeout) };
         let mut opened = Err(self.nobody_there());
@@ -54,7 +66,7 @@ impl Route {
         for endpoint in self.endpoints_to_try(session_timeout).await {
             let limit = until.min(self.keeper.now() + patience);
             opened = self.open_at(endpoint, session_timeout, limit).await;
-            if !opened.as_ref().is_err_and(is_of_one_server) || self.keeper.now() >= until {
+            if !opened.as_ref().is_err_and(is_of_connection) || self.keeper.now() >= until {
                 break;
             }
         }
@@ -111,7 +123,8 @@ impl Route {
             return Ok(known);
         }
         let until = self.keeper.now() + self.patience(session_timeout);
-        let link = self.open_at(endpoint, session_timeout, until).await?;
+        let opened = self.open_at(endpoint, session_timeout, until);
+        let link = self.breaker.attempt(&self.keeper, opened).await?;
         Ok(link.session_timeout() >= session_timeout)
     }
 
@@ -125,7 +138,8 @@ impl Route {
     ) -> Result<Arc<Link>, Failure> {
         let connector = self.connector(session_timeout, self.patience(session_timeout)).with_session(session);
         let until = self.keeper.now() + self.patience(session_timeout);
-        let link = self.connect(connector, Some(endpoint), until).await?;
+        let connected = self.connect(connector, Some(endpoint), until);
+        let link = self.breaker.attempt(&self.keeper, connected).await?;
         self.limits.learn(endpoint, session_timeout, link.session_timeout());
         Ok(link)
     }
@@ -137,7 +151,7 @@ impl Route {
         session: SessionInfo,
     ) -> Result<Arc<Link>, Failure> {
         let connector = self.connector(session_timeout, self.patience(session_timeout)).with_session(session);
-        self.connect(connector, None, self.until()).await
+        self.breaker.attempt(&self.keeper, self.connect(connector, None, self.until())).await
     }
 
     /// Which of several servers says first that it serves, within the time that one has to answer. On the keeper, which has I/O.
@@ -261,11 +275,6 @@ const SERVES_NOT: &str = "not currently serving requests";
 
 /// Nobody says more than this about himself.
 const MOST_TOLD: u64 = 64 * 1024;
-
-/// Whether another server may do what this one did not.
-fn is_of_one_server(failure: &Failure) -> bool {
-    matches!(failure.kind(), Kind::Unreachable | Kind::TimedOut)
-}
 
 /// The result of a future, or `None` if it is not there by `until` on the keeper's clock. Needs no runtime.
 pub(crate) async fn by<T>(

@@ -27,6 +27,7 @@
 
 mod alarms;
 mod backend;
+mod circuit_breaker;
 mod config;
 mod connect_error;
 mod connection;

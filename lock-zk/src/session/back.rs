@@ -12,8 +12,8 @@ use crate::{
     link::Link,
 };
 
-/// The time between two rounds of tries, which grows: all clients ask all servers of an ensemble that starts. A server that is there again
-/// is found within the longest of them.
+/// The time between two tries where a server answered, and could not go on with the session. Where none answered, it is that of the
+/// circuit breaker.
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(1) };
 
 /// Makes a connection for a session whose client has none, and goes on with that; unless the session is over before, or the
@@ -60,7 +60,7 @@ async fn attach(route: &Route, keeper: &Keeper, session: &Session) {
         }
         failures += 1;
         let pause = BACK_OFF.pause(failures, SystemEntropy.bits() as u64);
-        keeper.sleep_until(keeper.now() + pause).await;
+        keeper.sleep_until(route.retry_at(pause)).await;
     }
 }
 

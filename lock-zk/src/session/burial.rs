@@ -10,10 +10,13 @@ use tokio::{runtime::Handle, sync::watch};
 
 use super::{Pool, Session};
 use crate::{
+    circuit_breaker::is_of_connection,
     connection::Route,
     error::{Cause, Failure},
 };
 
+/// From one try to the next where the ensemble answered, and did not end the session. Where it did not, it is the time of the circuit
+/// breaker.
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(5) };
 
 /// What one attempt comes to: whether the session is over. For all who wait for that.
@@ -32,19 +35,19 @@ pub(super) fn bury(pool: &Arc<Pool>, session: &Arc<Session>) {
             // Once more: one that was granted its lock in the moment in which the session ended was not told.
             pool.bell.ring(session.members().iter().map(|member| member.entry.id));
         }
-        let mut failures = 0;
+        let mut answers = 0;
         loop {
             let Some(pool) = weak.upgrade() else { return };
             match confirm_over(&pool, &session).await {
                 Ok(true) => return,
-                Ok(false) => {}
+                Ok(false) => answers += 1,
                 Err(failure) => {
+                    answers += u32::from(!is_of_connection(&failure));
                     tracing::debug!(session = %format_args!("{:#x}", session.id), "the end of a session is not confirmed yet: {failure}");
                 }
             }
-            failures += 1;
-            let pause = BACK_OFF.pause(failures, SystemEntropy.bits() as u64);
-            let pause = pool.keeper.sleep_until(pool.keeper.now() + pause);
+            let pause = BACK_OFF.pause(answers, SystemEntropy.bits() as u64);
+            let pause = pool.keeper.sleep_until(pool.route.retry_at(pause));
             drop(pool);
             pause.await;
         }

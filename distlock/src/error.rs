@@ -15,8 +15,7 @@ pub enum ConnectError {
     /// The store of this scheme was not compiled in.
     #[error(
         "`{scheme}:` URLs need the feature `{feature}` of the crate `distlock`; \
-         enable it: distlock = {{ version = \"{}\", features = [\"{feature}\"] }}",
-        env!("CARGO_PKG_VERSION")
+         enable it: cargo add distlock --features {feature}"
     )]
     MissingFeature {
         /// The scheme of the URL.

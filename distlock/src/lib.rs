@@ -65,7 +65,7 @@ pub use lock_etcd as etcd;
 #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
 pub use lock_redis as redis;
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
-#[cfg_attr(docsrs, doc(cfg(feature = "sqlite")))]
+#[cfg_attr(docsrs, doc(cfg(all(feature = "sqlite", target_os = "linux"))))]
 pub use lock_sqlite as sqlite;
 #[cfg(feature = "zk")]
 #[cfg_attr(docsrs, doc(cfg(feature = "zk")))]

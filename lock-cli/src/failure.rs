@@ -87,8 +87,9 @@ impl From<ConnectError> for Failure {
             ConnectError::Backend { .. } => Self::new(Exit::STORE, error.to_string()),
             ConnectError::MissingFeature { scheme, feature } => {
                 let message = format!("this `distlock` was built without the store of `{scheme}:` URLs");
-                return Self::new(Exit::USAGE, message)
-                    .hint(format!("cargo install lock-cli --features {feature}"));
+                // From the repository, which is there before a release and after it.
+                let command = concat!("cargo install --git ", env!("CARGO_PKG_REPOSITORY"), " lock-cli");
+                return Self::new(Exit::USAGE, message).hint(format!("{command} --features {feature}"));
             }
             _ => Self::new(Exit::USAGE, error.to_string()),
         };
@@ -139,6 +140,14 @@ mod tests {
         let told = Failure::new(Exit::STORE, "the store is no store: \u{9b}2J").because(&said).to_string();
         assert!(!told.chars().any(|c| c != '\n' && (c.is_control() || c == '\u{202e}')), "{told:?}");
         assert!(told.contains(r"because: ERR \u{1b}]0;owned\u{7}\r\u{202e}"), "{told}");
+    }
+
+    #[test]
+    fn the_hint_for_a_missing_store_is_right_before_a_release_too() {
+        let told =
+            Failure::from(ConnectError::MissingFeature { scheme: "zks", feature: "zk-tls" }).to_string();
+        let hint = "try: cargo install --git https://github.com/distlock/distlock lock-cli --features zk-tls";
+        assert!(told.ends_with(hint), "{told}");
     }
 
     #[test]

@@ -38,6 +38,7 @@
 //! | tests of TLS, with the feature `tls` | `Authority`, `Impostor` |
 //! | seeing that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
 //! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`OwnProcess`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`Faulty`], [`Proxy`], [`Relay`], [`polls`], [`audit`] |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod alone;
 pub mod audit;

@@ -37,6 +37,7 @@
 //! | what is traced | [`telemetry`] |
 //! | time, threads and randomness | [`Clock`], [`Keeper`], [`Entropy`] |
 //! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod admission;
 mod backend;

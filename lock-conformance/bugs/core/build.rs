@@ -50,8 +50,9 @@ fn copy_tree(root: &Path, at: &Path, to: &Path) {
 /// The source of a file with its switches.
 fn switched(name: &Path, mut text: String) -> String {
     if name == Path::new("lib.rs") {
-        // What is included has no documentation of its own.
-        text = text.lines().filter(|line| !line.starts_with("//!")).map(|line| format!("{line}\n")).collect();
+        // What is included has no documentation and no attributes of its own.
+        let inner = |line: &str| line.starts_with("//!") || line.starts_with("#![");
+        text = text.lines().filter(|line| !inner(line)).map(|line| format!("{line}\n")).collect();
     }
     // Its own tests are run where it stands.
     text = text.replace("#[cfg(test)]", "#[cfg(any())]").replace("cfg(any(test, ", "cfg(any(");

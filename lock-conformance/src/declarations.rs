@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Case, Declared, Harness, REQUIRED, cases, output::say};
+use crate::{Case, Declared, Harness, Mode, REQUIRED, cases, output::say};
 
 /// What any store may declare: what takes a process of its own, a server or a wire. Nobody may declare exclusion, tokens or
 /// loss: a store that cannot show these is no store for locks.
@@ -47,16 +47,21 @@ const KNOWN: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// What a store declares by [having no notifications](Harness::notifications): no label, because what needs them shares its label
+/// with what does not.
+const NO_NOTIFICATIONS: &Declared =
+    &Declared { id: "NOTIFICATIONS", reason: "the store has none, and waiters look again by themselves" };
+
 /// Checks that what a backend declares is allowed, gives a reason, and hides nothing else; prints and counts it, in one line
 /// of JSON behind `declared:`, with the store, the labels, how many cases they hide, and of how many.
 ///
 /// # Panics
 /// If it does not.
 pub fn check_declarations<H: Harness>() {
-    say(&format!("declared: {}", checked(H::store(), H::declared())));
+    say(&format!("declared: {}", checked(H::store(), H::declared(), H::notifications())));
 }
 
-fn checked(store: &str, declared: &'static [Declared]) -> Value {
+fn checked(store: &str, declared: &'static [Declared], notifications: bool) -> Value {
     let known = KNOWN.iter().find(|(name, _)| *name == store);
     let allowed = known.map_or(ANYBODY, |(_, allowed)| allowed);
     for Declared { id, reason } in declared {
@@ -66,9 +71,23 @@ fn checked(store: &str, declared: &'static [Declared]) -> Value {
         assert_eq!(declared.iter().filter(|other| other.id == *id).count(), 1, "{id} is declared twice");
     }
     let all: Vec<&Case> = cases::all().collect();
-    let hidden = all.iter().filter(|case| declaration(case, declared).is_some()).count();
-    let labels: Vec<_> = declared.iter().map(|declared| declared.id).collect();
+    let shown_nowhere =
+        all.iter().filter(|case| not_run(case, Mode::Both, declared, notifications).is_some());
+    let hidden = shown_nowhere.count();
+    let none = (!notifications).then_some(NO_NOTIFICATIONS);
+    let labels: Vec<_> = declared.iter().chain(none).map(|declared| declared.id).collect();
     json!({ "store": store, "labels": labels, "cases": hidden, "of": all.len() })
+}
+
+/// What keeps a case from being run in that mode: its labels are declared, or it needs notifications, and there are none.
+pub(crate) fn not_run(
+    case: &Case,
+    mode: Mode,
+    declared: &'static [Declared],
+    notifications: bool,
+) -> Option<&'static Declared> {
+    let untold = || (!notifications && case.needs_notifications(mode)).then_some(NO_NOTIFICATIONS);
+    declaration(case, declared).or_else(untold)
 }
 
 /// What keeps a case from being run, if all of its labels are declared.
@@ -114,9 +133,21 @@ mod tests {
 
     #[test]
     fn what_a_store_declares_is_told_with_the_cases_that_it_hides() {
-        let told = checked("a store of others", &[Declared { id: "T04", reason: "nothing is said twice" }]);
+        let told =
+            checked("a store of others", &[Declared { id: "T04", reason: "nothing is said twice" }], true);
         assert_eq!((&told["store"], &told["labels"][0]), (&"a store of others".into(), &"T04".into()));
         assert_eq!((&told["cases"], &told["of"]), (&1.into(), &cases::all().count().into()));
+    }
+
+    #[test]
+    fn a_store_without_notifications_hides_what_needs_them_and_nothing_else() {
+        let told = checked("a store of others", &[], false);
+        assert_eq!((&told["labels"], &told["cases"]), (&json!(["NOTIFICATIONS"]), &8.into()));
+        for case in cases::all() {
+            let hidden = |notifications| not_run(case, Mode::Both, &[], notifications);
+            assert_eq!(hidden(true), None, "{case:?}");
+            assert_eq!(hidden(false).is_some(), case.needs_notifications(Mode::Both), "{case:?}");
+        }
     }
 
     /// One label of each kind: exclusion, liveness, expiry, loss, tokens, order, cancellation, the rules of the protocol.
@@ -135,7 +166,7 @@ mod tests {
         ];
         for unmet in UNMET {
             for store in ["a store of others", "redis"] {
-                let refusal = catch_unwind(|| checked(store, unmet)).unwrap_err();
+                let refusal = catch_unwind(|| checked(store, unmet, true)).unwrap_err();
                 assert!(said(&*refusal).ends_with("without a decision of record"), "{unmet:?} of {store}");
             }
         }

@@ -3,7 +3,7 @@
 /// What the clients of a case have at the server now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// Keys, nodes or rows in which somebody holds or waits. None if nobody does.
+    /// Keys, nodes or rows in which somebody holds or waits, those of the dead included until they are removed. None if nobody does.
     pub queues: u64,
     /// What is kept on purpose when a queue is empty: token counters, one for each name at the most, and marks by which a
     /// late request is known.

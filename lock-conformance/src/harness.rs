@@ -28,6 +28,17 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Whether clients are told of their turn and of evictions. If not, as the [`polls`](lock_core::Guarantees::polls) of the store's
+    /// guarantees have to say, what then cannot be shown is not run, but printed and counted as what is
+    /// [declared](Self::declared). True for most.
+    #[must_use]
+    fn notifications() -> bool
+    where
+        Self: Sized,
+    {
+        true
+    }
+
     /// Why nobody can tell by the waiters whether their notifications were cut, if that is so: clients learn by themselves of a grant
     /// that they were not told of, as by a look at what they watched before; or a cut breaks the connections that others release by, so
     /// that waiters listen again by then. [`find_cuts`](crate::find_cuts) checks nothing there. `None` for most.

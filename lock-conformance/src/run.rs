@@ -13,12 +13,13 @@ use crate::{
     Case, Command, Declared, Harness, MakeBug, Mode, Reply, SLACK, World, alone,
     cases::{self, resources},
     command::Interpreter,
-    declarations::declaration,
+    declarations::not_run,
     output::said,
     process::{MARK, VARIABLE},
     ran_nothing,
     register::Register,
     residue,
+    world::Stated,
 };
 
 /// When a case that neither succeeds nor fails is given up.
@@ -30,7 +31,7 @@ const CASE_LIMIT: Duration = Duration::from_secs(120);
 /// If the promise is broken, or the case is not over within two minutes.
 pub fn run<H: Harness>(group: &str, name: &str, mode: Mode) {
     let case = cases::find(group, name);
-    if let Some(Declared { id, reason }) = declaration(case, H::declared()) {
+    if let Some(Declared { id, reason }) = not_run(case, mode, H::declared(), H::notifications()) {
         return ran_nothing(&path(case, mode), &format!("declared {id}: {reason}"));
     }
     if group == resources::GROUP {
@@ -66,7 +67,8 @@ fn carry_out<H: Harness>(case: &'static Case, mode: Mode, bug: Option<MakeBug>) 
     let (servers, clients) = (runtime(), runtime());
     let register = Arc::new(Register::default());
     let harness: Arc<dyn Harness> = Arc::new(servers.block_on(H::start(case)));
-    let world = World::new(H::store(), Arc::clone(&harness), case, mode, bug, Arc::clone(&register));
+    let stated = Stated { store: H::store(), notifications: H::notifications() };
+    let world = World::new(stated, Arc::clone(&harness), case, mode, bug, Arc::clone(&register));
     clients.block_on(async {
         let over = tokio::time::timeout(limit, (case.run)(world)).await;
         over.unwrap_or_else(|_| panic!("{}::{} is not over after {limit:?}", case.group, case.name));

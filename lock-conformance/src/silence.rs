@@ -23,6 +23,9 @@ const ABOUT_HINTS: &[(&str, &str)] = &[
     ("wire", "all_waiters_look_again_when_their_notifications_come_back"),
 ];
 
+/// Why nothing is checked of a store that has none.
+const NO_HINTS: &str = "declared NOTIFICATIONS: the store has no hints that could be missed";
+
 /// The cases that cut notifications at the server.
 const ABOUT_CUTS: &[(&str, &str)] = &[
     ("liveness", "waiters_go_on_when_their_notifications_are_cut"),
@@ -30,11 +33,15 @@ const ABOUT_CUTS: &[(&str, &str)] = &[
 ];
 
 /// Takes all hints from the clients of a store, and checks that each case about hints fails then: what is missed is not
-/// mended by a look before the case has noticed. All at once, because each of them waits for as long as it is patient.
+/// mended by a look before the case has noticed. All at once, because each of them waits for as long as it is patient. Nothing is
+/// checked where [there are none](Harness::notifications).
 ///
 /// # Panics
 /// If a case passes, or fails for another reason than that somebody waits in vain.
 pub fn find_silence<H: Harness>() {
+    if !H::notifications() {
+        return ran_nothing("a_store_without_hints_is_found_by_the_cases_about_hints", NO_HINTS);
+    }
     let found = look_for::<H>(ABOUT_HINTS, |_| Arc::new(Silent::default()));
     assert!(found.len() >= 3, "most cases about hints are declared");
     let missed = missed(found);
@@ -44,12 +51,13 @@ pub fn find_silence<H: Harness>() {
 /// Makes the clients of a store believe nothing but grants that they are told of, and checks that each case fails then in which
 /// [notifications are cut](crate::ServerControl::cut_notifications). A store that says that it has cut them, and has not, tells the
 /// grant, and the case shows nothing. (Where hints never say more than that something changed, the cases fail in any case.) Nothing is
-/// checked where [nobody can tell](Harness::cuts_show_nothing).
+/// checked where [nobody can tell](Harness::cuts_show_nothing), or where there are none.
 ///
 /// # Panics
 /// As [`find_silence`] does.
 pub fn find_cuts<H: Harness>() {
-    if let Some(how) = H::cuts_show_nothing() {
+    let none = (!H::notifications()).then_some(NO_HINTS);
+    if let Some(how) = none.or_else(H::cuts_show_nothing) {
         return ran_nothing("notifications_that_are_said_to_be_cut_are_not_heard_of", how);
     }
     let missed = missed(look_for::<H>(ABOUT_CUTS, |_| Arc::<BelievesOnlyGrants>::default()));

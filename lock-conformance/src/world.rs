@@ -12,10 +12,19 @@ use crate::{
 /// How often a waiter looks while no hint comes. Only in a mode that depends on it: short, for the sake of time.
 const LOOKS: Duration = Duration::from_millis(15);
 
+/// What a harness says of its store before there is one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stated {
+    /// Its name: see [`Harness::store`].
+    pub(crate) store: &'static str,
+    /// See [`Harness::notifications`].
+    pub(crate) notifications: bool,
+}
+
 /// What a case is given: a store that is empty, and means to make clients of it.
 #[derive(Clone, Debug)]
 pub struct World {
-    store: &'static str,
+    stated: Stated,
     harness: Arc<dyn Harness>,
     case: &'static Case,
     mode: Mode,
@@ -24,16 +33,16 @@ pub struct World {
 }
 
 impl World {
-    /// The store of a case, with its name, a bug in every client if there is one, and a register of all who use it.
+    /// The store of a case, with what is said of it, a bug in every client if there is one, and a register of all who use it.
     pub(crate) fn new(
-        store: &'static str,
+        stated: Stated,
         harness: Arc<dyn Harness>,
         case: &'static Case,
         mode: Mode,
         bug: Option<MakeBug>,
         register: Arc<Register>,
     ) -> Self {
-        Self { store, harness, case, mode, bug, register }
+        Self { stated, harness, case, mode, bug, register }
     }
 
     /// See [`Harness::client_logs`].
@@ -88,6 +97,12 @@ impl World {
 
     /// A client of a store that sees it through the bug, if there is one, through the mode, and through those layers.
     fn registered(&self, store: Arc<dyn Backend>, keeper: Keeper, layers: &[Arc<dyn Layer>]) -> Client {
+        let polls = store.guarantees().polls;
+        assert!(
+            polls.is_none() == self.stated.notifications,
+            "`Harness::notifications` is {}, and `Guarantees::polls` {polls:?}: one of them is wrong",
+            self.stated.notifications
+        );
         let page = self.register.page();
         let mut between = vec![Arc::clone(&page) as Arc<dyn Layer>];
         between.extend(self.bug.map(|bug| bug(&*self.harness)));
@@ -175,7 +190,7 @@ impl World {
 
     /// The name of the store, as [`Harness::store`] gives it.
     pub(crate) fn store(&self) -> &'static str {
-        self.store
+        self.stated.store
     }
 
     /// The case that this is the world of, with its group.

@@ -115,12 +115,13 @@ pub enum Standing {
         holder: Option<Holder>,
         /// When to look again even if no hint came: the earliest moment at which somebody's lease end can admit us.
         look_again: BootTime,
-        /// Live since before the standing was judged.
+        /// Live since before the standing was judged. Empty where the store [has none](Guarantees::polls).
         hints: Hints,
     },
     /// Only for [`WaitMode::Try`]: not admitted, and no entry was left behind.
     Busy,
-    /// Only for [`Step::Again`]: the entry is not there, or it is another life of it.
+    /// The entry is not there, or it is another life of it. To a [`Step::Create`] it says that the entry has left for good: a
+    /// [`leave`](Backend::leave) came first, which closed the door. Whoever still wants the lock comes back under another id.
     Gone,
 }
 
@@ -187,7 +188,7 @@ pub enum Hint {
     Changed,
 }
 
-/// Hints for one entry. When the stream ends, the waiter falls back to polling.
+/// Hints for one entry. When the stream ends, the waiter looks again on a timer.
 pub type Hints = Pin<Box<dyn Stream<Item = Hint> + Send>>;
 
 /// Entries that may have been lost. See [`Backend::alarms`].

@@ -217,7 +217,8 @@ impl BackendError {
         Self(Box::new(Inner { store, kind, unsent: false, message: message.into(), source: None }))
     }
 
-    /// The same error, for a request that certainly never left this process.
+    /// The same error, for a request that certainly was not carried out: it never left this process, or the store says that it has
+    /// undone all of it.
     #[must_use]
     pub fn unsent(mut self) -> Self {
         self.0.unsent = true;
@@ -237,7 +238,7 @@ impl BackendError {
         &self.0.kind
     }
 
-    /// Whether the request certainly never left this process.
+    /// Whether the request certainly was not carried out: see [`unsent`](Self::unsent).
     #[must_use]
     pub fn is_unsent(&self) -> bool {
         self.0.unsent

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::BackOff;
+
 /// A row of the guarantees table: what holds on a store, and what breaks it.
 ///
 /// Every text is half a sentence for people. `Display` writes the row in Markdown, as `docs/guarantees.md` shows it.
@@ -24,6 +26,10 @@ pub struct Guarantees {
     /// Whether an entry can outlive its own ttl because its lease or session is shared with others: then the keeper
     /// goes on cleaning up until the store confirms it, and otherwise only until the ttl must have ended.
     pub shared_leases: bool,
+    /// For a store that has no notifications, neither hints nor alarms: the pauses between two looks of one who waits. They grow
+    /// with the time waited, and the longest is how long a lock may stay free that somebody waits for. The option
+    /// [`look_again`](crate::AcquireOptions::look_again) and a third of the ttl bound them. `None` where waiters are told.
+    pub polls: Option<BackOff>,
 }
 
 impl fmt::Display for Guarantees {

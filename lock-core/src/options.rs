@@ -80,7 +80,8 @@ pub struct LookAgain {
     /// and again.
     #[serde(with = "crate::settings::duration")]
     pub least: Duration,
-    /// The most. Default 1 h, which leaves it to a third of the ttl, the bound that always holds; `least` to 1 h.
+    /// The most. Default 1 h, which leaves it to a third of the ttl, the bound that always holds, and to a store that has no
+    /// notifications, whose waiters look [sooner](crate::Guarantees::polls); `least` to 1 h.
     #[serde(with = "crate::settings::duration")]
     pub most: Duration,
 }
@@ -223,12 +224,12 @@ impl Default for BackOff {
 }
 
 impl BackOff {
-    /// The pause after `failures` failures in a row (the first is 1), with `random` bits for the jitter.
+    /// The pause after so many tries in a row (the first is 1), with `random` bits for the jitter.
     #[must_use]
-    pub fn pause(&self, failures: u32, random: u64) -> Duration {
-        let doublings = failures.saturating_sub(1).min(31);
+    pub fn pause(&self, tries: u32, random: u64) -> Duration {
+        let doublings = tries.saturating_sub(1).min(31);
         let full = self.least.saturating_mul(1 << doublings).min(self.most);
-        // Up to a half less, so that clients which failed together do not come back together.
+        // Up to a half less, so that clients which tried together do not come back together.
         let jitter = (full / 2).mul_f64(f64::from((random >> 32) as u32) / f64::from(u32::MAX));
         full.saturating_sub(jitter)
     }

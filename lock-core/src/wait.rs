@@ -2,7 +2,8 @@
 //!
 //! Looking again on a timer is already correct, so a hint that is lost or late costs nothing but time. There is always a timer:
 //! the time that the store names, a third of the waiter's own ttl (which also keeps its lease alive), and the end of `wait`.
-//! But hints have to be true: a waiter that is told [`Hint::Admitted`] with its token goes on without another look.
+//! A store that has no hints says how soon to look again. But hints have to be true: a waiter that is told [`Hint::Admitted`]
+//! with its token goes on without another look.
 
 use std::{future::Future, pin::pin, sync::Arc, task::Poll, time::Duration};
 
@@ -73,6 +74,7 @@ async fn begin(
         give_up,
         queued: false,
         failures: 0,
+        looks: 0,
         too_slow: 0,
         seen: None,
         listening: None,
@@ -105,6 +107,8 @@ struct Waiting<'a> {
     queued: bool,
     /// Errors in a row.
     failures: u32,
+    /// Answers that it has to wait.
+    looks: u32,
     /// Grants in a row that came after the end of their own lease.
     too_slow: u32,
     /// What was ahead when the queue was last seen.
@@ -148,6 +152,7 @@ impl Waiting<'_> {
                 Ok(Standing::Waiting { token, ttl, valid_until, ahead, holder, look_again, hints }) => {
                     self.queued = true;
                     (self.failures, self.too_slow) = (0, 0);
+                    self.looks = self.looks.saturating_add(1);
                     self.seen = Some((ahead, holder));
                     self.listening = Some(Listening { token, valid_until, ttl, hints: Some(hints) });
                     self.next_look(sent, look_again)
@@ -175,10 +180,14 @@ impl Waiting<'_> {
     }
 
     /// When to look again after an answer to a request sent at `sent`: never later than a third of the ttl after it, or
-    /// the place would be lost.
+    /// the place would be lost. Where no hint will come, soon: others may have gone since, and nobody says so.
     fn next_look(&self, sent: BootTime, asked: BootTime) -> BootTime {
         let bounds = &self.options.look_again;
         let now = self.client.keeper.now();
+        let polled = self.client.backend.guarantees().polls.map_or(BootTime::FAR_FUTURE, |polls| {
+            now + polls.pause(self.looks, self.client.entropy.bits() as u64)
+        });
+        let asked = asked.min(polled);
         asked.max(now + bounds.least).min(now + bounds.most).min(sent + self.options.ttl / 3)
     }
 

@@ -16,4 +16,5 @@ pub(crate) static ETCD: Guarantees = Guarantees {
     fairness: "first come, first served",
     foreign_clients: "none: keys of our own, and a name that holds other data is an error",
     shared_leases: true,
+    polls: None,
 };

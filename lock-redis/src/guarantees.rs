@@ -14,4 +14,5 @@ pub(crate) static STANDALONE: Guarantees = Guarantees {
     foreign_clients: "SETNX locks on the same key and ours exclude each other for mutexes; ours wait for theirs and never \
                       touch them; theirs get no turn while our queue is not empty",
     shared_leases: false,
+    polls: None,
 };

@@ -14,4 +14,5 @@ pub(crate) static SQLITE: Guarantees = Guarantees {
     fairness: "first come, first served",
     foreign_clients: "none: a file of our own",
     shared_leases: false,
+    polls: None,
 };

@@ -18,4 +18,5 @@ pub(crate) static ZOOKEEPER: Guarantees = Guarantees {
     foreign_clients: "none, on nodes of our own. With `interop=curator`: `InterProcessMutex` of Apache Curator on the same \
                       path, for mutexes, first come, first served among all",
     shared_leases: true,
+    polls: None,
 };

@@ -171,6 +171,7 @@ static GUARANTEES: Guarantees = Guarantees {
     fairness: "first come, first served",
     foreign_clients: "none: a schema of our own",
     shared_leases: false,
+    polls: None,
 };
 
 fn mismatch(row: &Row) -> Result<BackendError, BackendError> {

@@ -22,7 +22,7 @@ use super::{
         a_fork_that_connects_again_has_locks_of_its_own,
         whoever_connects_again_in_a_fork_is_served_or_told_why_not,
     },
-    steps::{freed, long, mutex, queue_of, refused, take, take_free},
+    steps::{freed, lasting, long, mutex, queue_of, refused, take, take_free},
 };
 use crate::{Case, Client, SLACK, Usage, World, audit::eventually, ran_nothing, volume};
 
@@ -81,7 +81,9 @@ pub(super) async fn nothing_is_left_in_the_store_but_the_entries_of_the_dead(wor
             held.release().await.unwrap();
         }
     }
-    let (left_to_tasks, evicted) = (lock("left to tasks"), take_free(&lock("evicted")).await);
+    // Where nobody is told of an eviction, the first renewal finds it.
+    let evicted = take_free(&lock("evicted").with_options(lasting())).await;
+    let left_to_tasks = lock("left to tasks");
     let held = take_free(&left_to_tasks).await;
     for _ in 0..2 {
         let lock = left_to_tasks.clone();

@@ -20,6 +20,7 @@ static GUARANTEES: Guarantees = Guarantees {
     fairness: "first come, first served",
     foreign_clients: "none",
     shared_leases: true,
+    polls: None,
 };
 
 /// A store in which no entry ends by its ttl: the clients have to leave for all that they do not keep (PR09).

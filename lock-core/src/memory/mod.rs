@@ -218,6 +218,7 @@ static GUARANTEES: Guarantees = Guarantees {
     fairness: "first come, first served",
     foreign_clients: "none",
     shared_leases: false,
+    polls: None,
 };
 
 impl Queue {

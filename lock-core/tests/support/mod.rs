@@ -13,9 +13,9 @@ use std::{
 use async_trait::async_trait;
 use futures_channel::mpsc::{UnboundedSender, unbounded};
 use lock_core::{
-    Alarms, Backend, BackendError, BackendErrorKind, BootTime, Clock, Creates, Departure, Entropy, Entry,
-    Guarantees, Hint, Keeper, Lease, LockName, Locks, Memory, Operator, QueueRow, Renewal, Standing, Step,
-    WaitMode,
+    Alarms, BackOff, Backend, BackendError, BackendErrorKind, BootTime, Clock, Creates, Departure, Entropy,
+    Entry, Guarantees, Hint, Keeper, Lease, LockName, Locks, Memory, Operator, QueueRow, Renewal, Standing,
+    Step, WaitMode,
 };
 use tokio::time::Instant;
 
@@ -100,6 +100,13 @@ impl Wire {
     /// The store keeps entries by a session that they share, as etcd and ZooKeeper do.
     pub(crate) fn share_leases(&self) {
         let guarantees = Guarantees { shared_leases: true, ..self.memory.guarantees().clone() };
+        self.guarantees.set(guarantees).expect("it is told first");
+    }
+
+    /// The store has no notifications, and waiters look again after these pauses.
+    pub(crate) fn polls(&self, polls: BackOff) {
+        self.silence();
+        let guarantees = Guarantees { polls: Some(polls), ..self.memory.guarantees().clone() };
         self.guarantees.set(guarantees).expect("it is told first");
     }
 

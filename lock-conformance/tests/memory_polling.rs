@@ -1,0 +1,140 @@
+//! The suite on a store that has no notifications: that in the memory of this process, of which nobody is told anything.
+
+mod memory_harness;
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures_util::stream;
+use lock_conformance::{
+    Case, Control, Declared, Footprint, Harness, ServerControl, Sound, Unsupported, Wire, finds,
+};
+use lock_core::{
+    Alarms, BackOff, Backend, BackendError, Creates, Departure, Entry, FencingToken, Guarantees, Keeper,
+    Lease, LockName, Operator, Renewal, Standing, Step, WaitMode,
+};
+
+use self::memory_harness::MemoryHarness;
+
+lock_conformance::suite!(PollingHarness);
+
+#[test]
+fn a_harness_that_promises_notifications_of_a_store_without_them_is_found() {
+    let (group, case) = ("exclusion", "a_try_is_refused_while_the_lock_is_held");
+    let said = finds::<PollingHarness<true>>(group, case, |_| Arc::new(Sound));
+    assert!(said.as_ref().is_some_and(|said| said.contains("one of them is wrong")), "{said:?}");
+}
+
+/// Short, for the sake of time.
+const POLLS: BackOff = BackOff { least: Duration::from_millis(10), most: Duration::from_millis(20) };
+
+/// A store that has no notifications, and may say that it has.
+#[derive(Debug)]
+struct PollingHarness<const PROMISES: bool = false>(MemoryHarness);
+
+#[async_trait]
+impl<const PROMISES: bool> Harness for PollingHarness<PROMISES> {
+    fn store() -> &'static str {
+        "memory without notifications"
+    }
+
+    fn declared() -> &'static [Declared] {
+        <MemoryHarness as Harness>::declared()
+    }
+
+    fn notifications() -> bool {
+        PROMISES
+    }
+
+    async fn start(case: &'static Case) -> Self {
+        Self(<MemoryHarness as Harness>::start(case).await)
+    }
+
+    async fn attach(address: &str) -> Self {
+        Self(<MemoryHarness as Harness>::attach(address).await)
+    }
+
+    fn address(&self) -> Option<String> {
+        self.0.address()
+    }
+
+    async fn connect(&self, keeper: &Keeper) -> Arc<dyn Backend> {
+        let store = self.0.connect(keeper).await;
+        let guarantees = Guarantees { polls: Some(POLLS), ..store.guarantees().clone() };
+        Arc::new(Mute { store, guarantees })
+    }
+
+    fn wire(&self) -> Option<&dyn Wire> {
+        self.0.wire()
+    }
+
+    fn server(&self) -> &dyn ServerControl {
+        self
+    }
+}
+
+/// There is nothing that could be cut.
+#[async_trait]
+impl<const PROMISES: bool> ServerControl for PollingHarness<PROMISES> {
+    fn refusal(&self) -> Unsupported {
+        self.0.refusal()
+    }
+
+    async fn delete(&self, name: &LockName) -> Control {
+        self.0.delete(name).await
+    }
+
+    async fn forget(&self) -> Control {
+        self.0.forget().await
+    }
+
+    async fn raise_tokens(&self, name: &LockName, last: FencingToken) -> Control {
+        self.0.raise_tokens(name, last).await
+    }
+
+    async fn footprint(&self) -> Result<Footprint, Unsupported> {
+        self.0.footprint().await
+    }
+}
+
+/// A store that tells nobody anything, and says so.
+#[derive(Debug)]
+struct Mute {
+    store: Arc<dyn Backend>,
+    guarantees: Guarantees,
+}
+
+#[async_trait]
+impl Backend for Mute {
+    async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
+        let mut standing = self.store.enter(entry, step, wait).await?;
+        if let Standing::Waiting { hints, .. } = &mut standing {
+            *hints = Box::pin(stream::empty());
+        }
+        Ok(standing)
+    }
+
+    async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
+        self.store.renew(leases).await
+    }
+
+    async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
+        self.store.leave(entry, creates).await
+    }
+
+    async fn give_back(&self) {
+        self.store.give_back().await;
+    }
+
+    fn alarms(&self) -> Alarms {
+        Box::pin(stream::empty())
+    }
+
+    fn guarantees(&self) -> &Guarantees {
+        &self.guarantees
+    }
+
+    fn operator(&self) -> &dyn Operator {
+        self.store.operator()
+    }
+}

@@ -60,7 +60,7 @@ pub enum Error {
         found_limit: u32,
     },
     /// The store could not do it.
-    #[error("lock `{name}`: {}", source.kind())]
+    #[error("lock `{name}`: {}", source.explained())]
     Backend {
         /// The lock.
         name: LockName,
@@ -173,10 +173,13 @@ mod tests {
             timeout.to_string(),
             "lock `job/7` was not granted within 5s (2 ahead), held by `web-1`; wait longer, or see who holds it"
         );
-        let down = BackendError::new("redis", BackendErrorKind::Unreachable, "connection refused");
+        let down = BackendError::new("redis", BackendErrorKind::Unreachable, "connecting to h:1: refused");
         let down = Error::from_backend(&name, Claim::mutex(), down);
-        assert!(down.to_string().starts_with("lock `job/7`: the store cannot be reached; check"));
-        assert_eq!(down.source().unwrap().to_string(), "redis: connection refused");
+        assert_eq!(
+            down.to_string(),
+            "lock `job/7`: the store cannot be reached (redis: connecting to h:1: refused); check its address, and that it runs"
+        );
+        assert_eq!(down.source().unwrap().to_string(), "redis: connecting to h:1: refused");
         assert!(down.is_transient());
     }
 }

@@ -1,6 +1,6 @@
 //! [`BackendErrorKind`]: what sort of trouble a store is in.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use crate::Kind;
 
@@ -33,7 +33,7 @@ pub enum BackendErrorKind {
     TokensExhausted,
     /// The store lacks something that is needed, as an old version does.
     Unsupported,
-    /// The server is none that can keep locks, as a replica or a node of a cluster. What it is, and what to use instead.
+    /// The server is none that can keep locks, as a replica or a node of a cluster. What it is, and behind `; ` what to use instead.
     WrongServer(&'static str),
     /// The answer was not understood.
     Protocol,
@@ -41,30 +41,38 @@ pub enum BackendErrorKind {
     Panicked,
 }
 
+impl BackendErrorKind {
+    /// What is wrong, and what to do about it; nothing, if there is nothing to say.
+    pub(super) fn parts(&self) -> (Cow<'static, str>, &'static str) {
+        let (trouble, advice) = match self {
+            Self::Unreachable => ("the store cannot be reached", "check its address, and that it runs"),
+            Self::TimedOut => ("the store did not answer in time", "check its load and the network"),
+            Self::Unavailable => ("the store is not ready", "try again"),
+            Self::OutOfMemory => ("the store is out of memory", "free some, or raise its limit"),
+            Self::ReadOnly => ("the store takes no writes", "connect to the one that does"),
+            Self::Denied => ("the store denies it", "check the credentials and their permissions"),
+            Self::ClaimMismatch { found_kind, found_limit } => {
+                let trouble = format!("the name is in use as a {found_kind} with limit {found_limit}");
+                return (trouble.into(), "use another name");
+            }
+            Self::ForeignData => ("the name holds data that is not a lock", "use another name or prefix"),
+            Self::TokensExhausted => ("the name has no fencing tokens left", "use another name"),
+            Self::Unsupported => {
+                ("the store lacks something that is needed", "check its version and its settings")
+            }
+            Self::WrongServer(said) => said.split_once("; ").unwrap_or((*said, "")),
+            Self::Protocol => ("the answer of the store was not understood", "check what else writes there"),
+            Self::Panicked => ("the backend panicked", "this is a bug in it"),
+        };
+        (trouble.into(), advice)
+    }
+}
+
+/// `trouble; advice`.
 impl fmt::Display for BackendErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreachable => {
-                f.write_str("the store cannot be reached; check its address, and that it runs")
-            }
-            Self::TimedOut => f.write_str("the store did not answer in time; check its load and the network"),
-            Self::Unavailable => f.write_str("the store is not ready; try again"),
-            Self::OutOfMemory => f.write_str("the store is out of memory; free some, or raise its limit"),
-            Self::ReadOnly => f.write_str("the store takes no writes; connect to the one that does"),
-            Self::Denied => f.write_str("the store denies it; check the credentials and their permissions"),
-            Self::ClaimMismatch { found_kind, found_limit } => {
-                write!(f, "the name is in use as a {found_kind} with limit {found_limit}; use another name")
-            }
-            Self::ForeignData => {
-                f.write_str("the name holds data that is not a lock; use another name or prefix")
-            }
-            Self::TokensExhausted => f.write_str("the name has no fencing tokens left; use another name"),
-            Self::Unsupported => f.write_str("the store lacks something that is needed; check its version"),
-            Self::WrongServer(instead) => f.write_str(instead),
-            Self::Protocol => {
-                f.write_str("the answer of the store was not understood; check what else writes there")
-            }
-            Self::Panicked => f.write_str("the backend panicked; this is a bug in it"),
-        }
+        let (trouble, advice) = self.parts();
+        f.write_str(&trouble)?;
+        if advice.is_empty() { Ok(()) } else { write!(f, "; {advice}") }
     }
 }

@@ -63,6 +63,18 @@ async fn a_store_that_was_not_compiled_in_names_its_feature() {
     }
 }
 
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn a_store_that_is_away_is_told_with_its_address_the_cause_and_advice() {
+    let error = connect("redis://user:hunter2@127.0.0.1:1").await.unwrap_err();
+    let said = error.to_string();
+    let trouble = "cannot connect: the store cannot be reached (redis: connecting to 127.0.0.1:1: ";
+    assert!(said.starts_with(trouble) && said.ends_with("); check its address, and that it runs"), "{said}");
+    assert_eq!(said.matches("127.0.0.1:1").count(), 1, "{said}");
+    // What it was told of is there for programs, too.
+    assert!(said.contains(&error.source().unwrap().to_string()) && error.is_transient(), "{said}");
+}
+
 #[cfg(not(feature = "etcd"))]
 #[tokio::test]
 async fn etcd_that_was_not_compiled_in_names_its_feature() {

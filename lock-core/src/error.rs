@@ -14,7 +14,7 @@ use crate::{Claim, Holder, Kind, LockName, LostReason, NameError};
 #[non_exhaustive]
 pub enum Error {
     /// The `wait` of the options passed before the lock was granted.
-    #[error("lock `{name}` was not granted within {waited:?}{}; wait longer, or see who holds it", Queue { ahead: *ahead, here: *here, holder: holder.as_ref() })]
+    #[error("lock `{name}` was not granted within {waited:?}{}; wait longer, or see who holds it", InTheWay { ahead: *ahead, holder: holder.as_ref(), here: *here, others: *others })]
     WaitTimeout {
         /// The lock.
         name: LockName,
@@ -22,10 +22,13 @@ pub enum Error {
         waited: Duration,
         /// How many stood ahead when it was last seen.
         ahead: Option<u64>,
-        /// Who held the lock when it was last seen.
+        /// Who held the lock when it was last seen: of several the first. If these same [`Locks`](crate::Locks) hold it, the first of
+        /// their own.
         holder: Option<Holder>,
         /// Whether these same [`Locks`](crate::Locks) hold it: then who waits may be the one who would have to release it.
         here: bool,
+        /// Whether others may hold it beside them: permits of a semaphore, or a read lock.
+        others: bool,
     },
     /// The lock was lost, and others may have had it since.
     #[error("lock `{name}` was lost: {reason}; {}", after_loss(*stopped))]
@@ -132,20 +135,25 @@ fn after_loss(stopped: bool) -> &'static str {
     }
 }
 
-/// What a waiter last saw of its queue.
-struct Queue<'a> {
+/// What is known of those who are in the way of a waiter.
+struct InTheWay<'a> {
     ahead: Option<u64>,
-    here: bool,
     holder: Option<&'a Holder>,
+    here: bool,
+    others: bool,
 }
 
-impl fmt::Display for Queue<'_> {
+impl fmt::Display for InTheWay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(ahead) = self.ahead {
             write!(f, " ({ahead} ahead)")?;
         }
         match (self.here, self.holder) {
+            (true, Some(holder)) if self.others => {
+                write!(f, ", held by this process ({holder}), and maybe by others")
+            }
             (true, Some(holder)) => write!(f, ", held by this process: {holder}"),
+            (true, None) if self.others => f.write_str(", held by this process, and maybe by others"),
             (true, None) => f.write_str(", held by this process"),
             (false, Some(holder)) => write!(f, ", held by {holder}"),
             (false, None) => Ok(()),
@@ -168,6 +176,7 @@ mod tests {
             ahead: Some(2),
             holder: Some(Holder::Ours { label: Some("web-1".into()) }),
             here: false,
+            others: false,
         };
         assert_eq!(
             timeout.to_string(),

@@ -26,8 +26,8 @@ pub(crate) async fn acquire(
     options: &AcquireOptions,
 ) -> Result<Guard, Error> {
     let mode = if options.wait == Some(Duration::ZERO) { WaitMode::Try } else { WaitMode::Queue };
-    // It was only tried where there is no time to wait.
-    let granted = begin(client, name, claim, options, mode).await?;
+    // It was only tried where there is no time to wait. Who asks for a wait is told that it is over, and so are those who look at traces.
+    let granted = begin(client, name, claim, options, mode, "timed out").await?;
     granted.ok_or_else(|| timed_out(client, name, claim, Duration::ZERO, None))
 }
 
@@ -38,15 +38,17 @@ pub(crate) async fn try_acquire(
     claim: Claim,
     options: &AcquireOptions,
 ) -> Result<Option<Guard>, Error> {
-    begin(client, name, claim, options, WaitMode::Try).await
+    begin(client, name, claim, options, WaitMode::Try, "busy").await
 }
 
+/// `refused` is how a try ends that was refused, for who looks at traces.
 async fn begin(
     client: &Arc<Client>,
     name: &LockName,
     claim: Claim,
     options: &AcquireOptions,
     mode: WaitMode,
+    refused: &'static str,
 ) -> Result<Option<Guard>, Error> {
     options.validate()?;
     let mut closed = pin!(client.closing.begun());
@@ -85,7 +87,7 @@ async fn begin(
         }
     })
     .await;
-    told.end(&ended);
+    told.end(&ended, refused);
     ended
 }
 

@@ -121,6 +121,7 @@ async fn one_file_is_one_store_and_what_is_wrong_with_it_is_told() {
     drop(guard);
     let error = connect(&format!("sqlite:{}/none/locks.db", folder.path().display())).await.unwrap_err();
     assert!(matches!(error, ConnectError::Backend { .. }), "{error}");
+    assert!(error.to_string().contains("/none; make it, or name a file elsewhere)"), "{error}");
     for wrong in ["sqlite://host/locks.db", "sqlite::memory:", "sqlite:locks.db?mode=ro"] {
         let error = connect(wrong).await.unwrap_err();
         assert!(matches!(error, ConnectError::BadUrl { scheme: "sqlite", .. }), "{wrong}: {error}");

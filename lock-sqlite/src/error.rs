@@ -118,14 +118,14 @@ pub(crate) fn busy(path: &Path, patience: Duration, writer: Option<&Writer>) -> 
     BackendError::new(STORE, Kind::TimedOut, message).unsent().advised()
 }
 
-/// Something that this file, or what it is on, cannot be used with.
+/// Something that this file, or what it is on, cannot be used with. `why` says what to do.
 pub(crate) fn unsupported(path: &Path, why: &str) -> BackendError {
-    BackendError::new(STORE, Kind::Unsupported, format!("{}: {why}", path.display())).unsent()
+    BackendError::new(STORE, Kind::Unsupported, format!("{}: {why}", path.display())).unsent().advised()
 }
 
-/// Somebody may have put there what is not to be used.
+/// Somebody may have put there what is not to be used. `why` says what to do.
 pub(crate) fn denied(path: &Path, why: &str) -> BackendError {
-    BackendError::new(STORE, Kind::Denied, format!("{}: {why}", path.display())).unsent()
+    BackendError::new(STORE, Kind::Denied, format!("{}: {why}", path.display())).unsent().advised()
 }
 
 /// It is not as it should be, which others can mend.
@@ -133,9 +133,9 @@ pub(crate) fn not_ready(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Unavailable, format!("{}: {why}", path.display())).unsent()
 }
 
-/// What is there is not ours.
+/// What is there is not ours. `why` says what to do.
 pub(crate) fn not_ours(path: &Path, why: &str) -> BackendError {
-    BackendError::new(STORE, Kind::Protocol, format!("{}: {why}", path.display())).unsent()
+    BackendError::new(STORE, Kind::Protocol, format!("{}: {why}", path.display())).unsent().advised()
 }
 
 #[cfg(test)]

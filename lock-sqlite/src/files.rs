@@ -163,7 +163,7 @@ fn default_file() -> Result<PathBuf, BackendError> {
 /// A path as a shell reads it: `~/` is the home folder. In a URL no shell has read it.
 fn from_home(path: &Path, home: Option<PathBuf>) -> Result<PathBuf, BackendError> {
     let Ok(below) = path.strip_prefix("~") else { return Ok(path.to_owned()) };
-    let home = home.ok_or_else(|| unsupported(path, "HOME is not set; give the whole path").advised())?;
+    let home = home.ok_or_else(|| unsupported(path, "HOME is not set; give the whole path"))?;
     Ok(home.join(below))
 }
 

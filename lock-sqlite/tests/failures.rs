@@ -120,7 +120,9 @@ async fn a_newer_format_is_refused_and_left_as_it_is() {
     file.open().pragma_update(None, "user_version", 2).unwrap();
     let error = refused(&file.path()).await;
     assert_eq!(*error.kind(), Kind::Unsupported, "{error}");
-    assert!(error.to_string().contains("its format is 2"), "{error}");
+    let explained = error.explained().to_string();
+    assert!(explained.contains("its format is 2"), "{explained}");
+    assert!(explained.ends_with("; use the same version in all processes)"), "{explained}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

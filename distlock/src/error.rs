@@ -43,7 +43,7 @@ pub enum ConnectError {
     #[error(transparent)]
     Options(#[from] InputError),
     /// The store could not be connected to.
-    #[error("cannot connect: {}", source.kind())]
+    #[error("cannot connect: {}", source.explained())]
     Backend {
         /// What the store said.
         source: BackendError,

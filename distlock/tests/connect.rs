@@ -73,6 +73,18 @@ async fn a_store_that_was_not_compiled_in_names_its_feature() {
     }
 }
 
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn a_store_that_is_away_is_told_with_its_address_the_cause_and_advice() {
+    let error = connect("redis://user:hunter2@127.0.0.1:1").await.unwrap_err();
+    let said = error.to_string();
+    let trouble = "cannot connect: the store cannot be reached (redis: connecting to 127.0.0.1:1: ";
+    assert!(said.starts_with(trouble) && said.ends_with("); check its address, and that it runs"), "{said}");
+    assert_eq!(said.matches("127.0.0.1:1").count(), 1, "{said}");
+    // What it was told of is there for programs, too.
+    assert!(said.contains(&error.source().unwrap().to_string()) && error.is_transient(), "{said}");
+}
+
 #[cfg(not(feature = "etcd"))]
 #[tokio::test]
 async fn etcd_that_was_not_compiled_in_names_its_feature() {
@@ -119,6 +131,7 @@ async fn one_file_is_one_store_and_what_is_wrong_with_it_is_told() {
     drop(guard);
     let error = connect(&format!("sqlite:{}/none/locks.db", folder.path().display())).await.unwrap_err();
     assert!(matches!(error, ConnectError::Backend { .. }), "{error}");
+    assert!(error.to_string().contains("/none; make it, or name a file elsewhere)"), "{error}");
     for wrong in ["sqlite://host/locks.db", "sqlite::memory:", "sqlite:locks.db?mode=ro"] {
         let error = connect(wrong).await.unwrap_err();
         assert!(matches!(error, ConnectError::BadUrl { scheme: "sqlite", .. }), "{wrong}: {error}");

@@ -10,7 +10,12 @@ use std::fmt::{self, Write};
 /// ```
 #[must_use]
 pub fn excerpt(said: fmt::Arguments<'_>) -> String {
-    let mut excerpt = Excerpt { text: String::new(), room: 200 };
+    excerpt_of(200, said)
+}
+
+/// The same of so many characters.
+pub(crate) fn excerpt_of(room: usize, said: fmt::Arguments<'_>) -> String {
+    let mut excerpt = Excerpt { text: String::new(), room };
     if excerpt.write_fmt(said).is_err() {
         excerpt.text.push('…');
     }

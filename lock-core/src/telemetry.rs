@@ -23,6 +23,8 @@
 //! | `keeper stands still` | error | what was due a second ago is not done: something blocks the keeper's thread | `overdue_ms` |
 //! | `no watchdog` | error | the thread that fires `lost()` should the keeper not do it cannot be started | `error` |
 //!
+//! The outcome is what the caller is told: a try that is refused is `busy`, and an `acquire` whose `wait` is zero has `timed out`.
+//!
 //! Names of locks and labels are written as they are; passwords never are. A subscriber that panics stops nothing.
 
 mod acquire_span;

@@ -11,8 +11,8 @@ use futures_util::{StreamExt, future::poll_fn};
 use tracing::Instrument;
 
 use crate::{
-    AcquireOptions, BackendError, BootTime, Claim, Error, FencingToken, Guard, Hint, Hints, Holder, Keeper,
-    LockName, Outage, Standing, WaitMode, client::Client, journal::Event, place::Place,
+    AcquireOptions, BackendError, BootTime, Claim, Error, FencingToken, Guard, Hint, Hints, Hold, Holder,
+    Keeper, LockName, Outage, Standing, WaitMode, client::Client, journal::Event, place::Place, shown_label,
     telemetry::AcquireSpan,
 };
 
@@ -27,14 +27,9 @@ pub(crate) async fn acquire(
     options: &AcquireOptions,
 ) -> Result<Guard, Error> {
     let mode = if options.wait == Some(Duration::ZERO) { WaitMode::Try } else { WaitMode::Queue };
-    // It was only tried where there is no time to wait.
-    begin(client, name, claim, options, mode).await?.ok_or_else(|| Error::WaitTimeout {
-        name: name.clone(),
-        waited: Duration::ZERO,
-        ahead: None,
-        holder: None,
-        here: client.renewals.holds(name),
-    })
+    // It was only tried where there is no time to wait. Who asks for a wait is told that it is over, and so are those who look at traces.
+    let granted = begin(client, name, claim, options, mode, "timed out").await?;
+    granted.ok_or_else(|| timed_out(client, name, claim, Duration::ZERO, None))
 }
 
 /// Takes the lock if it is free.
@@ -44,15 +39,17 @@ pub(crate) async fn try_acquire(
     claim: Claim,
     options: &AcquireOptions,
 ) -> Result<Option<Guard>, Error> {
-    begin(client, name, claim, options, WaitMode::Try).await
+    begin(client, name, claim, options, WaitMode::Try, "busy").await
 }
 
+/// `refused` is how a try ends that was refused, for who looks at traces.
 async fn begin(
     client: &Arc<Client>,
     name: &LockName,
     claim: Claim,
     options: &AcquireOptions,
     mode: WaitMode,
+    refused: &'static str,
 ) -> Result<Option<Guard>, Error> {
     options.validate()?;
     let mut closed = pin!(client.closing.begun());
@@ -92,7 +89,7 @@ async fn begin(
         }
     })
     .await;
-    told.end(&ended);
+    told.end(&ended, refused);
     ended
 }
 
@@ -270,13 +267,31 @@ impl Waiting<'_> {
     }
 
     fn timed_out(&self, place: &Place) -> Error {
-        let (ahead, holder) = self.seen.clone().map_or((None, None), |(ahead, holder)| (Some(ahead), holder));
+        let entry = place.entry();
         // Only a wait that has an end is over.
         let waited = self.options.wait.unwrap_or_default();
-        let name = place.entry().name.clone();
-        let here = self.client.renewals.holds(&name);
-        Error::WaitTimeout { name, waited, ahead, holder, here }
+        timed_out(self.client, &entry.name, entry.claim, waited, self.seen.clone())
     }
+}
+
+/// A wait is over, at whose last look so many were ahead, of whom one held the lock.
+fn timed_out(
+    client: &Client,
+    name: &LockName,
+    claim: Claim,
+    waited: Duration,
+    seen: Option<(u64, Option<Holder>)>,
+) -> Error {
+    let (ahead, holder) = seen.map_or((None, None), |(ahead, holder)| (Some(ahead), holder));
+    let own = client.renewals.held_of(name);
+    let permits: u64 = own.iter().map(|hold| u64::from(hold.entry().claim.permits())).sum();
+    // All that hold it were ahead. So nobody else holds it if no more than our own were, nor if we have all permits.
+    let alone = permits >= u64::from(claim.limit()) || ahead.is_some_and(|ahead| ahead <= own.len() as u64);
+    let first = own.iter().min_by_key(|hold| hold.token());
+    let label = |hold: &Hold| hold.entry().label.as_deref().map(|label| shown_label(label.as_bytes()));
+    let holder = first.map(|hold| Holder::Ours { label: label(hold) }).or(holder);
+    let here = first.is_some();
+    Error::WaitTimeout { name: name.clone(), waited, ahead, holder, here, others: here && !alone }
 }
 
 /// Runs a request until it is answered, or there is no time left to wait for the answer.

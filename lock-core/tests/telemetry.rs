@@ -145,6 +145,7 @@ async fn every_acquisition_tells_its_outcome_and_how_long_it_took_and_every_lock
 
     let guard = lock.acquire().await.unwrap();
     assert!(lock.try_acquire().await.unwrap().is_none());
+    lock.acquire_with(&waits(s(0))).await.unwrap_err();
     lock.acquire_with(&waits(s(3))).await.unwrap_err();
     tokio::time::timeout(s(2), lock.acquire()).await.unwrap_err();
     sleep(s(1)).await;
@@ -175,6 +176,7 @@ async fn every_acquisition_tells_its_outcome_and_how_long_it_took_and_every_lock
     let expected = [
         ["granted", "0"],
         ["busy", "0"],
+        ["timed out", "0"],
         ["timed out", "3000"],
         ["dropped", "2000"],
         ["failed", "500"],

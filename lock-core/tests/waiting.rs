@@ -124,24 +124,6 @@ async fn a_wait_ends_exactly_when_it_should_and_leaves_no_place_behind() {
     assert_eq!(sim.rows("a").await.len(), 1);
 }
 
-/// The likeliest reason is that the caller has it already: no lock is re-entrant.
-#[tokio::test(start_paused = true)]
-async fn a_wait_for_a_lock_that_its_own_process_holds_says_so() {
-    let sim = Sim::new();
-    let client = sim.client();
-    let guard = hold(&client, &ttl(s(30)).label("web-1")).await;
-    let lock = client.locks.mutex("a").unwrap();
-    for (wait, said) in [(s(2), "held by this process: `web-1`"), (s(0), "held by this process")] {
-        let error = lock.acquire_with(&ttl(s(30)).wait(wait)).await.unwrap_err();
-        assert!(
-            matches!(&error, Error::WaitTimeout { waited, here: true, .. } if *waited == wait),
-            "{error:?}"
-        );
-        assert!(error.to_string().contains(said), "{error}");
-    }
-    drop(guard);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_in_time_even_if_the_store_hangs() {
     let sim = Sim::new();

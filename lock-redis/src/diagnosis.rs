@@ -25,7 +25,8 @@ pub(crate) async fn check(redis: &Redis) -> Result<(), BackendError> {
     let mut hello = Cmd::new();
     hello.arg("HELLO");
     let answer = redis.wire.command(&hello).await.map_err(|error| match error.kind() {
-        Kind::Unsupported => unsupported("older than 6.0"),
+        // What refuses the connection before it is asked says itself why, as of a database that is not there.
+        Kind::Unsupported if !error.is_unsent() => unsupported("older than 6.0"),
         _ => error,
     })?;
     let facts = Facts::from_pairs(&answer);

@@ -242,6 +242,16 @@ async fn connecting_checks_that_a_server_of_the_right_sort_answers() {
     keeper.stop();
 }
 
+#[tokio::test]
+async fn a_database_that_is_not_there_is_not_told_as_an_old_server() {
+    let (server, keeper) = (Server::start(), Keeper::start().unwrap());
+    let config: RedisConfig = format!("{}/99", server.url()).parse().unwrap();
+    let said = Redis::connect(config, &keeper).await.unwrap_err().to_string();
+    let refused = "refused the choice of the database: ERR DB index is out of range";
+    assert!(said.contains(refused) && !said.contains("6.0"), "{said}");
+    keeper.stop();
+}
+
 /// As docs/backends/redis.md has them: on a server of any supported version, every verb works and nothing more is needed.
 #[tokio::test]
 async fn the_documented_permissions_are_enough() {

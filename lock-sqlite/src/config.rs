@@ -1,6 +1,11 @@
 //! [`SqliteConfig`]: where the file is, and how long we wait for it.
 
-use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
 
 use lock_core::settings::{ByName, ConfigError, UrlForm, duration};
 use percent_encoding::percent_decode_str;
@@ -14,8 +19,8 @@ use serde::{Deserialize, Deserializer};
 /// sqlite:[path][?command_timeout=…]
 /// ```
 ///
-/// A path that does not begin with `/` starts from the folder that the process is in when the backend is made. In it, `?`,
-/// `#` and `%` are percent-encoded.
+/// A path that begins with `~/` starts from the home folder (`HOME`), and one that does not begin with `/` from the folder that the
+/// process is in when the backend is made. In it, `?`, `#` and `%` are percent-encoded.
 ///
 /// ```
 /// # use std::{path::Path, time::Duration};
@@ -38,8 +43,8 @@ use serde::{Deserialize, Deserializer};
 #[serde(remote = "Self", default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SqliteConfig {
-    /// The file. Its folder has to be there. Default: `distlock/locks.db` in the user's state directory (`XDG_STATE_HOME`, or
-    /// `~/.local/state`), which is made for the user alone.
+    /// The file. Its folder has to be there; `~/` is the home folder. Default: `distlock/locks.db` in the user's state directory
+    /// (`XDG_STATE_HOME`, or `~/.local/state`), which is made for the user alone.
     pub path: Option<PathBuf>,
     /// How long a command may take, of which most is waiting for others who write. Default 2 s; 10 ms to 1 h.
     #[serde(with = "lock_core::settings::duration")]
@@ -101,7 +106,7 @@ impl SqliteConfig {
                 Some("") => Some("write the path of a file, or leave it out for the default one"),
                 Some(":memory:") => Some("use the url memory: for locks within one process"),
                 Some(text) if text.contains('\0') => Some("no path has a nul character in it"),
-                _ if path.file_name().is_none() => Some("write the path of a file"),
+                _ if path.file_name().is_none() || path == Path::new("~") => Some("write the path of a file"),
                 _ => None,
             };
             if let Some(hint) = hint {
@@ -140,8 +145,6 @@ impl fmt::Display for SqliteConfig {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]
@@ -153,6 +156,7 @@ mod tests {
             ("sqlite:./b.db?command_timeout=1s", Some("./b.db")),
             ("sqlite:a%3Fb%23%25.db", Some("a?b#%.db")),
             ("sqlite:user@host.db", Some("user@host.db")),
+            ("sqlite:~/b.db", Some("~/b.db")),
             ("sqlite:", None),
             ("sqlite:?command_timeout=1s", None),
         ] {
@@ -169,6 +173,8 @@ mod tests {
             ("sqlite::memory:", "memory:"),
             ("sqlite:/", "the path of a file"),
             ("sqlite:a/..", "the path of a file"),
+            ("sqlite:~", "the path of a file"),
+            ("sqlite:~/", "the path of a file"),
             ("sqlite:a%00b", "nul"),
             ("sqlite:a%ff", "percent-encode"),
             ("sqlite:a#b", "%23"),

@@ -59,7 +59,9 @@ pub(crate) fn of_sqlite(path: &Path, error: Sqlite) -> BackendError {
         Kind::TimedOut => "; it took as long as a command may take: see what else stands in it",
         _ => "",
     };
-    BackendError::new(STORE, kind, format!("{}: {error}{hint}", path.display())).with_source(error)
+    let told =
+        BackendError::new(STORE, kind, format!("{}: {error}{hint}", path.display())).with_source(error);
+    if hint.is_empty() { told } else { told.advised() }
 }
 
 fn kind(code: Option<ErrorCode>, path: &Path) -> Kind {
@@ -94,6 +96,12 @@ pub(crate) fn of_io(doing: &str, path: &Path, error: io::Error) -> BackendError 
     BackendError::new(STORE, kind, format!("{doing} {}: {error}", path.display())).with_source(error)
 }
 
+/// The folder in which the file is to be is not there.
+pub(crate) fn no_folder(folder: &Path, error: io::Error) -> BackendError {
+    let message = format!("there is no folder {}; make it, or name a file elsewhere", folder.display());
+    BackendError::new(STORE, Kind::Unreachable, message).unsent().advised().with_source(error)
+}
+
 /// Nobody else could write for the whole time that a command may take: whoever asked does not ask once more.
 pub(crate) fn busy(path: &Path, patience: Duration, writer: Option<&Writer>) -> BackendError {
     let (path, pid) = (path.display(), writer.map_or(0, Writer::pid));
@@ -107,17 +115,17 @@ pub(crate) fn busy(path: &Path, patience: Duration, writer: Option<&Writer>) -> 
         None => format!("others wrote to it; see who has it open (`fuser {path}`)"),
     };
     let message = format!("{path}: it was not free to be written to within {patience:?}: {why}");
-    BackendError::new(STORE, Kind::TimedOut, message).unsent()
+    BackendError::new(STORE, Kind::TimedOut, message).unsent().advised()
 }
 
-/// Something that this file, or what it is on, cannot be used with.
+/// Something that this file, or what it is on, cannot be used with. `why` says what to do.
 pub(crate) fn unsupported(path: &Path, why: &str) -> BackendError {
-    BackendError::new(STORE, Kind::Unsupported, format!("{}: {why}", path.display())).unsent()
+    BackendError::new(STORE, Kind::Unsupported, format!("{}: {why}", path.display())).unsent().advised()
 }
 
-/// Somebody may have put there what is not to be used.
+/// Somebody may have put there what is not to be used. `why` says what to do.
 pub(crate) fn denied(path: &Path, why: &str) -> BackendError {
-    BackendError::new(STORE, Kind::Denied, format!("{}: {why}", path.display())).unsent()
+    BackendError::new(STORE, Kind::Denied, format!("{}: {why}", path.display())).unsent().advised()
 }
 
 /// It is not as it should be, which others can mend.
@@ -125,9 +133,9 @@ pub(crate) fn not_ready(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Unavailable, format!("{}: {why}", path.display())).unsent()
 }
 
-/// What is there is not ours.
+/// What is there is not ours. `why` says what to do.
 pub(crate) fn not_ours(path: &Path, why: &str) -> BackendError {
-    BackendError::new(STORE, Kind::Protocol, format!("{}: {why}", path.display())).unsent()
+    BackendError::new(STORE, Kind::Protocol, format!("{}: {why}", path.display())).unsent().advised()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use lock_core::BackendError;
 use crate::{
     access::Access,
     beside::{self, Identity},
-    error::{denied, of_io, unsupported},
+    error::{denied, no_folder, of_io, unsupported},
     links, making, network,
 };
 
@@ -40,7 +40,7 @@ impl Files {
     /// If there is no path, and no place for a default.
     pub(crate) fn new(path: Option<&Path>) -> Result<Self, BackendError> {
         let (database, own_folder) = match path {
-            Some(path) => (path.to_owned(), false),
+            Some(path) => (from_home(path, absolute("HOME"))?, false),
             None => (default_file()?, true),
         };
         // A process may change its folder later.
@@ -90,8 +90,11 @@ impl Files {
         }
         self.resolve()?;
         let folder = self.folder();
-        let looked = network::refused(folder);
-        if let Some(name) = looked.map_err(|error| of_io("looking at", folder, error).unsent())? {
+        let looked = network::refused(folder).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => no_folder(folder, error),
+            _ => of_io("looking at", folder, error).unsent(),
+        });
+        if let Some(name) = looked? {
             let why = format!(
                 "it is on {name}, where processes do not see each other's locks; use a path on a disk of this machine"
             );
@@ -147,7 +150,6 @@ impl Files {
 /// In the state directory. The runtime directory would be nearer, but what a user runs without a session (cron, a service)
 /// does not know of it, and two defaults would be two worlds.
 fn default_file() -> Result<PathBuf, BackendError> {
-    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
     let state = state.ok_or_else(|| {
         unsupported(
@@ -156,6 +158,18 @@ fn default_file() -> Result<PathBuf, BackendError> {
         )
     })?;
     Ok(state.join("distlock").join("locks.db"))
+}
+
+/// A path as a shell reads it: `~/` is the home folder. In a URL no shell has read it.
+fn from_home(path: &Path, home: Option<PathBuf>) -> Result<PathBuf, BackendError> {
+    let Ok(below) = path.strip_prefix("~") else { return Ok(path.to_owned()) };
+    let home = home.ok_or_else(|| unsupported(path, "HOME is not set; give the whole path"))?;
+    Ok(home.join(below))
+}
+
+/// What a variable says, if it is the path of a folder.
+fn absolute(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 /// The folder of the default file: ours alone, or locks would be open to others.
@@ -173,4 +187,29 @@ fn make_own(folder: &Path) -> Result<(), BackendError> {
         closed.map_err(|error| of_io("closing to others", folder, error).unsent())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tilde_at_the_start_of_a_path_is_the_home_folder_and_nowhere_else() {
+        for (path, expected) in [
+            ("~/locks.db", "/home/me/locks.db"),
+            ("~//a/locks.db", "/home/me/a/locks.db"),
+            ("/a/~/locks.db", "/a/~/locks.db"),
+            ("./~/locks.db", "./~/locks.db"),
+            ("~me/locks.db", "~me/locks.db"),
+            ("locks.db~", "locks.db~"),
+        ] {
+            let found = from_home(Path::new(path), Some("/home/me".into())).unwrap();
+            assert_eq!(found, Path::new(expected), "{path}");
+        }
+        let error = from_home(Path::new("~/locks.db"), None).unwrap_err();
+        assert!(error.is_unsent() && error.to_string().contains("~/locks.db: HOME is not set"), "{error}");
+        assert!(from_home(Path::new("/a/locks.db"), None).is_ok());
+        let file = Files::new(Some(Path::new("~/locks.db"))).map(|files| files.database);
+        assert_eq!(file.ok(), absolute("HOME").map(|home| home.join("locks.db")));
+    }
 }

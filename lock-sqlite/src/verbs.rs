@@ -142,5 +142,5 @@ pub(crate) fn leave(
 fn mismatch(found: Claim) -> Fault {
     let (found_kind, found_limit) = (found.kind(), found.limit());
     let kind = BackendErrorKind::ClaimMismatch { found_kind, found_limit };
-    Fault::Refused(BackendError::new(STORE, kind, format!("the queue is that of a {found}")))
+    Fault::Refused(BackendError::new(STORE, kind, format!("the queue is that of {found}")))
 }

@@ -120,15 +120,20 @@ async fn a_newer_format_is_refused_and_left_as_it_is() {
     file.open().pragma_update(None, "user_version", 2).unwrap();
     let error = refused(&file.path()).await;
     assert_eq!(*error.kind(), Kind::Unsupported, "{error}");
-    assert!(error.to_string().contains("its format is 2"), "{error}");
+    let explained = error.explained().to_string();
+    assert!(explained.contains("its format is 2"), "{explained}");
+    assert!(explained.ends_with("; use the same version in all processes)"), "{explained}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_that_is_not_there_is_an_error_that_names_it() {
     let file = OwnFile::new();
-    let error = refused(&file.path().with_file_name("none").join("locks.db")).await;
+    let folder = file.path().with_file_name("none");
+    let error = refused(&folder.join("locks.db")).await;
     assert_eq!(*error.kind(), Kind::Unreachable, "{error}");
-    assert!(error.to_string().contains("/none"), "{error}");
+    let said = format!("there is no folder {}; make it, or name a file elsewhere", folder.display());
+    let explained = error.explained().to_string();
+    assert_eq!(explained, format!("the store cannot be reached (sqlite: {said})"));
 }
 
 /// PR32: whoever deletes a file makes another world. Nobody believes for long that he holds a lock in it.

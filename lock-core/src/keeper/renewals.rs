@@ -124,8 +124,8 @@ impl Renewals {
         kept.into_iter().filter(Hold::is_held).collect()
     }
 
-    /// Whether a lock of this name is held now.
-    pub(crate) fn holds(&self, name: &LockName) -> bool {
+    /// The locks of this name that are held now.
+    pub(crate) fn held_of(&self, name: &LockName) -> Vec<Hold> {
         let named: Vec<_> = self
             .lock()
             .tenures()
@@ -133,7 +133,7 @@ impl Renewals {
             .filter(|hold| hold.name() == name)
             .cloned()
             .collect();
-        named.iter().any(Hold::is_held)
+        named.into_iter().filter(Hold::is_held).collect()
     }
 
     /// Renews one lease now, on the caller's runtime.

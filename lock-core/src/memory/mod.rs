@@ -227,7 +227,7 @@ impl Queue {
             Some(found) if !found.agrees_with(&claim) => {
                 let (found_kind, found_limit) = (found.kind(), found.limit());
                 let kind = BackendErrorKind::ClaimMismatch { found_kind, found_limit };
-                Err(BackendError::new("memory", kind, format!("the queue is that of a {found}")))
+                Err(BackendError::new("memory", kind, format!("the queue is that of {found}")))
             }
             _ => Ok(()),
         }
@@ -243,5 +243,26 @@ impl Default for Memory {
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").field("clock", &self.0.clock).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_executor::block_on;
+
+    use super::*;
+    use crate::Claim;
+
+    #[test]
+    fn who_asks_for_another_kind_of_lock_is_told_of_the_one_there_is() {
+        let memory = Memory::new();
+        let enter = |id, claim| {
+            let name = LockName::new("a").expect("it is a name");
+            let entry = Entry::new(name, EntryId::new(id), claim, Duration::from_secs(30));
+            block_on(memory.enter(&entry, Step::Create, WaitMode::Try))
+        };
+        assert!(enter(1, Claim::reader()).is_ok());
+        let said = enter(2, Claim::mutex()).unwrap_err().to_string();
+        assert_eq!(said, "memory: the queue is that of a reader of a read-write lock");
     }
 }

@@ -39,8 +39,8 @@ impl<'a> AcquireSpan<'a> {
         });
     }
 
-    /// It has ended, and this is told.
-    pub(crate) fn end(mut self, ended: &Result<Option<Guard>, Error>) {
+    /// It has ended, and this is told: `refused`, if it was only tried and not granted.
+    pub(crate) fn end(mut self, ended: &Result<Option<Guard>, Error>, refused: &'static str) {
         self.outcome = match ended {
             Ok(Some(guard)) => {
                 contained(|| {
@@ -48,7 +48,7 @@ impl<'a> AcquireSpan<'a> {
                 });
                 "granted"
             }
-            Ok(None) => "busy",
+            Ok(None) => refused,
             Err(Error::WaitTimeout { .. }) => "timed out",
             Err(Error::Closed { .. }) => "closed",
             Err(_) => "failed",

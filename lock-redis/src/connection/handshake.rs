@@ -100,7 +100,13 @@ fn judge(greeting: &Greeting, line: &str, endpoint: &Endpoint) -> Result<(), Fai
         return Ok(());
     }
     let said = excerpt(format_args!("{}", without_password(refusal, endpoint)));
-    Err(Failure::new(kind, format!("{address} refused {}: {said}", greeting.what)))
+    // What there is to do differs.
+    let what = match code {
+        "NOAUTH" => "a client without a password",
+        "WRONGPASS" => "the user or the password",
+        _ => greeting.what,
+    };
+    Err(Failure::new(kind, format!("{address} refused {what}: {said}")))
 }
 
 /// The first word, and the rest.

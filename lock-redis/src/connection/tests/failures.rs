@@ -15,11 +15,13 @@ fn limited(port: u16) -> Wire {
 #[test]
 fn a_wrong_password_is_denied_and_nothing_was_sent() {
     let server = Server::start_with(&["--requirepass", "right"]);
-    for auth in [":wrong@", "nobody:right@", ""] {
+    let (wrong, missing) = ("the user or the password: WRONGPASS", "a client without a password: NOAUTH");
+    for (auth, what) in [(":wrong@", wrong), ("nobody:right@", wrong), ("", missing)] {
         let wire = wire(&format!("redis://{auth}127.0.0.1:{}", server.port));
         let error = refused(&wire, "PING");
         assert_eq!((error.kind(), error.is_unsent()), (&Kind::Denied, true), "{auth}: {error}");
-        assert!(error.to_string().contains(&format!("127.0.0.1:{}", server.port)), "{error}");
+        let told = format!("redis: 127.0.0.1:{} refused {what} ", server.port);
+        assert!(error.to_string().starts_with(&told), "{error}");
     }
     let wire = wire(&format!("redis://:right@127.0.0.1:{}", server.port));
     ask(&wire, "PING").unwrap();

@@ -1,0 +1,78 @@
+//! [`BackendErrorKind`]: what sort of trouble a store is in.
+
+use std::{borrow::Cow, fmt};
+
+use crate::Kind;
+
+/// What sort of trouble a store is in. `Display` says what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BackendErrorKind {
+    /// No connection could be made, or the one in use broke.
+    Unreachable,
+    /// No answer within the time limit for a command or for connecting.
+    TimedOut,
+    /// The store answers, but is not ready: starting, failing over, too busy.
+    Unavailable,
+    /// The store has no memory or space left.
+    OutOfMemory,
+    /// The store takes no writes.
+    ReadOnly,
+    /// The credentials are wrong, or do not permit it.
+    Denied,
+    /// The name is in use with another kind or limit.
+    ClaimMismatch {
+        /// The kind that the name has now.
+        found_kind: Kind,
+        /// The limit that the name has now.
+        found_limit: u32,
+    },
+    /// Under the name is data of somebody else, of a type that no lock has.
+    ForeignData,
+    /// The next fencing token would not fit its counter.
+    TokensExhausted,
+    /// The store lacks something that is needed, as an old version does.
+    Unsupported,
+    /// The server is none that can keep locks, as a replica or a node of a cluster. What it is, and behind `; ` what to use instead.
+    WrongServer(&'static str),
+    /// The answer was not understood.
+    Protocol,
+    /// The backend panicked: a bug in it.
+    Panicked,
+}
+
+impl BackendErrorKind {
+    /// What is wrong, and what to do about it; nothing, if there is nothing to say.
+    pub(super) fn parts(&self) -> (Cow<'static, str>, &'static str) {
+        let (trouble, advice) = match self {
+            Self::Unreachable => ("the store cannot be reached", "check its address, and that it runs"),
+            Self::TimedOut => ("the store did not answer in time", "check its load and the network"),
+            Self::Unavailable => ("the store is not ready", "try again"),
+            Self::OutOfMemory => ("the store is out of memory", "free some, or raise its limit"),
+            Self::ReadOnly => ("the store takes no writes", "connect to the one that does"),
+            Self::Denied => ("the store denies it", "check the credentials and their permissions"),
+            Self::ClaimMismatch { found_kind, found_limit } => {
+                let trouble = format!("the name is in use as a {found_kind} with limit {found_limit}");
+                return (trouble.into(), "use another name");
+            }
+            Self::ForeignData => ("the name holds data that is not a lock", "use another name or prefix"),
+            Self::TokensExhausted => ("the name has no fencing tokens left", "use another name"),
+            Self::Unsupported => {
+                ("the store lacks something that is needed", "check its version and its settings")
+            }
+            Self::WrongServer(said) => said.split_once("; ").unwrap_or((*said, "")),
+            Self::Protocol => ("the answer of the store was not understood", "check what else writes there"),
+            Self::Panicked => ("the backend panicked", "this is a bug in it"),
+        };
+        (trouble.into(), advice)
+    }
+}
+
+/// `trouble; advice`.
+impl fmt::Display for BackendErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (trouble, advice) = self.parts();
+        f.write_str(&trouble)?;
+        if advice.is_empty() { Ok(()) } else { write!(f, "; {advice}") }
+    }
+}

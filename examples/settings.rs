@@ -1,4 +1,4 @@
-//! How do ttl, waiting and the kind of lock come from a settings file?
+//! How do the store, ttl, waiting and the kind of lock come from a settings file?
 //!
 //! ```sh
 //! cargo run --example settings
@@ -6,26 +6,29 @@
 
 use std::{error::Error, sync::Arc, time::Duration};
 
-use distlock::{AcquireOptions, DistributedLock, Locks};
+use distlock::{DistributedLock, Locks, Settings};
 
-/// Whatever is left out has its default. JSON here; any format of serde will do.
+/// Where the locks are, and how they are taken. Whatever is left out has its default. JSON here; any format of serde will do.
 const FILE: &str = r#"{
-    "ttl": "10s", "wait": "1m 30s", "max_hold": "1h", "outage": "wait",
-    "back_off": { "least": "100ms", "most": "5s" }, "label": "web-1"
+    "url": "memory:",
+    "options": {
+        "ttl": "10s", "wait": "1m 30s", "max_hold": "1h", "outage": "wait",
+        "back_off": { "least": "100ms", "most": "5s" }, "label": "web-1"
+    }
 }"#;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let options: AcquireOptions = serde_json::from_str(FILE)?;
-    // Every acquisition checks its options; a service rather learns of a mistake when it starts.
-    options.validate()?;
-    println!("{options:?}");
-    let wrong: AcquireOptions = serde_json::from_str(r#"{ "ttl": "1ms" }"#)?;
-    if let Err(mistake) = wrong.validate() {
+    let settings: Settings = serde_json::from_str(FILE)?;
+    // A URL may have a password in it, which is not shown.
+    println!("{settings:?}");
+    // A service learns of a mistake when it starts: what is wrong is told before anything is connected to.
+    let wrong: Settings = serde_json::from_str(r#"{ "url": "memory:", "options": { "ttl": "1ms" } }"#)?;
+    if let Err(mistake) = wrong.connect().await {
         println!("a mistake is told as: {mistake}");
     }
 
-    let locks = distlock::connect("memory:").await?.with_options(options);
+    let locks = settings.connect().await?;
     for kind in ["mutex", "shared", "exclusive", "one of 8"] {
         let lock = lock_of(&locks, kind)?;
         let guard = lock.acquire().await?;

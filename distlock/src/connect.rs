@@ -42,9 +42,9 @@ use crate::{
 /// | `zk://[user:password@]host[:port][,host[:port]…][/chroot]` | a ZooKeeper ensemble; feature `zk` |
 /// | `zks://…` | the same over TLS; feature `zk-tls` |
 ///
-/// Whoever names the same `memory:` URL in one process gets the same store, which lives as long as the process. What else
-/// the URL of a server can say is written down with its backend. In a user or a password, `@`, `/`, `?`, `#` and `%` are
-/// percent-encoded.
+/// In one process the same `memory:` URL is the same store, which lives as long as the process. What else a URL can say, as time limits,
+/// a prefix and files for TLS, is written down with its backend, in the module of its feature. In a user or a password, `@`, `/`, `?`, `#`
+/// and `%` are percent-encoded.
 ///
 /// ```
 /// use distlock::DistributedLock;

@@ -24,6 +24,58 @@
 //! # }
 //! ```
 //!
+//! Keep a guard in a variable with a name: `let _ = lock.acquire().await?` drops it at once, and the lock with it.
+//!
+//! # Which lock for what
+//!
+//! [`run`](DistributedLock::run) takes a lock, does the work, stops it if the lock is lost, and releases. Its first `?` is for the lock,
+//! the second for the work.
+//!
+//! ```
+//! use std::time::Duration;
+//! use distlock::{DistributedLock, Error, Outage};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (url, options) = ("memory:which lock for what".to_owned(), distlock::AcquireOptions::new());
+//! # let settings = distlock::Settings { url, options };
+//! let (locks, options) = (settings.connect().await?, settings.options);
+//!
+//! // A job of one of many machines: a `wait` of zero asks once, and the others go on without it.
+//! let job = locks.mutex("jobs/report")?.with_options(options.clone().wait(Duration::ZERO));
+//! match job.run(|hold| make_report(hold.token())).await {
+//!     Err(Error::WaitTimeout { .. }) => println!("another machine makes it"),
+//!     made => made??,
+//! }
+//!
+//! // An order that is changed by one request at a time: who waits for more than a second gets `Error::WaitTimeout`.
+//! let order = locks.mutex("orders/42")?.with_options(options.clone().wait(Duration::from_secs(1)));
+//! order.run(|hold| pay(hold.token())).await??;
+//!
+//! // A limit for all machines together: 8 calls at once. All have to name the same limit.
+//! let calls = locks.semaphore("limits/supplier", 8)?;
+//! calls.permits(1)?.run(|_| call_supplier()).await??;
+//!
+//! // A leader: waits until it is its turn, also while the store is away, and stands in the queue again after a loss.
+//! let leader = locks.mutex("leader")?.with_options(options.outage(Outage::Wait));
+//! while let Err(error) = leader.run(|hold| lead(hold.token())).await {
+//!     if !error.is_transient() {
+//!         return Err(error.into());
+//!     }
+//!     eprintln!("not the leader: {error}");
+//! }
+//! # locks.close(Duration::from_secs(5)).await?;
+//! # Ok(())
+//! # }
+//! # async fn make_report(_: distlock::FencingToken) -> std::io::Result<()> { Ok(()) }
+//! # async fn pay(_: distlock::FencingToken) -> std::io::Result<()> { Ok(()) }
+//! # async fn call_supplier() -> std::io::Result<()> { Ok(()) }
+//! # async fn lead(_: distlock::FencingToken) {}
+//! ```
+//!
+//! `with_options` and `acquire_with` replace *all* options. To change one and keep the others, begin with those of the [`Settings`], as
+//! here, or with `lock.options().clone()`. A name is one lock, of one kind: a mutex and a semaphore take two names.
+//!
 //! # Stores
 //!
 //! | URL | feature | crate |
@@ -43,8 +95,10 @@
 //! |---|---|
 //! | getting locks from a URL, or from the settings of a service | [`connect`], [`Settings`] |
 //! | taking them | [`Locks`], [`DistributedLock`], [`AcquireOptions`] |
+//! | work that stops when its lock is lost | [`DistributedLock::run`], [`Guard::lost`] |
 //! | a lock that was granted | [`Guard`], [`Hold`], [`FencingToken`] |
-//! | what went wrong | [`Error`], [`BackendError`], [`ConnectError`] |
+//! | what went wrong, and whether to try again | [`Error`], [`Error::is_transient`], [`BackendError`], [`ConnectError`] |
+//! | readiness, and shutdown | [`Locks::ping`], [`Locks::close`] |
 //! | queues, force-release, diagnosis | [`Operator`] |
 //! | what is traced | [`telemetry`] |
 //! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |

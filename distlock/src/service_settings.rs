@@ -2,12 +2,15 @@
 
 use std::fmt;
 
-use lock_core::{AcquireOptions, Locks};
-use serde::{Deserialize, Serialize};
+use lock_core::{AcquireOptions, Locks, settings::ByName};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use crate::{ConnectError, connect};
 
 /// What a service reads from its configuration: where its locks are, and how they are taken.
+///
+/// Any self-describing format of serde will do. A setting that is unknown is an error, and so is an empty `url`, as from a variable that
+/// was not set. No error that is made here shows the URL.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -19,13 +22,11 @@ use crate::{ConnectError, connect};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Settings {
     /// The store, as [`connect`] takes it. There may be a password in it.
     pub url: String,
     /// Options for all locks; the defaults for what is left out.
-    #[serde(default)]
     pub options: AcquireOptions,
 }
 
@@ -40,6 +41,27 @@ impl Settings {
     pub async fn connect(&self) -> Result<Locks, ConnectError> {
         self.options.validate()?;
         Ok(connect(&self.url).await?.with_options(self.options.clone()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Settings {
+    fn deserialize<D: Deserializer<'de>>(format: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Read {
+            url: String,
+            #[serde(default)]
+            options: AcquireOptions,
+        }
+
+        // A URL alone in the place of the settings would be repeated in the error, with its password.
+        let Read { url, options } = Read::deserialize(ByName(format))?;
+        if url.is_empty() {
+            return Err(D::Error::custom(
+                "`url` is empty; name a store, as `memory:` or `redis://localhost`",
+            ));
+        }
+        Ok(Self { url, options })
     }
 }
 

@@ -18,6 +18,20 @@ async fn one_memory_url_is_one_store_and_another_name_is_another() {
 }
 
 #[tokio::test]
+async fn a_ping_takes_no_lock_and_fails_once_its_locks_are_closed() {
+    let (locks, others) = (connect("memory:ping").await.unwrap(), connect("memory:ping").await.unwrap());
+    // The name that it reads is one that others may have as a lock, of any kind.
+    let read = others.rwlock("ping").unwrap().read();
+    let guard = read.acquire().await.unwrap();
+    locks.ping().await.unwrap();
+    assert_eq!(read.queue().await.unwrap().len(), 1);
+    drop(guard);
+    locks.close(std::time::Duration::from_secs(30)).await.unwrap();
+    assert!(matches!(locks.ping().await, Err(distlock::Error::Closed { .. })));
+    others.ping().await.unwrap();
+}
+
+#[tokio::test]
 async fn the_scheme_is_read_without_regard_to_case() {
     assert!(connect("MEMORY:").await.is_ok());
 }

@@ -25,7 +25,30 @@ async fn options_have_defaults_and_wrong_ones_are_told_before_anything_is_connec
         Settings { url: "unknown:".to_owned(), options: AcquireOptions::new().ttl(Duration::from_millis(1)) };
     let error = wrong.connect().await.unwrap_err();
     assert!(matches!(error, ConnectError::Options(InputError::Duration { option: "ttl", .. })), "{error}");
-    assert!(serde_json::from_str::<Settings>(r#"{ "url": "memory:", "tll": "1s" }"#).is_err());
+    for unknown in
+        [r#"{ "url": "memory:", "tll": "1s" }"#, r#"{ "url": "memory:", "options": { "tll": "1s" } }"#]
+    {
+        let error = serde_json::from_str::<Settings>(unknown).unwrap_err();
+        assert!(error.to_string().contains("`tll`"), "{error}");
+    }
+}
+
+#[test]
+fn settings_without_a_url_are_refused_when_they_are_read() {
+    for (file, says) in [
+        (r#"{ "url": "" }"#, "`url` is empty; name a store"),
+        (r#"{ "options": { "ttl": "10s" } }"#, "missing field `url`"),
+    ] {
+        let error = serde_json::from_str::<Settings>(file).unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
+
+#[test]
+fn a_url_in_the_place_of_the_settings_is_an_error_that_does_not_repeat_it() {
+    let error = serde_json::from_str::<Settings>(r#""redis://app:hunter2@host""#).unwrap_err();
+    assert!(error.to_string().contains("a text stands where settings should be"), "{error}");
+    assert!(!error.to_string().contains("hunter2"), "{error}");
 }
 
 #[test]

@@ -94,8 +94,9 @@ fn an_operator_sees_the_queue_and_takes_a_lock_away() {
 }
 
 #[test]
-fn options_come_from_a_file() {
+fn the_store_and_the_options_come_from_a_file() {
     let said = run("settings");
+    assert!(said.contains("Settings { url: \"***\", options: AcquireOptions { ttl: 10s,"), "{said}");
     assert!(said.contains("a mistake is told as: `ttl` cannot be 1ms"), "{said}");
     assert!(said.contains("one of 8: ttl 10s"), "{said}");
 }

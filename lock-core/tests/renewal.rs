@@ -74,6 +74,28 @@ async fn a_failed_renewal_makes_a_lock_suspect_and_a_later_one_mends_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_guard_in_a_log_shows_its_name_token_state_and_remaining_time() {
+    let sim = Sim::new();
+    let client = sim.client();
+    client.wire.always(Verb::Renew, Some(Fault::Refused));
+    let guard = client.locks.mutex("a\n").unwrap().acquire_with(&options()).await.unwrap();
+    let expected = |state: &str, remaining: Duration| {
+        let token = guard.token();
+        format!(
+            "Guard {{ name: LockName(a\\n), token: FencingToken({token}), state: {state}, remaining: {remaining:?}, .. }}"
+        )
+    };
+    let fresh = guard.remaining();
+    assert_eq!(format!("{guard:?}"), expected("Held", fresh));
+    sleep(ms(4_001)).await;
+    let left = guard.remaining();
+    assert!(left > Duration::ZERO && left < fresh, "{left:?}");
+    assert_eq!(format!("{guard:?}"), expected("Suspect", left));
+    guard.lost().await;
+    assert_eq!(format!("{guard:?}"), expected("Lost(Expired)", Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_after_the_deadline_proves_nothing() {
     let sim = Sim::new();
     let client = sim.client();

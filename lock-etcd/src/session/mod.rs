@@ -4,7 +4,7 @@
 //! to be renewed has a lease of its own, which nothing keeps alive but its own verbs. Whatever a shared lease keeps alive
 //! beyond its time is taken away here: see [`keep`].
 
-mod exit;
+mod doors;
 mod keep;
 mod lease;
 mod leave;

@@ -175,8 +175,8 @@ impl Session {
         revision > self.opened
     }
 
-    /// Its key, and a revision in which that was there, for as long as a grant of the lease may still arrive. Behind its end that would make
-    /// it anew: what is created under it then needs more than a lease.
+    /// Its key, and a revision in which that was there, for as long as a grant of the lease may still arrive. Behind its end that
+    /// would make it anew: what is created under it then needs more than a lease.
     pub(crate) fn has_to_stand(&self, now: BootTime) -> Option<(&[u8], i64)> {
         let key = self.key.as_deref().filter(|_| self.late_grant.is_some_and(|late| now < late))?;
         Some((key, self.opened))

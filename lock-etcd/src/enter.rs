@@ -149,7 +149,7 @@ impl Etcd {
             return Ok(Next::Again(None));
         }
         if let Some(stranger) = refusal.stranger {
-            self.sessions.is_gone(member);
+            self.sessions.stays_out(member).await?;
             return Err(stranger);
         }
         if let Some((_, shut)) = member.door_key().filter(|(_, shut)| *shut != refusal.door) {
@@ -166,7 +166,7 @@ impl Etcd {
         match look {
             Some(look) if look.admits(member.entry.claim) => Ok(Next::Again(Some(look.revision))),
             _ if wait == WaitMode::Try && refusal.busy => {
-                self.sessions.is_gone(member);
+                self.sessions.stays_out(member).await?;
                 Ok(Next::Standing(Standing::Busy))
             }
             // Nothing that is shown was in the way. So it was that the session's key is gone, where that has to be there.

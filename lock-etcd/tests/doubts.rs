@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{Client, LATE, name, soon, told};
 use etcd_client::GetOptions;
 use lock_conformance::{Flow, Gate, Links, Newcomers, Proxy, ServerControl, Way, audit};
-use lock_core::Released;
+use lock_core::{DistributedLock, Error, Released};
 use server::{OwnServer, answered};
 
 const NAME: &str = "job";
@@ -85,6 +85,28 @@ async fn a_create_that_arrives_after_the_release_creates_nothing() {
     // Whoever has the same door next goes through it.
     two.client.take(NAME, &told()).await.release().await.unwrap().confirmed().unwrap();
     assert_eq!(two.doors().await.len(), 1);
+}
+
+/// Nobody leaves for one that only tried, or that may not stand there: the store has answered that it does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_that_arrives_after_it_was_refused_creates_nothing() {
+    let options = told();
+    for agrees in [true, false] {
+        let two = TwoWays::start().await;
+        let other = Client::new(&format!("etcd://{}/case", two.server.address()));
+        let held = other.take(NAME, &options).await;
+        let lock =
+            if agrees { two.client.mutex(NAME) } else { two.client.locks.rwlock(NAME).unwrap().write() };
+        let (tried, late) = two.detained(lock.try_acquire_with(&options)).await;
+        if agrees {
+            assert!(tried.unwrap().is_none());
+        } else {
+            assert!(matches!(tried, Err(Error::ClaimMismatch { .. })), "{tried:?}");
+        }
+        held.release().await.unwrap().confirmed().unwrap();
+        two.let_in(&late).await;
+        assert_eq!(two.standing().await, 0, "somebody stands there who was told that it does not");
+    }
 }
 
 /// A door cannot be put there. Nor can anything else, so the lock is free at once; but until it is shut nobody says that it stays so.

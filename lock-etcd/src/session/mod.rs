@@ -142,6 +142,19 @@ impl Sessions {
         }
     }
 
+    /// Sees to it that a member that is not in the store does not come: nobody leaves for one that only tried, or was refused.
+    ///
+    /// # Errors
+    /// If it is not known to be done.
+    pub(crate) async fn stays_out(&self, member: &Arc<Member>) -> Result<(), Failure> {
+        if member.certain_place().is_some() {
+            self.0.forget(member);
+        } else {
+            self.0.take_out(member, true).await?;
+        }
+        Ok(())
+    }
+
     /// An entry was told that it is gone, and may never be heard of again. One that has a lease of its own is not looked after by
     /// anybody else: whatever is left of it goes with the lease.
     pub(crate) fn was_told_that_it_is_gone(&self, entry: EntryId) {

@@ -58,15 +58,11 @@ impl Etcd {
         let crowd = self.crowds.at(entry.name.as_str());
         let mut none_since = None;
         for _ in 0..TRIES {
-            let no_door = member.session.epoch().is_some_and(|(_, epoch)| epoch == 0);
-            if no_door && !Box::pin(self.restore_door(&member)).await? {
-                return Ok(Standing::Gone);
-            }
             // A queue that has to be counted was not empty.
             let alone = none_since.is_none() && !crowd.is_met();
             let turn = if alone { None } else { Some(Box::pin(self.turn(crowd)).await) };
             let sent = self.keeper.now();
-            let creation = Creation::new(&member, wait, none_since);
+            let creation = Creation::new(&member, wait, none_since, sent);
             // Whether this future is dropped or gets an error: it stays in doubt.
             if !member.creates() {
                 return Ok(Standing::Gone);
@@ -126,15 +122,6 @@ impl Etcd {
         self.stand(member, place, look).await
     }
 
-    /// False if its session is over.
-    async fn restore_door(&self, member: &Member) -> Result<bool, BackendError> {
-        match member.session.restore_epoch(&self.wire).await {
-            Ok(()) => Ok(true),
-            Err(failure) if failure.cause() == Cause::LeaseGone => Ok(false),
-            Err(failure) => Err(failure.unsent().into()),
-        }
-    }
-
     fn not_created(&self, member: &Arc<Member>, failure: Failure) -> Result<Standing, BackendError> {
         // Nothing can be created under it any more.
         if failure.cause() == Cause::LeaseGone {
@@ -162,18 +149,15 @@ impl Etcd {
             return Ok(Next::Again(None));
         }
         if let Some(stranger) = refusal.stranger {
-            self.sessions.is_gone(member);
+            self.sessions.stays_out(member).await?;
             return Err(stranger);
         }
-        if let Some((_, epoch)) = member.session.epoch().filter(|(_, epoch)| *epoch != refusal.epoch) {
-            // The door was closed behind somebody else.
-            if refusal.epoch == 0 {
-                member.session.lost_epoch();
-            } else {
-                member.session.saw_epoch(refusal.epoch);
+        if let Some((_, shut)) = member.door_key().filter(|(_, shut)| *shut != refusal.door) {
+            // Whoever has left for it meanwhile has shut it. One that is gone was not shut.
+            if refusal.door < shut {
+                member.session.give_up();
             }
-            tracing::trace!(entry = %member.entry.id, epoch, now = refusal.epoch, "etcd session moved on");
-            return Ok(Next::Again(None));
+            return Ok(Next::Standing(Standing::Gone));
         }
         let look = match refusal.look {
             Some(look) => Some(self.look_on(member, look).await?),
@@ -182,8 +166,13 @@ impl Etcd {
         match look {
             Some(look) if look.admits(member.entry.claim) => Ok(Next::Again(Some(look.revision))),
             _ if wait == WaitMode::Try && refusal.busy => {
-                self.sessions.is_gone(member);
+                self.sessions.stays_out(member).await?;
                 Ok(Next::Standing(Standing::Busy))
+            }
+            // Nothing that is shown was in the way. So it was that the session's key is gone, where that has to be there.
+            _ if member.session.has_to_stand(self.keeper.now()).is_some() => {
+                member.session.give_up();
+                Ok(Next::Standing(Standing::Gone))
             }
             // Whoever was in the way has left between the compares and the look, which cannot be: but asking again is right.
             _ => Ok(Next::Again(None)),

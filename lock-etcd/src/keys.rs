@@ -3,6 +3,7 @@
 //! ```text
 //! prefix q1/ name / claim / permits / lease / slot      an entry: its id and label; under the lease that it names
 //! prefix s1/ lease                                      a session, under its own lease
+//! prefix s1/ lease / door                               a door of it that was shut; under the same lease
 //! prefix e1                                             the entry that was evicted last
 //! ```
 //!
@@ -22,6 +23,9 @@ const QUEUES: &str = "q1/";
 
 /// 16 digits, four slashes, and a slot that is put behind.
 const ROOM_FOR_LEASE: usize = 24;
+
+/// A slash, and a number below a thousand.
+const ROOM_FOR_DOOR: usize = 4;
 
 /// The keys of one lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +99,17 @@ impl Keys {
 /// The key of a session.
 pub(crate) fn session(prefix: &str, lease: i64) -> Vec<u8> {
     format!("{prefix}s1/{lease:x}").into_bytes()
+}
+
+/// The key of a door of the session that has this key.
+pub(crate) fn door(session: &[u8], number: u32) -> Vec<u8> {
+    use std::io::Write;
+
+    let mut key = Vec::with_capacity(session.len() + ROOM_FOR_DOOR);
+    key.extend_from_slice(session);
+    // Writing to a vector does not fail.
+    let _ = write!(key, "/{number}");
+    key
 }
 
 /// Where everybody is told of evictions.

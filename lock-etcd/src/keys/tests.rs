@@ -34,6 +34,7 @@ fn the_stored_format_is_the_documented_one() {
     assert_eq!(text(&key(&keys, claim, 1, 12)), "q1/é%0A/s10/3/1/12");
     assert!(text(&key(&keys, Claim::writer(), 1, 0)).starts_with("q1/é%0A/r/w/"));
     assert_eq!(text(&session("app/", 0xabc)), "app/s1/abc");
+    assert_eq!(text(&door(&session("app/", 0xabc), 7)), "app/s1/abc/7");
     assert_eq!(text(&evictions("app/")), "app/e1");
 }
 

@@ -15,7 +15,7 @@ use crate::{
 pub(crate) enum Created {
     /// The entry is there, and this is what was ahead then. Its create revision is that of the look.
     Put(Look),
-    /// Somebody is there, or the door is closed. Nothing else was asked.
+    /// Somebody is there, or the door is shut. Nothing else was asked.
     NotAlone,
     Refused(Refusal),
 }
@@ -31,8 +31,8 @@ pub(crate) struct Refusal {
     pub(crate) stranger: Option<BackendError>,
     /// Whether anybody is there.
     pub(crate) busy: bool,
-    /// The mod revision of the session's key: 0 if it is not there.
-    pub(crate) epoch: i64,
+    /// The mod revision of the key of the member's door: 0 if it is not there.
+    pub(crate) door: i64,
     /// Who is there, where a try has to count.
     pub(crate) look: Option<Look>,
 }
@@ -84,9 +84,9 @@ fn created(member: &Member, answer: &TxnResponse) -> Result<Created, BackendErro
         .map(|op| if let TxnOpResponse::Get(get) = op { Ok(get) } else { Err(wrong()) })
         .collect::<Result<_, _>>()?;
     let [own, first, before, behind, rest @ ..] = &gets[..] else { return Err(wrong()) };
-    let (epoch, rest) = match rest {
-        [epoch, rest @ ..] if !member.session.is_private() => {
-            (epoch.kvs().first().map_or(0, KeyValue::mod_revision), rest)
+    let (door, rest) = match rest {
+        [door, rest @ ..] if !member.session.is_private() => {
+            (door.kvs().first().map_or(0, KeyValue::mod_revision), rest)
         }
         rest => (0, rest),
     };
@@ -99,7 +99,7 @@ fn created(member: &Member, answer: &TxnResponse) -> Result<Created, BackendErro
         squatter: place.filter(|_| !mine),
         stranger: stranger.map(|kv| mismatch(&member.keys, kv.key())),
         busy: !first.kvs().is_empty(),
-        epoch,
+        door,
         look: match rest {
             [near, first] => Some(look(&member.keys, claim, revision, near, seen(first), true)?),
             _ => None,

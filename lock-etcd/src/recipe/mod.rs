@@ -7,7 +7,7 @@ mod answer;
 mod look;
 
 use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, SortOrder, SortTarget, Txn, TxnOp};
-use lock_core::{Claim, Kind, WaitMode};
+use lock_core::{BootTime, Claim, Kind, WaitMode};
 
 pub(crate) use self::{
     answer::{
@@ -39,14 +39,13 @@ pub(crate) struct Creation<'a> {
     wait: WaitMode,
     /// For a try with permits that have to be counted: nobody came after this revision.
     none_since: Option<i64>,
-    /// The session's key and the mod revision that it had: however often the transaction is sent, and whenever it arrives,
-    /// the door has to be as it was (PR08).
-    door: Option<(&'a [u8], i64)>,
+    /// A key that has to be there, which was there in this revision.
+    session: Option<(&'a [u8], i64)>,
 }
 
 impl<'a> Creation<'a> {
-    pub(crate) fn new(member: &'a Member, wait: WaitMode, none_since: Option<i64>) -> Self {
-        Self { member, wait, none_since, door: member.session.epoch() }
+    pub(crate) fn new(member: &'a Member, wait: WaitMode, none_since: Option<i64>, now: BootTime) -> Self {
+        Self { member, wait, none_since, session: member.session.has_to_stand(now) }
     }
 
     /// For a queue that is thought to be empty: puts the entry if it is, and says nothing more. It is what a lock that
@@ -95,10 +94,16 @@ impl<'a> Creation<'a> {
         Txn::new().when(allowed).and_then(put).or_else(refusal)
     }
 
-    /// No create of this session was told to stay out since (PR08).
+    /// The member was not told to stay out since it came (PR08).
     fn door_open(&self) -> Vec<Compare> {
-        let door = self.door;
-        door.map(|(key, epoch)| Compare::mod_revision(key, CompareOp::Equal, epoch)).into_iter().collect()
+        let door = self.member.door_key();
+        let as_it_was = door.map(|(key, shut)| Compare::mod_revision(key, CompareOp::Equal, shut));
+        let mut open: Vec<_> = as_it_was.into_iter().collect();
+        if let Some((key, opened)) = self.session {
+            open.push(Compare::create_revision(key, CompareOp::Greater, 0));
+            open.push(Compare::create_revision(key, CompareOp::Less, opened + 1));
+        }
+        open
     }
 
     fn put(&self) -> TxnOp {
@@ -107,7 +112,7 @@ impl<'a> Creation<'a> {
         TxnOp::put(key.clone(), keys::value(entry), Some(options))
     }
 
-    /// What is in the way: the entry itself, whoever is first, and the session's key.
+    /// What is in the way: the entry itself, whoever is first, and the door.
     fn why(&self) -> Vec<TxnOp> {
         let Member { keys, entry, key, .. } = self.member;
         let mut why = vec![TxnOp::get(key.clone(), None), first(keys.all(), None)];
@@ -115,7 +120,7 @@ impl<'a> Creation<'a> {
         for (from, to) in keys.disagreeing(entry.claim) {
             why.push(TxnOp::get(from, Some(GetOptions::new().with_range(to).with_limit(1).with_keys_only())));
         }
-        why.extend(self.door.map(|(key, _)| exists(key)));
+        why.extend(self.member.door_key().map(|(key, _)| exists(&key)));
         why
     }
 }

@@ -9,11 +9,14 @@ use std::{
     time::Duration,
 };
 
-use etcd_client::PutOptions;
 use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, valid_until};
 use tokio::sync::Notify;
 
-use super::{Member, exit::Exit, slots::Slots};
+use super::{
+    Member,
+    doors::{Door, Doors},
+    slots::Slots,
+};
 use crate::{
     connection::Wire,
     error::{Cause, Failure},
@@ -31,13 +34,14 @@ pub(crate) struct Session {
     granted: Duration,
     /// A grant of it was not answered, and may be carried out until then: it would make the lease anew behind a revoke.
     pub(super) late_grant: Option<BootTime>,
-    /// The key whose mod revision all creates compare (PR08). `None` for a lease of one entry: to revoke it does the same.
+    /// Its key, which goes with the lease. Those of its doors begin with it. `None` for a lease of one entry, which has no doors: to
+    /// revoke it does the same.
     key: Option<Vec<u8>>,
+    /// The revision in which the key was put, or was there already.
+    opened: i64,
     /// Something suggests that it may be over: it is asked at once.
     doubted: AtomicBool,
     doubts: Notify,
-    /// Who leaves it in doubt.
-    pub(super) exit: Exit,
     state: Mutex<State>,
 }
 
@@ -45,48 +49,26 @@ pub(crate) struct Session {
 struct State {
     proved: BootTime,
     dead: bool,
-    /// The mod revision of the key. 0 if the key has to be put again before anything is created.
-    epoch: i64,
-    /// We may have deleted the key ourselves since it was put.
-    removed: bool,
     seats: usize,
     /// When a seat was last taken or left.
     used: BootTime,
-    /// Keys that are nobody's any more, because a delete of them may still arrive. Each takes a seat: so a session that
-    /// has seen many ends when those who sit in it have left.
+    /// Keys and doors that are nobody's any more, because a delete of them may still arrive. Each takes a seat: so a session
+    /// that has seen many ends when those who sit in it have left.
     lost: usize,
     members: HashMap<EntryId, Arc<Member>>,
+    doors: Doors,
     /// Which numbers are taken, for each lock and claim.
     slots: HashMap<Vec<u8>, Slots>,
 }
 
 impl Session {
     pub(crate) fn new(lease: i64, granted: Duration, proved: BootTime, key: Option<(Vec<u8>, i64)>) -> Self {
-        let (key, epoch) = key.map_or((None, 0), |(key, epoch)| (Some(key), epoch));
-        let (members, slots) = (HashMap::new(), HashMap::new());
-        let state = State {
-            proved,
-            dead: false,
-            epoch,
-            removed: false,
-            seats: 0,
-            used: proved,
-            lost: 0,
-            members,
-            slots,
-        };
+        let (key, opened) = key.map_or((None, 0), |(key, opened)| (Some(key), opened));
+        let (members, doors, slots) = (HashMap::new(), Doors::default(), HashMap::new());
+        let state = State { proved, dead: false, seats: 0, used: proved, lost: 0, members, doors, slots };
         let (doubted, doubts) = (AtomicBool::new(false), Notify::new());
         let late_grant = None;
-        Self {
-            lease,
-            granted,
-            late_grant,
-            key,
-            doubted,
-            doubts,
-            exit: Exit::default(),
-            state: Mutex::new(state),
-        }
+        Self { lease, granted, late_grant, key, opened, doubted, doubts, state: Mutex::new(state) }
     }
 
     pub(crate) fn lease(&self) -> i64 {
@@ -177,66 +159,32 @@ impl Session {
         state.members.keys().copied().collect()
     }
 
+    /// Ends it, and has the keeper see to the rest: something is gone that goes with the lease, or somebody deletes what is ours.
+    pub(crate) fn give_up(&self) {
+        self.end();
+        self.doubt();
+    }
+
     /// Whether it is known to be over.
     pub(super) fn has_ended(&self) -> bool {
         self.lock().dead
     }
 
-    /// What creates have to compare. `None` where the lease alone does.
-    pub(crate) fn epoch(&self) -> Option<(&[u8], i64)> {
-        self.key.as_deref().map(|key| (key, self.lock().epoch))
-    }
-
-    /// Takes note of the mod revision that the key has. Only we write it.
-    pub(crate) fn saw_epoch(&self, epoch: i64) {
-        let mut state = self.lock();
-        state.epoch = state.epoch.max(epoch);
-    }
-
-    /// Takes note that the key is not there.
-    pub(crate) fn lost_epoch(&self) {
-        self.lock().epoch = 0;
-    }
-
-    /// The key was put. What was to delete it before compares an epoch that is over.
-    pub(super) fn put_epoch(&self, epoch: i64) {
-        let mut state = self.lock();
-        state.epoch = state.epoch.max(epoch);
-        state.removed = false;
-    }
-
-    /// The key is going to be deleted by us.
-    pub(super) fn removes_epoch(&self) {
-        self.lock().removed = true;
-    }
-
-    /// Whether it is over if its key was deleted in this revision: then its lease was revoked, or somebody deletes what is ours. Nothing
-    /// can be told from it where the key was put again since, or we may have deleted it.
+    /// Whether it is over if its key was deleted in this revision: then its lease was revoked, or somebody deletes what is ours.
     pub(crate) fn ends_with_its_key(&self, revision: i64) -> bool {
-        let state = self.lock();
-        revision > state.epoch && !state.removed
+        revision > self.opened
     }
 
-    /// Puts the key again if it was lost, which closes the door to all creates before.
-    pub(crate) async fn restore_epoch(&self, wire: &Wire) -> Result<(), Failure> {
-        let Some(key) = &self.key else { return Ok(()) };
-        let put = wire.call(|link| {
-            let (mut kv, key, options) =
-                (link.kv.clone(), key.clone(), PutOptions::new().with_lease(self.lease));
-            async move { kv.put(key, Vec::new(), Some(options)).await }
-        });
-        match put.await {
-            Ok(answer) => {
-                self.put_epoch(answer.header().map_or(0, etcd_client::ResponseHeader::revision));
-                Ok(())
-            }
-            Err(failure) => {
-                if failure.cause() == Cause::LeaseGone {
-                    self.lock().dead = true;
-                }
-                Err(failure)
-            }
-        }
+    /// Its key, and a revision in which that was there, for as long as a grant of the lease may still arrive. Behind its end that
+    /// would make it anew: what is created under it then needs more than a lease.
+    pub(crate) fn has_to_stand(&self, now: BootTime) -> Option<(&[u8], i64)> {
+        let key = self.key.as_deref().filter(|_| self.late_grant.is_some_and(|late| now < late))?;
+        Some((key, self.opened))
+    }
+
+    /// A door of it was shut, in this revision.
+    pub(super) fn was_shut(&self, door: Door, revision: i64) {
+        self.lock().doors.was_shut(door, revision);
     }
 
     /// Takes a seat, if there is one: then it is not [closed](Self::close_if_idle) until that is given back.
@@ -250,7 +198,7 @@ impl Session {
         free
     }
 
-    /// A new member, which has a seat, under a key of its own.
+    /// A new member, which has a seat, under a key of its own and behind a door of its own.
     pub(crate) fn admit(self: &Arc<Self>, entry: &Entry, keys: Keys, now: BootTime) -> Arc<Member> {
         let place = keys.slots(entry.claim, self.lease).into_bytes();
         let mut state = self.lock();
@@ -258,12 +206,13 @@ impl Session {
             Some(slots) => slots.take(),
             None => state.slots.entry(place.clone()).or_default().take(),
         };
-        let member = Arc::new(Member::new(entry, (place, slot), keys, Arc::clone(self), now));
+        let door = self.key.is_some().then(|| state.doors.take());
+        let member = Arc::new(Member::new(entry, (place, slot), door, keys, Arc::clone(self), now));
         state.members.insert(entry.id, Arc::clone(&member));
         member
     }
 
-    /// A member gives back its seat, and its key if nothing can delete that any more.
+    /// A member gives back its seat; and its key and its door, if nothing can delete the one or shut the other any more.
     pub(super) fn dismiss(&self, member: &Arc<Member>, now: BootTime) {
         let mut state = self.lock();
         if state.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
@@ -274,6 +223,9 @@ impl Session {
             if !member.yields_its_key() {
                 state.lost += 1;
                 return;
+            }
+            if let Some(door) = member.door {
+                state.doors.give_back(door);
             }
             let (place, slot) = member.slot();
             if state.slots.get_mut(place).is_some_and(|taken| taken.give_back(slot)) {

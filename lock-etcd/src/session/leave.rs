@@ -7,27 +7,15 @@
 use etcd_client::{Compare, CompareOp, KeyValue, PutOptions, ResponseHeader, Txn, TxnOp, TxnOpResponse};
 use lock_core::BackendErrorKind as Kind;
 
-use super::{Member, Session, exit::Leaver, keep};
+use super::{Member, Session, keep};
 use crate::{
     connection::Wire,
     error::{Cause, Failure},
 };
 
-/// How often the door is tried again that somebody else has closed meanwhile.
-const TRIES: usize = 16;
-
-/// How the door is closed to creates that were sent before.
-#[derive(Clone, Copy)]
-enum Door {
-    /// The session's key is put again.
-    Shut,
-    /// It is deleted.
-    Removed,
-}
-
 impl Session {
     /// Deletes a member's key, which was created at `place`; 0 if it never was. `None` if a create may still be under way:
-    /// then it finds the door closed (PR08). True if the key was there.
+    /// then it finds the door shut (PR08). True if the key was there.
     pub(super) async fn take_out(
         &self,
         wire: &Wire,
@@ -43,91 +31,64 @@ impl Session {
                 keep::revoke_once(wire, self.lease()).await?;
                 was_there
             }
-            None => self.close_door_behind(wire, member).await,
+            None => self.shut_out(wire, member).await,
         }?;
         Ok(was_there)
     }
 
-    async fn close_door_behind(&self, wire: &Wire, member: &Member) -> Result<bool, Failure> {
+    async fn shut_out(&self, wire: &Wire, member: &Member) -> Result<bool, Failure> {
         if !member.deletes() {
             return Ok(false);
         }
-        let was_there = self.close_door(wire, member).await?;
-        // Whatever was sent before, by us or by who took it along, compared an epoch that is over.
+        let was_there = self.shut_door_behind(wire, member).await?;
+        // Whatever was sent before, to create it or to delete it, compared the door as it was.
         Ok(was_there | member.deleted())
     }
 
-    async fn close_door(&self, wire: &Wire, member: &Member) -> Result<bool, Failure> {
-        let leaving = self.exit.join(&member.key);
-        for _ in 0..TRIES {
-            let closed = match self.close(wire, &leaving.leaver, Door::Shut).await {
-                // There is no space for a put. Without the key, nothing is created either.
-                Err(failure) if failure.cause() == Cause::NoSpace => {
-                    self.close(wire, &leaving.leaver, Door::Removed).await
+    /// Deletes a member's key and puts that of its door, in one step. True if the first one was there.
+    async fn shut_door_behind(&self, wire: &Wire, member: &Member) -> Result<bool, Failure> {
+        // Only one that has a lease of its own has no door.
+        let Some((door, shut)) = member.door_key() else { return Ok(false) };
+        let open = Compare::mod_revision(door.clone(), CompareOp::Equal, shut);
+        let lease = PutOptions::new().with_lease(self.lease());
+        let ops =
+            [TxnOp::delete(member.key.clone(), None), TxnOp::put(door.clone(), Vec::new(), Some(lease))];
+        let txn = Txn::new().when([open]).and_then(ops).or_else([TxnOp::get(door, None)]);
+        let sent = wire.txn(|| txn.clone()).await;
+        let answer = match sent.answer {
+            Err(failure) if failure.cause() == Cause::NoSpace => {
+                // Nor is anything created as long as that is so. What stands there does not wait for the door.
+                delete(wire, &member.key, CompareOp::Greater, 0).await?;
+                return Err(failure);
+            }
+            Err(failure) if failure.cause() == Cause::LeaseGone => {
+                self.end();
+                return Ok(false);
+            }
+            answer => answer?,
+        };
+        let misunderstood = || Failure::new(Kind::Protocol, "the answer to a delete has another shape");
+        let revision = answer.header().map(ResponseHeader::revision).ok_or_else(misunderstood)?;
+        match (answer.succeeded(), answer.op_responses().first()) {
+            (true, Some(TxnOpResponse::Delete(deleted))) => {
+                member.was_shut(revision);
+                Ok(deleted.deleted() > 0)
+            }
+            (false, Some(TxnOpResponse::Get(found))) => {
+                let found = found.kvs().first().map_or(0, KeyValue::mod_revision);
+                if found < shut {
+                    self.give_up();
+                    return Err(Failure::new(
+                        Kind::Unavailable,
+                        "the door of an entry is gone: its session is over",
+                    ));
                 }
-                closed => closed,
-            };
-            // It may have been taken along meanwhile.
-            if let Some(was_there) = leaving.leaver.gone() {
-                return Ok(was_there);
+                member.was_shut(found);
+                // An earlier sending did it. What that deleted is not found by a later one (PR10).
+                Ok(true)
             }
-            match closed {
-                Err(failure) if failure.cause() == Cause::LeaseGone => {
-                    self.end();
-                    return Ok(false);
-                }
-                closed => closed?,
-            }
+            _ => Err(misunderstood()),
         }
-        Err(Failure::new(Kind::Unavailable, "others closed the door all the time"))
-    }
-
-    /// Closes the door behind all who are leaving, if nobody else has closed it.
-    async fn close(&self, wire: &Wire, leaver: &Leaver, door: Door) -> Result<(), Failure> {
-        let Some((key, epoch)) = self.epoch() else { return Ok(()) };
-        let here = Compare::mod_revision(key, CompareOp::Equal, epoch);
-        // Only now: who was taken along before this epoch is not among them, for its key may be somebody else's.
-        let Some(leavers) = self.exit.with(leaver) else { return Ok(()) };
-        let mut ops: Vec<_> = leavers.iter().map(|key| TxnOp::delete(key.clone(), None)).collect();
-        match door {
-            Door::Shut => {
-                let options = PutOptions::new().with_lease(self.lease());
-                ops.push(TxnOp::put(key, Vec::new(), Some(options)));
-            }
-            Door::Removed => {
-                self.removes_epoch();
-                ops.push(TxnOp::delete(key, None));
-            }
-        }
-        let close = Txn::new().when([here]).and_then(ops).or_else([TxnOp::get(key, None)]);
-        let sent = wire.txn(|| close.clone()).await;
-        if sent.unanswered {
-            self.exit.are_perhaps_gone(&leavers);
-        }
-        let answer = sent.answer?;
-        let ops = answer.op_responses();
-        if !answer.succeeded() {
-            let Some(TxnOpResponse::Get(found)) = ops.first() else {
-                return Err(Failure::new(Kind::Protocol, "the answer to a delete has another shape"));
-            };
-            match found.kvs().first().map_or(0, KeyValue::mod_revision) {
-                0 => self.lost_epoch(),
-                epoch => self.saw_epoch(epoch),
-            }
-            return Ok(());
-        }
-        for (key, deleted) in leavers.iter().zip(&ops) {
-            let TxnOpResponse::Delete(deleted) = deleted else {
-                return Err(Failure::new(Kind::Protocol, "the answer to a delete has another shape"));
-            };
-            self.exit.is_gone(key, deleted.deleted() > 0);
-        }
-        // Last: whoever closes the door in the next epoch must not take them along.
-        match door {
-            Door::Shut => self.put_epoch(answer.header().map_or(0, ResponseHeader::revision)),
-            Door::Removed => self.lost_epoch(),
-        }
-        Ok(())
     }
 }
 

@@ -7,8 +7,8 @@ use std::{
 
 use lock_core::{BootTime, Entry};
 
-use super::Session;
-use crate::keys::Keys;
+use super::{Session, doors::Door};
+use crate::keys::{self, Keys};
 
 /// An entry of ours, from before its first request to after it is known to be gone.
 pub(crate) struct Member {
@@ -17,6 +17,8 @@ pub(crate) struct Member {
     pub(crate) key: Vec<u8>,
     /// The number at the end of it, and where that begins.
     slot: (usize, u32),
+    /// By which nothing of it comes any more once it is shut. `None` where its lease is its own.
+    pub(super) door: Option<Door>,
     pub(crate) keys: Keys,
     pub(crate) session: Arc<Session>,
     state: Mutex<State>,
@@ -54,6 +56,7 @@ impl Member {
     pub(super) fn new(
         entry: &Entry,
         (place, slot): (Vec<u8>, u32),
+        door: Option<Door>,
         keys: Keys,
         session: Arc<Session>,
         now: BootTime,
@@ -72,13 +75,27 @@ impl Member {
             token: 0,
             seen: (0, None),
         };
-        Self { entry: Arc::new(entry.clone()), key, slot, keys, session, state: Mutex::new(state) }
+        Self { entry: Arc::new(entry.clone()), key, slot, door, keys, session, state: Mutex::new(state) }
     }
 
     /// Where its slot is, and which one.
     pub(super) fn slot(&self) -> (&[u8], u32) {
         let (begins, slot) = self.slot;
         (&self.key[..begins], slot)
+    }
+
+    /// The key of its door, and the mod revision that this had when the member came: all its creates compare it, however often they are
+    /// sent, and whenever they arrive (PR08).
+    pub(crate) fn door_key(&self) -> Option<(Vec<u8>, i64)> {
+        let (door, session) = (self.door?, self.session.key()?);
+        Some((keys::door(session, door.number), door.shut))
+    }
+
+    /// Its door was shut, in this revision.
+    pub(super) fn was_shut(&self, revision: i64) {
+        if let Some(door) = self.door {
+            self.session.was_shut(door, revision);
+        }
     }
 
     /// Whether it may still be in the store, as far as the clock tells.
@@ -115,7 +132,8 @@ impl Member {
         }
     }
 
-    /// Its key is going to be deleted. If that is not taken note of as answered, whether it was or not, it stays in doubt.
+    /// Its key is going to be deleted, and its door shut perhaps. If that is not taken note of as answered, whether it was or not, it
+    /// stays in doubt.
     /// False if it is known to be gone and has yielded its key: then nothing must be deleted any more.
     pub(super) fn deletes(&self) -> bool {
         let mut state = self.lock();
@@ -130,7 +148,7 @@ impl Member {
         state.undeleted > 0
     }
 
-    /// Lets somebody else have its key, if no delete of it can arrive any more. From then on none is sent.
+    /// Lets somebody else have its key and its door, if no delete of it can arrive any more. From then on none is sent.
     pub(super) fn yields_its_key(&self) -> bool {
         let mut state = self.lock();
         state.yielded = state.undeleted == 0;

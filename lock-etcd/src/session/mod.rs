@@ -4,7 +4,7 @@
 //! to be renewed has a lease of its own, which nothing keeps alive but its own verbs. Whatever a shared lease keeps alive
 //! beyond its time is taken away here: see [`keep`].
 
-mod exit;
+mod doors;
 mod keep;
 mod lease;
 mod leave;
@@ -140,6 +140,19 @@ impl Sessions {
         if member.certain_place().is_some() {
             self.0.forget(member);
         }
+    }
+
+    /// Sees to it that a member that is not in the store does not come: nobody leaves for one that only tried, or was refused.
+    ///
+    /// # Errors
+    /// If it is not known to be done.
+    pub(crate) async fn stays_out(&self, member: &Arc<Member>) -> Result<(), Failure> {
+        if member.certain_place().is_some() {
+            self.0.forget(member);
+        } else {
+            self.0.take_out(member, true).await?;
+        }
+        Ok(())
     }
 
     /// An entry was told that it is gone, and may never be heard of again. One that has a lease of its own is not looked after by

@@ -218,32 +218,61 @@ fn who_was_dismissed_takes_nothing_from_another_life_of_its_id() {
 
 /// PR08.
 #[test]
-fn an_epoch_only_grows_until_the_door_is_lost() {
+fn a_door_that_is_shut_concerns_its_member_and_who_has_it_next() {
     let session = shared();
-    let epoch = || session.epoch().map(|(_, epoch)| epoch);
-    session.saw_epoch(9);
-    session.saw_epoch(8);
-    assert_eq!(epoch(), Some(9), "an older answer came late");
-    session.lost_epoch();
-    assert_eq!(epoch(), Some(0));
-    session.saw_epoch(12);
-    assert_eq!(epoch(), Some(12));
-    assert!(Session::new(1, s(12), START, None).epoch().is_none());
+    let door = |member: &Member| member.door_key().map(|(key, shut)| (String::from_utf8(key).unwrap(), shut));
+    let (one, other) = (admit(&session, 1), admit(&session, 2));
+    one.was_shut(9);
+    let found = [door(&one), door(&other)];
+    let as_they_came = [("s1/1f/0".to_owned(), 0_i64), ("s1/1f/1".to_owned(), 0)];
+    assert_eq!(found, as_they_came.map(Some), "what is sent compares a door as it was");
+    session.dismiss(&one, START);
+    session.dismiss(&one, START);
+    let (next, fresh) = (admit(&session, 3), admit(&session, 4));
+    assert_eq!(door(&next), Some(("s1/1f/0".to_owned(), 9)));
+    assert_eq!(door(&fresh), Some(("s1/1f/2".to_owned(), 0)), "a door has one owner at a time");
 }
 
-/// The key went with the lease; or because we took it away, or before it was put again.
+/// Two may leave for one, and the other one saw that it is gone. If its door is shut only now, nobody must have come by it.
 #[test]
-fn a_session_ends_with_its_key_unless_that_may_be_our_own_doing() {
+fn a_door_that_may_still_be_shut_is_nobodys_any_more() {
+    let session = shared();
+    let one = admit(&session, 1);
+    assert!(one.deletes());
+    session.dismiss(&one, START);
+    assert_ne!(admit(&session, 2).door_key(), one.door_key());
+}
+
+#[test]
+fn who_has_a_lease_of_its_own_has_no_door() {
+    let session = Arc::new(Session::new(1, s(12), START, None));
+    assert_eq!(admit(&session, 1).door_key(), None);
+}
+
+/// A grant that comes behind the revoke makes the lease anew, and a create that comes behind that finds it.
+#[test]
+fn the_key_of_a_session_has_to_stand_while_a_grant_may_come_late() {
+    let mut session = Session::new(1, s(12), START, Some((b"s".to_vec(), 7)));
+    assert_eq!(session.has_to_stand(START), None);
+    session.late_grant = Some(START + s(60));
+    assert_eq!(session.has_to_stand(START + s(59)), Some((&b"s"[..], 7)));
+    assert_eq!(session.has_to_stand(START + s(60)), None);
+    let mut alone = Session::new(1, s(12), START, None);
+    alone.late_grant = Some(START + s(60));
+    assert_eq!(alone.has_to_stand(START), None, "its own revoke is repeated");
+}
+
+#[test]
+fn a_session_ends_with_its_key_that_was_put_when_it_began() {
     let session = shared();
     assert!(session.ends_with_its_key(8) && !session.ends_with_its_key(7));
-    session.lost_epoch();
-    assert!(session.ends_with_its_key(8), "somebody saw it before the word came");
-    session.removes_epoch();
-    session.saw_epoch(7);
-    assert!(!session.ends_with_its_key(8), "there was no space for a put");
-    session.put_epoch(9);
-    assert!(!session.ends_with_its_key(8), "the word of it came late");
-    assert!(session.ends_with_its_key(10));
+}
+
+#[test]
+fn a_session_that_is_given_up_is_over_and_its_keeper_is_told() {
+    let session = shared();
+    session.give_up();
+    assert!(session.has_ended() && session.is_doubted());
 }
 
 #[test]

@@ -336,7 +336,7 @@ async fn a_session_is_over_when_its_key_is_deleted() {
     board.watch_session(&session);
     board.take_in(2, News::Created(98));
     board.take_in(2, News::Deleted(7));
-    assert!(session.is_alive(now) && session.is_doubted(), "it was put again since");
+    assert!(session.is_alive(now) && session.is_doubted(), "it was put since");
     board.take_in(2, News::Deleted(99));
     assert!(!session.is_alive(now) && session.is_doubted());
     assert_eq!(alarms.next().now_or_never(), Some(Some(member.entry.id)));

@@ -1,0 +1,143 @@
+//! Requests to create an entry that arrive when nobody waits for them any more: they were sent to two members, and answered by one. PR08.
+
+mod common;
+mod server;
+
+use std::time::Duration;
+
+use common::{Client, LATE, name, soon, told};
+use etcd_client::GetOptions;
+use lock_conformance::{Flow, Gate, Links, Newcomers, Proxy, ServerControl, Way, audit};
+use lock_core::{DistributedLock, Error, Released};
+use server::{OwnServer, answered};
+
+const NAME: &str = "job";
+
+/// A server that one client takes for two members.
+struct TwoWays {
+    server: OwnServer,
+    ways: [Proxy; 2],
+    client: Client,
+}
+
+impl TwoWays {
+    async fn start() -> Self {
+        let server = OwnServer::start("case").await;
+        let ways = [(); 2].map(|()| Proxy::start(server.address().parse().unwrap(), |_| true));
+        let (one, other) = (ways[0].address(), ways[1].address());
+        let client = Client::new(&format!("etcd://{one},{other}/case?command_timeout=6s&heartbeat=1h"));
+        // A member that is slow to answer is not what a client stays with.
+        ways[1].newcomers(Newcomers::Refuse);
+        // Connects, and has a lease from now on.
+        client.take("first", &told()).await.release().await.unwrap().confirmed().unwrap();
+        ways[1].newcomers(Newcomers::Serve);
+        Self { server, ways, client }
+    }
+
+    /// What is asked goes the first way, where it is kept until the gate opens, and then the other way, where it is answered.
+    async fn detained<T>(&self, asking: impl Future<Output = T>) -> (T, Gate) {
+        let (way, gate) = (&self.ways[0], Gate::new());
+        way.order(Links::Open, Way::Requests, &Flow::Hold(gate.clone()));
+        let detained = async {
+            soon("a request at the gate", gate.reached()).await;
+            // All of it is on its way when this is over, and not sent again yet.
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            // That its sender has an answer is lost on the way.
+            way.order(Links::Open, Way::Requests, &Flow::Lose);
+        };
+        let (answer, ()) = tokio::join!(soon("an answer", asking), detained);
+        (answer, gate)
+    }
+
+    /// Lets it arrive, and waits until it is carried out or refused.
+    async fn let_in(&self, late: &Gate) {
+        let direct = self.server.address();
+        let txns = async || answered(&direct, "KV/Txn").await;
+        let before = txns().await;
+        late.open();
+        audit::eventually("the late create", LATE, || async { txns().await > before }).await;
+    }
+
+    /// How many stand in the queue.
+    async fn standing(&self) -> u64 {
+        self.server.admin().count(&name(NAME)).await
+    }
+
+    /// The keys of the doors that were shut.
+    async fn doors(&self) -> Vec<Vec<u8>> {
+        let all = Some(GetOptions::new().with_prefix().with_keys_only());
+        let mut answer = self.server.admin().client().await.get("case/s1/", all).await.unwrap();
+        let keys = answer.take_kvs().into_iter().map(|kv| kv.key().to_vec());
+        keys.filter(|key| key.iter().filter(|byte| **byte == b'/').count() == 3).collect()
+    }
+}
+
+/// Its lock was held and released meanwhile, and nobody would ever take it out of the queue again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_that_arrives_after_the_release_creates_nothing() {
+    let two = TwoWays::start().await;
+    let (guard, late) = two.detained(two.client.take(NAME, &told())).await;
+    assert_eq!(two.doors().await.len(), 0, "it is held, and nothing is shut");
+    guard.release().await.unwrap().confirmed().unwrap();
+    assert_eq!((two.standing().await, two.doors().await.len()), (0, 1));
+    two.let_in(&late).await;
+    assert_eq!(two.standing().await, 0, "an entry that had left came back");
+    // Whoever has the same door next goes through it.
+    two.client.take(NAME, &told()).await.release().await.unwrap().confirmed().unwrap();
+    assert_eq!(two.doors().await.len(), 1);
+}
+
+/// Nobody leaves for one that only tried, or that may not stand there: the store has answered that it does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_that_arrives_after_it_was_refused_creates_nothing() {
+    let options = told();
+    for agrees in [true, false] {
+        let two = TwoWays::start().await;
+        let other = Client::new(&format!("etcd://{}/case", two.server.address()));
+        let held = other.take(NAME, &options).await;
+        let lock =
+            if agrees { two.client.mutex(NAME) } else { two.client.locks.rwlock(NAME).unwrap().write() };
+        let (tried, late) = two.detained(lock.try_acquire_with(&options)).await;
+        if agrees {
+            assert!(tried.unwrap().is_none());
+        } else {
+            assert!(matches!(tried, Err(Error::ClaimMismatch { .. })), "{tried:?}");
+        }
+        held.release().await.unwrap().confirmed().unwrap();
+        two.let_in(&late).await;
+        assert_eq!(two.standing().await, 0, "somebody stands there who was told that it does not");
+    }
+}
+
+/// A door cannot be put there. Nor can anything else, so the lock is free at once; but until it is shut nobody says that it stays so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_in_doubt_without_space_frees_the_lock_and_is_confirmed_later() {
+    let two = TwoWays::start().await;
+    let (guard, late) = two.detained(two.client.take(NAME, &told())).await;
+    two.server.fill().await.unwrap();
+    let released = guard.release().await.unwrap();
+    assert!(matches!(released, Released::Pending { .. }), "{released:?}");
+    assert_eq!(two.standing().await, 0);
+    two.server.make_room().await.unwrap();
+    audit::eventually("a shut door", LATE, || async { two.doors().await.len() == 1 }).await;
+    two.let_in(&late).await;
+    assert_eq!(two.standing().await, 0, "an entry that had left came back");
+    two.client.assert_free(NAME).await;
+}
+
+/// What was sent before it was shut would pass, if the session went on with it as it was at first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_one_of_whose_doors_was_deleted_by_hand_ends() {
+    let two = TwoWays::start().await;
+    let lease = async || two.server.admin().keys(&name(NAME)).await[0].lease();
+    let (guard, _late) = two.detained(two.client.take(NAME, &told())).await;
+    let before = lease().await;
+    guard.release().await.unwrap().confirmed().unwrap();
+    for door in two.doors().await {
+        two.server.admin().client().await.delete(door, None).await.unwrap();
+    }
+    let guard = two.client.take(NAME, &told()).await;
+    assert_ne!(lease().await, before);
+    assert!(guard.is_held());
+    guard.release().await.unwrap().confirmed().unwrap();
+}

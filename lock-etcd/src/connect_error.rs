@@ -12,6 +12,6 @@ pub enum ConnectError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The server cannot be used.
-    #[error("{}", .0.kind())]
+    #[error("{}", .0.explained())]
     Store(#[source] BackendError),
 }

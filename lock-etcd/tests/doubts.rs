@@ -68,7 +68,7 @@ impl TwoWays {
         let all = Some(GetOptions::new().with_prefix().with_keys_only());
         let mut answer = self.server.admin().client().await.get("case/s1/", all).await.unwrap();
         let keys = answer.take_kvs().into_iter().map(|kv| kv.key().to_vec());
-        keys.filter(|key| key.iter().filter(|byte| **byte == b'/').count() == 3).collect()
+        keys.filter(|key| key.split(|byte| *byte == b'/').count() == 4).collect()
     }
 }
 

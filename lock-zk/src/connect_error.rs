@@ -10,6 +10,6 @@ pub enum ConnectError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The ensemble cannot be used.
-    #[error("{}", .0.kind())]
+    #[error("{}", .0.explained())]
     Store(#[source] BackendError),
 }

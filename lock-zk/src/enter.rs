@@ -381,7 +381,7 @@ fn admitted(member: &Member, place: &Place, sent: BootTime, now: BootTime) -> St
 fn mismatch(ahead: &Ahead<'_>) -> Option<BackendError> {
     let first = ahead.stranger()?;
     let (found_kind, found_limit) = (first.claim.kind(), first.claim.limit());
-    let message = format!("the first in the queue is a {}", first.claim);
+    let message = format!("the first in the queue is {}", first.claim);
     Some(BackendError::new(STORE, Kind::ClaimMismatch { found_kind, found_limit }, message))
 }
 

@@ -221,7 +221,7 @@ fn mismatch(keys: &Keys, key: &[u8]) -> BackendError {
     let Some(row) = keys.row(key) else { return foreign(key) };
     let (found_kind, found_limit) = (row.claim.kind(), row.claim.limit());
     let kind = Kind::ClaimMismatch { found_kind, found_limit };
-    BackendError::new(STORE, kind, format!("the queue is that of a {}", row.claim))
+    BackendError::new(STORE, kind, format!("the queue is that of {}", row.claim))
 }
 
 /// Data of others among the entries.

@@ -4,6 +4,7 @@
 //! wait until the caller was told, and only then let what is late arrive.
 
 mod broken;
+pub(super) mod connects;
 mod hints;
 mod late;
 mod lost;

@@ -30,8 +30,8 @@ mod resources {
     /// each of 500 who wait looks for itself, it is several times this.
     const MOST_OF_A_CORE: f64 = 0.05;
 
-    /// Forty looks, and what else has a timer: the keeper, and this test. If each who waits has a timer of its own, they come at other times
-    /// than those of the others, and it is hundreds.
+    /// Forty looks, and what else has a timer: the keeper, and this test. If each who waits has a timer of its own, these come at different
+    /// times, and it is hundreds.
     const MOST_WAKES_A_SECOND: f64 = 120.0;
 
     #[test]

@@ -25,8 +25,8 @@ const WAITING: Duration = Duration::from_secs(6);
 /// How long nobody is let in, from when each who waits has tried.
 const OUTAGE: Duration = Duration::from_secs(3);
 
-/// How long a server that lets everybody in says nothing: almost as long as a connection may take to be opened (2 s, on all stores), and as long
-/// as the longest pause of most of those who wait. So each of them tries meanwhile.
+/// How long a server that lets everybody in says nothing: shorter than a connection may take to be opened (2 s, on all stores), and as
+/// long as most of those who wait pause by then. So each of them tries meanwhile.
 const SILENCE: Duration = ms(1500);
 
 /// So often a verb may connect. It asks for two things at a time at the most, a look and a proof of its session; each may find that its
@@ -34,18 +34,18 @@ const SILENCE: Duration = ms(1500);
 const EACH_TRY: u64 = 4;
 
 /// So often in a second a store may connect by itself. Three things do so at the most: what listens for hints or watches, and what keeps
-/// two sessions alive, or brings them back. Each at first after 50 ms, or half of that by chance, and twice as long the next time: so six times
-/// in the first second, and less later.
+/// two sessions alive, or brings them back. Each does so after 50 ms at first, or half of that by chance, and each time after twice as
+/// long: six times in the first second, and less later.
 const OTHERWISE_A_SECOND: u64 = 16;
 
-/// So often one who waits looks in an outage, beside once in each second: pauses are of 25, 50, 100, 200, 400 and 800 ms at the least, and of a
-/// second from then on; the first look meets the outage, and a word that hints were lost may bring one more.
+/// So often one who waits looks in an outage, beside once in each second. Pauses are of 25, 50, 100, 200, 400 and 800 ms at the least, and
+/// of a second from then on; the first look meets the outage, and a word that hints were lost may bring one more.
 const LOOKS: u64 = 10;
 
-/// So many connections are opened at the most when the server is back, however many wait for them: a store has one for each runtime that calls
-/// and for each thing that goes over it, ours and the keeper's, for commands and for hints, or one for each session. While the server says
-/// nothing, some give it up after a second, and each session of ZooKeeper is closed and opened anew. All that is less than half of this; if each who
-/// waits opens one, it is more than two thirds of [`CROWD`].
+/// So many connections are opened at the most when the server is back, however many wait for them. A store has one for each runtime that
+/// calls and each thing that goes over it: ours and the keeper's, for commands and for hints; or one for each session. While the server
+/// says nothing, some are given up after a second; and sessions of ZooKeeper may be closed, and opened anew. All that is less than half of
+/// this. If each who waits opens one, it is more than two thirds of [`CROWD`].
 const BACK: u64 = 32;
 
 /// Neither while nobody is let in, nor when all are: who holds and who waits goes on then, over connections that they share.

@@ -166,6 +166,43 @@ async fn a_create_in_doubt_makes_none_of_a_hundred_others_begin_again() {
     assert!(asked["KV/Txn"] <= most, "{asked:?} for {OTHERS} who began, and one who gave up");
 }
 
+/// Of several who hold it, the first is watched by nobody but the next; and the last by as many as there are permits, of whom only the next
+/// has the place: the others look again, and watch one more.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_release_of_one_permit_makes_fewer_look_than_there_are_permits() {
+    const LIMIT: u32 = 12;
+    let server = OwnServer::start("case").await;
+    let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
+    let permit = |client: &Client| {
+        client.locks.semaphore("job", LIMIT).unwrap().permits(1).unwrap().with_options(told())
+    };
+    let mut held = Vec::new();
+    for _ in 0..LIMIT {
+        held.push(soon("a permit that is free", permit(&holder).acquire()).await.unwrap());
+    }
+    let mut waiters = JoinSet::new();
+    for len in held.len() + 1..=held.len() * 3 {
+        let lock = permit(&other);
+        waiters.spawn(async move { lock.acquire().await.unwrap() });
+        holder.await_queue("job", len).await;
+    }
+    let first = held.remove(0);
+    let last = held.pop().expect("there are more");
+    // The read of the one that is next; and a look of each of the others, and one at those whom it watches then.
+    for (leaver, most) in [(first, 1), (last, 2 * u64::from(LIMIT) - 1)] {
+        let before = quiet(&server.address(), &[]).await;
+        leaver.release().await.unwrap().confirmed().unwrap();
+        held.push(soon("the next", waiters.join_next()).await.unwrap().unwrap());
+        let after = quiet(&server.address(), &[]).await;
+        let asked = after["KV/Txn"] - before["KV/Txn"];
+        assert!((1..=most).contains(&asked), "{asked} looks, where {most} do");
+    }
+    waiters.shutdown().await;
+    for guard in held {
+        guard.release().await.unwrap().confirmed().unwrap();
+    }
+}
+
 /// A crowd keeps the machine busy, so it comes when nobody else does.
 mod alone {
     use super::*;

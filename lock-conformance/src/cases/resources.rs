@@ -23,6 +23,7 @@ use super::{
         whoever_connects_again_in_a_fork_is_served_or_told_why_not,
     },
     steps::{freed, lasting, long, mutex, queue_of, refused, take, take_free},
+    wire::connects::a_crowd_comes_back_from_an_outage_over_few_connections,
 };
 use crate::{Case, Client, SLACK, Usage, World, audit::eventually, ran_nothing, volume};
 
@@ -43,6 +44,7 @@ macro_rules! resources_cases {
             whoever_connects_again_in_a_fork_is_served_or_told_why_not ["PR35"]
             an_outage_costs_a_line_a_second_and_message ["G07"]
             a_cleanup_that_fails_for_long_is_told_ever_more_rarely ["G07"]
+            a_crowd_comes_back_from_an_outage_over_few_connections ["T08"]
         } }
     };
 }

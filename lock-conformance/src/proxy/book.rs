@@ -24,6 +24,7 @@ pub(super) struct Rows {
     pub(super) links: BTreeMap<u64, Row>,
     pub(super) newcomers: Newcomers,
     pub(super) opened: u64,
+    pub(super) refused: u64,
     /// Bytes that came from either side.
     pub(super) read: u64,
     /// For connections to come: for commands, and for hints.
@@ -61,6 +62,7 @@ impl Book {
             links: BTreeMap::new(),
             newcomers: Newcomers::Serve,
             opened: 0,
+            refused: 0,
             read: 0,
             to_come: [PASS, PASS],
         };
@@ -75,6 +77,15 @@ impl Book {
     pub(super) fn lock(&self) -> MutexGuard<'_, Rows> {
         // Nothing panics while it is held, but for the function of the caller, which changes nothing here.
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What becomes of a connection that comes now. It is counted if it is refused.
+    pub(super) fn arrival(&self) -> Newcomers {
+        let mut rows = self.lock();
+        if rows.newcomers == Newcomers::Refuse {
+            rows.refused += 1;
+        }
+        rows.newcomers
     }
 
     /// Takes in a new connection.

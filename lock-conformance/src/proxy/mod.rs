@@ -160,10 +160,16 @@ impl Proxy {
         self.newcomers(Newcomers::Serve);
     }
 
-    /// How many connections were opened so far.
+    /// How many connections were opened so far. Those that were [refused](Self::refused) are not counted.
     #[must_use]
     pub fn opened(&self) -> u64 {
         self.book.lock().opened
+    }
+
+    /// How many connections were refused so far, as [`Newcomers::Refuse`] says.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.book.lock().refused
     }
 
     /// How many bytes came so far, from clients and from the server.
@@ -197,7 +203,7 @@ async fn serve(listener: net::TcpListener, server: SocketAddr, book: Arc<Book>) 
     loop {
         // A client may be gone before it is taken in.
         let Ok((client, _)) = listener.accept().await else { continue };
-        let newcomers = book.lock().newcomers;
+        let newcomers = book.arrival();
         if newcomers == Newcomers::Refuse {
             link::abort(&client);
             continue;

@@ -196,8 +196,10 @@ fn a_refused_connection_is_reset_at_once() {
     let (proxy, told) = start();
     proxy.newcomers(Newcomers::Refuse);
     assert_reset(&mut connect(&proxy));
+    assert_eq!((proxy.refused(), proxy.opened()), (1, 0));
     proxy.heal();
     ask(&mut connect(&proxy), b"one");
+    assert_eq!((proxy.refused(), proxy.opened()), (1, 1));
     assert_eq!(*told.lock().unwrap(), b"one");
 }
 

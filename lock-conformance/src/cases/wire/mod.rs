@@ -4,6 +4,7 @@
 //! wait until the caller was told, and only then let what is late arrive.
 
 mod broken;
+pub(super) mod connects;
 mod hints;
 mod late;
 mod lost;
@@ -46,6 +47,7 @@ use self::{
         a_grant_that_takes_longer_than_its_ttl_is_never_returned,
         a_lock_is_held_while_answers_take_longer_than_a_try_may,
         a_lock_whose_renewals_take_longer_than_its_ttl_is_lost_at_its_deadline,
+        what_is_answered_late_is_asked_for_twice_at_most,
     },
     twice::what_arrives_twice_counts_once,
 };
@@ -72,6 +74,7 @@ macro_rules! wire_cases {
             a_leave_that_arrives_late_frees_nobody_else ["T05"]
             a_hint_that_overtakes_the_answer_to_a_look_is_not_lost ["T05"]
             a_lock_is_held_while_answers_take_longer_than_a_try_may ["T05"]
+            what_is_answered_late_is_asked_for_twice_at_most ["T05"]
             a_renewal_that_arrives_after_the_loss_extends_nothing ["T06"]
             a_grant_that_takes_longer_than_its_ttl_is_never_returned ["T06"]
             a_lock_whose_renewals_take_longer_than_its_ttl_is_lost_at_its_deadline ["T06"]

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use lock_core::{DistributedLock, Error, Guard, LostReason};
+use futures_util::future::{join, join_all};
+use lock_core::{DistributedLock, Error, Guard, LostReason, Outage};
 
-use super::{Far, assert_holds_alone, renewed};
+use super::{Far, assert_holds_alone, renewed, warm};
 use crate::{
-    Flow, Links, SLACK, Way, World,
-    audit::{assert_free, within},
+    Flow, Gate, Links, Proxy, Relay, SLACK, Verb, Way, World,
+    audit::{assert_free, soon, within},
     cases::{
         lease::{deadline_at_least, ms, now, queued_behind},
         steady::steady,
@@ -76,4 +77,68 @@ pub(crate) async fn a_lock_whose_renewals_take_longer_than_its_ttl_is_lost_at_it
     tokio::time::sleep(delay * 2).await;
     assert_holds_alone(&queue(&mutex(&other, &name)).await, &next);
     assert!(next.is_held() && !guard.is_held());
+}
+
+/// So many ask at the same time: so few that no store makes one request of several, also if each asks three times.
+const CROWD: u64 = 10;
+
+/// So often each of them takes a lock, and gives it back.
+const ROUNDS: u64 = 3;
+
+/// How long nothing is answered: longer than the impatient wait, and much shorter than any time limit for a command.
+const STALL: Duration = ms(700);
+
+/// What is not asked by a verb: heartbeats, and what is said first on a connection that took the place of another.
+const BESIDE: u64 = 30;
+
+/// A store that stalls has more to do than it can. Whoever sends everything again meanwhile, once for each part of its time limit, makes
+/// that worse. If a busy machine makes a stall longer than a time limit, everything is asked for once more.
+pub(crate) async fn what_is_answered_late_is_asked_for_twice_at_most(world: World) {
+    let relay = world.relay();
+    let front = Proxy::start(relay.address(), world.wire().carries_hints());
+    let far = Far::by(front, &world).await;
+    let counted = async {
+        warm(&far.client, &world.name("warm")).await;
+        let prompt = asked(&world, &far, &relay, Duration::ZERO).await;
+        (prompt, asked(&world, &far, &relay, STALL).await)
+    };
+    let (prompt, late) = relay.watch(counted).await;
+    println!("requests and verbs, when answers are prompt: {prompt:?}, when they are late: {late:?}");
+    let verbs = 2 * CROWD * ROUNDS;
+    assert!(late.1 <= 2 * verbs, "{} verbs, where {verbs} do", late.1);
+    let most = 2 * prompt.0.max(verbs) + BESIDE;
+    assert!(late.0 <= most, "{} late requests, where {} do when answers are prompt", late.0, prompt.0);
+}
+
+/// Each of a crowd takes a lock of its own, and gives it back, again and again. All are answered so late. How many requests that takes,
+/// and how many verbs.
+async fn asked(world: &World, far: &Far, relay: &Relay, late: Duration) -> (u64, u64) {
+    let requests = || relay.asked().values().sum::<u64>();
+    let verbs = || (far.asked.calls(Verb::Enter) + far.asked.calls(Verb::Leave)) as u64;
+    let before = (requests(), verbs());
+    let patient = long().outage(Outage::Wait);
+    let lock = |i: u64| far.client.mutex(&world.name(&format!("{i} {late:?}"))).with_options(patient.clone());
+    let locks: Vec<_> = (0..CROWD).map(lock).collect();
+    for _ in 0..ROUNDS {
+        let taking = join_all(locks.iter().map(|lock| async move { lock.acquire().await.unwrap() }));
+        let held = stalled(far, late, taking).await;
+        let releasing = join_all(held.into_iter().map(|guard| async move { guard.release().await.unwrap() }));
+        stalled(far, late, releasing).await;
+    }
+    (requests() - before.0, verbs() - before.1)
+}
+
+/// Does something while nothing is answered for so long.
+async fn stalled<T>(far: &Far, late: Duration, work: impl Future<Output = T>) -> T {
+    if late.is_zero() {
+        return soon("what is not late", work).await;
+    }
+    let gate = Gate::new();
+    far.proxy.order(Links::All, Way::Replies, &Flow::Hold(gate.clone()));
+    let answers = async {
+        tokio::time::sleep(late).await;
+        gate.open();
+        far.proxy.heal();
+    };
+    join(soon("what was late", work), answers).await.0
 }

@@ -1,0 +1,114 @@
+//! How often a client connects while its server lets nobody in, and when it is back.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use lock_core::{DistributedLock, Guard, Outage};
+use tokio::task::JoinSet;
+
+use super::Far;
+use crate::{
+    Flow, Gate, Links, Newcomers, SLACK, Verb, Way, World,
+    audit::{eventually, within},
+    cases::{
+        lease::ms,
+        steps::{long, mutex, take_free},
+    },
+};
+
+/// So many hold a lock, and so many wait for one.
+const CROWD: u64 = 50;
+
+/// That of those who wait: each looks at a third of it, and so meets the outage soon.
+const WAITING: Duration = Duration::from_secs(6);
+
+/// How long nobody is let in, from when each who waits has tried.
+const OUTAGE: Duration = Duration::from_secs(3);
+
+/// How long a server that lets everybody in says nothing: shorter than a connection may take to be opened (2 s, on all stores), and as
+/// long as most of those who wait pause by then. So each of them tries meanwhile.
+const SILENCE: Duration = ms(1500);
+
+/// So often a verb may connect. It asks for two things at a time at the most, a look and a proof of its session; each may find that its
+/// connection is broken, which the client of the store tries to mend, and open another one.
+const EACH_TRY: u64 = 4;
+
+/// So often in a second a store may connect by itself. Three things do so at the most: what listens for hints or watches, and what keeps
+/// two sessions alive, or brings them back. Each does so after 50 ms at first, or half of that by chance, and each time after twice as
+/// long: six times in the first second, and less later.
+const OTHERWISE_A_SECOND: u64 = 16;
+
+/// So often one who waits looks in an outage, beside once in each second. Pauses are of 25, 50, 100, 200, 400 and 800 ms at the least, and
+/// of a second from then on; the first look meets the outage, and a word that hints were lost may bring one more.
+const LOOKS: u64 = 10;
+
+/// So many connections are opened at the most when the server is back, however many wait for them. A store has one for each runtime that
+/// calls and each thing that goes over it: ours and the keeper's, for commands and for hints; or one for each session. While the server
+/// says nothing, some are given up after a second; and sessions of ZooKeeper may be closed, and opened anew. All that is less than half of
+/// this. If each who waits opens one, it is more than two thirds of [`CROWD`].
+const BACK: u64 = 32;
+
+/// Neither while nobody is let in, nor when all are: who holds and who waits goes on then, over connections that they share.
+pub(crate) async fn a_crowd_comes_back_from_an_outage_over_few_connections(world: World) {
+    let far = Far::new(&world).await;
+    let lock = |i: u64| mutex(&far.client, &world.name(&i.to_string()));
+    let held = join_all((0..CROWD).map(|i| {
+        let lock = lock(i);
+        async move { take_free(&lock).await }
+    }));
+    let held = held.await;
+    let mut waiting = JoinSet::new();
+    for i in 0..CROWD {
+        let lock = lock(i).with_options(long().ttl(WAITING).outage(Outage::Wait));
+        waiting.spawn(async move { lock.acquire().await.unwrap().release().await.map(drop) });
+    }
+    let answered = || async { far.asked.answers(Verb::Enter) as u64 >= 2 * CROWD };
+    eventually("an answer to each who waits", SLACK, answered).await;
+
+    outage(&far).await;
+    let before = far.proxy.opened();
+    comes_back(&far, held).await;
+    let all = async {
+        while let Some(done) = waiting.join_next().await {
+            done.unwrap().unwrap();
+        }
+    };
+    within("a grant to each who waits", SLACK, all).await;
+    let opened = far.proxy.opened() - before;
+    println!("{opened} connections when the server was back");
+    assert!(opened <= BACK, "{opened} connections of {CROWD} who hold and {CROWD} who wait");
+    far.client.locks.close(SLACK * 2).await.unwrap();
+}
+
+/// Whoever comes is refused. Each connect is that of somebody who tries, and who waits longer the more often that was in vain.
+async fn outage(far: &Far) {
+    let calls = |verb| far.asked.calls(verb) as u64;
+    let all = || [Verb::Enter, Verb::Renew, Verb::Leave].into_iter().map(calls).sum::<u64>();
+    let (before, looked, began) = (all(), calls(Verb::Enter), Instant::now());
+    far.proxy.newcomers(Newcomers::Refuse);
+    far.proxy.reset(Links::All);
+    let each = || async { calls(Verb::Enter) >= looked + CROWD };
+    eventually("a look of each who waits", SLACK, each).await;
+    tokio::time::sleep(OUTAGE).await;
+    let (tries, looks, refused) = (all() - before, calls(Verb::Enter) - looked, far.proxy.refused());
+    let seconds = began.elapsed().as_secs() + 1;
+    println!("{refused} connects in {seconds} s, for {tries} tries, of which {looks} look");
+    assert!(looks <= CROWD * (LOOKS + seconds), "{looks} looks of {CROWD} in {seconds} s");
+    let most = EACH_TRY * tries + OTHERWISE_A_SECOND * seconds;
+    assert!(refused <= most, "{refused} connects in {seconds} s, for {tries} tries");
+}
+
+/// Whoever comes is let in, and hears nothing for a while: that is when all of them want a connection, and there is none.
+async fn comes_back(far: &Far, held: Vec<Guard>) {
+    let gate = Gate::new();
+    far.proxy.order(Links::All, Way::Replies, &Flow::Hold(gate.clone()));
+    far.proxy.newcomers(Newcomers::Serve);
+    tokio::time::sleep(SILENCE).await;
+    gate.open();
+    far.proxy.heal();
+    for guard in held {
+        eventually("a renewal once the server is back", SLACK, || async { guard.extend().await.is_ok() })
+            .await;
+        guard.release().await.unwrap();
+    }
+}

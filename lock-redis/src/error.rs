@@ -118,6 +118,10 @@ fn kind_of_text(text: &str) -> Kind {
     if says("unknown command") || says("unknown subcommand") || says("db index is out of range") {
         return Kind::Unsupported;
     }
+    // Another database than the first one.
+    if says("not allowed in cluster mode") {
+        return Kind::WrongServer(CLUSTER_NODE);
+    }
     if says("max number of clients") {
         return Kind::Unavailable;
     }
@@ -187,6 +191,7 @@ mod tests {
             ("ERR unknown command 'EVALSHA'", Kind::Unsupported),
             ("ERR DB index is out of range", Kind::Unsupported),
             ("MOVED 1 127.0.0.1:7000", Kind::WrongServer(CLUSTER_NODE)),
+            ("ERR SELECT is not allowed in cluster mode", Kind::WrongServer(CLUSTER_NODE)),
             ("WRONGTYPE Operation against a key", Kind::ForeignData),
             (
                 "ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed",

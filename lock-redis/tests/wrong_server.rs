@@ -27,6 +27,16 @@ async fn a_node_of_a_cluster_is_refused_at_once() {
     assert_says(&refusal(&server.url()).await, "a node of a cluster", "stands alone");
 }
 
+/// It says so itself, before it is asked what it is.
+#[tokio::test]
+async fn a_node_of_a_cluster_is_refused_for_any_database() {
+    let bus = Port::reserve();
+    let server = Server::with(&["--cluster-enabled", "yes", "--cluster-port", &bus.to_string()]);
+    let error = refusal(&format!("{}/1", server.url())).await;
+    assert_says(&error, "a node of a cluster", "stands alone");
+    assert!(error.to_string().contains("SELECT is not allowed in cluster mode"), "{error}");
+}
+
 #[tokio::test]
 async fn a_replica_is_refused_at_once() {
     let (master, replica) = (Server::start(), Server::start());

@@ -172,9 +172,14 @@ pub(crate) async fn give_back(locks: &Locks, guard: Guard, voice: &Voice) -> boo
     }
     let name = guard.name().clone();
     let kept = match guard.release().await {
-        Ok(Released::Pending { cause, .. }) => {
+        Ok(Released::Pending { free_within, cause, .. }) => {
+            let free = match free_within {
+                Some(time) => format!("within {} at the latest", print::duration(time)),
+                // Its lease may be kept by other locks, and then ends with this process.
+                None => "when its lease ends".to_owned(),
+            };
             voice.say(format!(
-                "the release of lock `{name}` is not confirmed: {}; it is free at the latest when its lease ends",
+                "the release of lock `{name}` is not confirmed: {} ({cause}); it is free {free}",
                 cause.kind()
             ));
             true

@@ -9,3 +9,4 @@ mod server;
 mod store;
 mod terminal;
 mod usage;
+mod waiting;

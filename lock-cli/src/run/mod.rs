@@ -3,7 +3,7 @@
 //! Three processes do it. The supervisor holds the lock. The command runs in a process group of its own, with SIGKILL as
 //! its parent-death signal. The watchdog knows the group and the time by which it has to be dead, and kills it when that
 //! time has come or the supervisor is gone: a supervisor that is stopped, starved or killed leaves no command behind
-//! that works without the lock.
+//! that works without the lock. Should the watchdog end, the supervisor starts another one.
 
 mod command;
 mod group;
@@ -43,7 +43,7 @@ use crate::{
 pub(crate) fn inner(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     match args.next()?.to_str()? {
         command::INNER => Some(command::exec(args)),
-        watchdog::INNER => Some(watchdog::watch()),
+        watchdog::INNER => Some(watchdog::watch(args)),
         _ => None,
     }
 }
@@ -126,13 +126,12 @@ async fn supervise(
     signals.add_passed_on()?;
     let children = signal(SignalKind::child()).map_err(failed("the end of a command cannot be noticed"))?;
     let sign_of_life = store.sign_of_life().await?;
-    let mut watchdog = Watchdog::start().map_err(failed("the watchdog cannot be started"))?;
+    let watchdog = Watchdog::start(sign_of_life);
+    let mut watchdog = watchdog.map_err(failed("the watchdog cannot be started"))?;
     let words = words(args);
     let command =
         Command::start(&words, guard, url).map_err(failed("this program cannot be started again"))?;
     watchdog.guard(command.group());
-    // They have it now, and all that they start.
-    drop(sign_of_life);
     Ok(Supervisor::new(guard.hold(), command, watchdog, timing, voice.clone()).watch(signals, children).await)
 }
 

@@ -120,7 +120,7 @@ impl Supervisor {
                 ended.out_of_reach |= duty == Duty::CouldNotKill;
                 return ended;
             }
-            let next_look = next_look.min(self.look_at_others());
+            let next_look = next_look.min(self.look_at_watchdog()).min(self.look_at_others());
             tokio::select! {
                 biased;
                 _ = children.recv() => {}
@@ -152,6 +152,22 @@ impl Supervisor {
             // Those that were just being born.
             Stage::Killed => self.kill(now),
         }
+    }
+
+    /// Without a watchdog nobody would kill the command if this process could not. Says when to look again.
+    fn look_at_watchdog(&mut self) -> BootTime {
+        match self.watchdog.look_after() {
+            Ok(Some(ended)) => {
+                self.voice.say(format!("the watchdog has ended ({ended}), and was started again"));
+            }
+            Err(error) if self.stage == Stage::Running => {
+                let why = format!("its watchdog has ended, and there is no other: {error}");
+                return self.give_up(self.keeper.now(), self.timing.grace, why);
+            }
+            // It is there, or the command is at its end already.
+            Ok(None) | Err(_) => {}
+        }
+        BootTime::FAR_FUTURE
     }
 
     /// When to look whether the others of the group have ended, if the first process has: nobody tells of their end.
@@ -189,6 +205,11 @@ impl Supervisor {
             HoldState::Held if self.timing.has_max_hold => (left, LostReason::MaxHold.to_string()),
             _ => (left, "its lease could not be renewed in time".to_owned()),
         };
+        self.give_up(now, grace, why)
+    }
+
+    /// Tells the command to end, and says when it has to be dead.
+    fn give_up(&mut self, now: BootTime, grace: Duration, why: String) -> BootTime {
         let kill_at = now + grace;
         self.watchdog.dead_by(kill_at + self.timing.reserve / 2);
         self.voice.say(format!("lock `{}` is lost: {why}; stopping the command", self.hold.name()));

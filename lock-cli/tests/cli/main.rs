@@ -10,3 +10,4 @@ mod store;
 mod terminal;
 mod usage;
 mod waiting;
+mod watchdog;

@@ -200,7 +200,8 @@ fn in_home(home: &Path) -> io::Result<String> {
     let Some(path) = file.to_str().filter(|file| !file.contains(['%', '?', '#'])) else {
         return Err(io::Error::other(format!("{} cannot be written as a URL", file.display())));
     };
-    DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    made.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))?;
     Ok(format!("sqlite:{path}"))
 }
 

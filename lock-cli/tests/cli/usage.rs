@@ -13,6 +13,7 @@ use std::{
 };
 
 use lock_conformance::ran_nothing;
+use nix::unistd::User;
 
 use crate::{
     process::{Outcome, Process, distlock, outcome, until},
@@ -120,10 +121,8 @@ fn without_a_home_folder_there_is_no_default_store_and_that_is_said() {
     if !nix::unistd::geteuid().is_root() {
         return ran_nothing(TEST, "it takes a user whom the database does not know");
     }
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+    let folder = for_everybody();
     let program = folder.path().join("distlock");
-    fs::copy(env!("CARGO_BIN_EXE_distlock"), &program).unwrap();
     for url in [&[][..], &["--url", "sqlite:"]] {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=54321", "--regid=54321", "--clear-groups"]).arg(&program).args(url);
@@ -137,6 +136,31 @@ fn without_a_home_folder_there_is_no_default_store_and_that_is_said() {
     let told = Process::start(command.args(["run", "cron", "--", "true"]).stdin(Stdio::null())).end();
     assert_eq!(told.code, Some(0), "{told:?}");
     assert!(folder.path().join(".local/state/distlock/locks.db").exists());
+}
+
+/// As cron and services start it, too. The user has no right to make a folder there, and so hears where it is.
+#[test]
+fn without_the_variable_the_home_folder_is_that_of_the_user_database() {
+    const TEST: &str = "usage::without_the_variable_the_home_folder_is_that_of_the_user_database";
+    let nobody = User::from_name("nobody").unwrap().filter(|_| nix::unistd::geteuid().is_root());
+    let Some(nobody) = nobody else { return ran_nothing(TEST, "it takes another user, called nobody") };
+    let folder = for_everybody();
+    let mut command = Command::new("setpriv");
+    command.args([format!("--reuid={}", nobody.uid), format!("--regid={}", nobody.gid)]);
+    command.arg("--clear-groups").arg(folder.path().join("distlock")).args(["run", "cron", "--", "true"]);
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).stdin(Stdio::null());
+    let told = Process::start(&mut command).end();
+    let home = nobody.dir.join(".local/state/distlock");
+    assert_eq!(told.code, Some(64), "{told:?}");
+    assert!(told.complained.contains(&format!("because: {}: ", home.display())), "{told:?}");
+}
+
+/// A folder with the program in it, which other users may run.
+fn for_everybody() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_distlock"), folder.path().join("distlock")).unwrap();
+    folder
 }
 
 /// The command with nothing on its command line.

@@ -9,6 +9,9 @@ use distlock::{EntryId, InputError, LockName, NameError};
 use crate::exit;
 
 /// Holds a distributed lock while a command runs, and shows who holds one.
+///
+/// Unless a store is named, the locks are those of this user, this machine: other users, root among them, and other machines have their
+/// own. `--url` names one that is shared.
 #[derive(Debug, Parser)]
 #[command(name = "distlock", version, disable_help_subcommand = true, after_help = exit::TABLE)]
 pub(crate) struct Args {
@@ -22,8 +25,9 @@ pub(crate) struct Args {
 /// Where the locks are.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreArgs {
-    /// The store; without it `DISTLOCK_URL`, then `url` of the settings file, then the default. Everybody on this machine can see a
-    /// password in it, in the list of processes: use `--url-file`, the settings file, or `?password_file=…` in it
+    /// The store; without it `DISTLOCK_URL`, then `url` of the settings file, then the default, `sqlite:`: this user, this machine.
+    /// Everybody on this machine can see a password in it, in the list of processes: use `--url-file`, the settings file, or
+    /// `?password_file=…` in it
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) url: Option<String>,
 

@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use crate::{args::StoreArgs, exit::Exit, failure::Failure};
 
-/// The store when nobody says otherwise: one file, shared by all processes of this machine.
+/// The store when nobody says otherwise: one file, shared by all processes of this user on this machine.
 const DEFAULT_URL: &str = "sqlite:";
 
 /// What was settled before the command line was looked at.
@@ -26,6 +26,7 @@ const DEFAULT_URL: &str = "sqlite:";
 pub(crate) struct Settings {
     pub(crate) url: String,
     pub(crate) file: File,
+    is_default: bool,
     /// What the user should know about where they come from.
     pub(crate) warnings: Vec<String>,
 }
@@ -70,9 +71,20 @@ impl Settings {
             }
             None => url(args.url.as_deref(), &file)?,
         };
-        let url = if url == DEFAULT_URL { default_url()? } else { url };
+        let is_default = url == DEFAULT_URL;
+        let url = if is_default { default_url()? } else { url };
         warnings.extend(password_file(&url).and_then(|path| exposed(&path)));
-        Ok(Self { url, file, warnings })
+        Ok(Self { url, file, is_default, warnings })
+    }
+
+    /// Whom the locks are for.
+    pub(crate) fn shared_by(&self) -> &'static str {
+        let is_file = self.url.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("sqlite:"));
+        match (self.is_default, is_file) {
+            (true, _) => "this user, this machine: other users and other machines have locks of their own",
+            (false, true) => "this machine: those users who may write to the file",
+            (false, false) => "all machines and users who use this server in the same way",
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod operating;
 mod parrot;
 mod process;
 mod run;
+mod scope;
 mod server;
 mod store;
 mod terminal;

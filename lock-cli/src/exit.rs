@@ -62,7 +62,7 @@ Exit codes:
   1    doctor: there are problems; break: nothing was taken away
   64   the command line or the settings are wrong
   65   the name is in use as another kind of lock
-  69   the store cannot be reached, or refuses
+  69   the store cannot be reached, or refuses; also if --wait is over while it is away
   75   the lock was not granted: busy with --try, or --wait is over; -E sets it
   77   run: the lock was lost, and some of the command worked on without it: it ran as another user and could not be stopped
   79   the lock was lost: the command was stopped, or ended without it

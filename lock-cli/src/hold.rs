@@ -14,7 +14,7 @@ use crate::{
     connect::Store,
     exit::Exit,
     failure::Failure,
-    granting::{Request, close, give_back},
+    granting::{Request, close_without, give_back},
     print,
     run::Terminal,
     settings::Settings,
@@ -40,7 +40,7 @@ pub(crate) async fn hold(args: HoldArgs, settings: &Settings, voice: &Voice) -> 
     let guard = match request.granted(&own, &mut signals, voice).await {
         Ok(guard) => guard,
         Err(failure) => {
-            close(&locks).await;
+            close_without(&locks, &failure).await;
             return Err(failure);
         }
     };

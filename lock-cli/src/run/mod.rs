@@ -32,7 +32,7 @@ use crate::{
     connect::Store,
     exit::Exit,
     failure::Failure,
-    granting::{Request, close, give_back},
+    granting::{Request, close, close_without, give_back},
     settings::Settings,
     signals::Signals,
     traces::Traces,
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, voice: &Voice) -> Re
     let guard = match request.granted(&own, &mut signals, voice).await {
         Ok(guard) => guard,
         Err(failure) => {
-            close(locks).await;
+            close_without(locks, &failure).await;
             return Err(failure);
         }
     };

@@ -53,7 +53,10 @@ pub(crate) enum Task {
     /// SIGKILL to its process group. It is also killed if distlock is. What runs as another user cannot be killed: use `sudo distlock
     /// run`, and not `distlock run … sudo`.
     Run(RunArgs),
-    /// Hold a lock until a signal comes or the standard input ends
+    /// Hold a lock until a signal comes, or the standard input ends
+    ///
+    /// The end of the standard input counts if it is a terminal or a pipe: what systemd and cron give has none. A service of
+    /// `Type=notify` is told when the lock is held.
     Hold(HoldArgs),
     /// Show who holds a lock, and who waits for it
     Show(ShowArgs),
@@ -147,6 +150,14 @@ pub(crate) struct RunArgs {
 pub(crate) struct HoldArgs {
     #[command(flatten)]
     pub(crate) lock: LockArgs,
+
+    /// The end of the standard input ends it, whatever that is
+    #[arg(long)]
+    pub(crate) until_eof: bool,
+
+    /// Write an empty line to this descriptor when the lock is held: a pipe or a file
+    #[arg(long, value_name = "N")]
+    pub(crate) ready_fd: Option<u32>,
 
     /// Write JSON
     #[arg(long)]

@@ -14,6 +14,7 @@ mod hold;
 mod list;
 mod pages;
 mod print;
+mod ready;
 mod rows;
 mod run;
 mod settings;

@@ -210,12 +210,13 @@ fn read(line: &str) -> Option<Told> {
     }
 }
 
-/// Kills all of the group, and returns when nobody is left of it, or cannot be killed.
+/// Kills all of the group, and returns when nobody of it is alive, or cannot be killed.
 fn kill(group: Group) -> Result<(), OutOfReach> {
     let mut killed = group.signal(Signal::SIGKILL);
-    // A supervisor that is stopped waits for nobody, so that its child stays there, dead.
-    for _ in 0..500 {
-        if group.is_there() == Ok(false) {
+    for look in 1..=500 {
+        // A supervisor that is stopped waits for nobody, so that its child stays there, dead, and so does an init that waits for nobody.
+        let alive = if look % 8 == 0 { group.is_alive() } else { group.is_there() };
+        if alive == Ok(false) {
             break;
         }
         thread::sleep(Duration::from_millis(2));

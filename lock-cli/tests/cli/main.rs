@@ -10,6 +10,7 @@ mod scope;
 mod server;
 mod store;
 mod terminal;
+mod unreaped;
 mod usage;
 mod waiting;
 mod watchdog;

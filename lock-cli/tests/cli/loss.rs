@@ -126,6 +126,26 @@ fn on_one_machine_a_descendant_that_outlives_a_killed_supervisor_keeps_the_lock(
     assert_eq!((next.code, next.said.as_str()), (Some(0), "done\n"), "{next:?}");
 }
 
+/// Nobody renews for it any more, and it is not killed.
+#[test]
+fn a_descendant_that_left_keeps_a_dead_ones_lock_until_its_lease_ends() {
+    let store = Store::sqlite();
+    let folder = tempfile::tempdir().unwrap();
+    // It ends with the folder, too.
+    let work = "echo > ready; while [ -e ready -a ! -e enough ]; do sleep 0.01; done; echo done > left";
+    let line = format!("setsid sh -c '{work}' & wait");
+    let mut command = distlock(&store.url, &["run", "a", "--ttl", "2s", "--shell", "--", &line]);
+    let holder = Process::start(command.current_dir(&folder));
+    until_written(&folder.path().join("ready"));
+    holder.signal(Signal::SIGKILL);
+    let next = outcome(&store.url, &["run", "a", "--", "true"]);
+    assert_eq!(next.code, Some(0), "{next:?}");
+    // It works on.
+    assert!(!folder.path().join("left").exists());
+    fs::write(folder.path().join("enough"), "").unwrap();
+    assert_eq!(until_written(&folder.path().join("left")), "done");
+}
+
 #[test]
 fn when_the_supervisor_is_stopped_the_command_is_dead_before_anybody_else_is_admitted() {
     let store = Store::any();

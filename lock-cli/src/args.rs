@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use distlock::{EntryId, InputError, LockName, NameError};
 
@@ -79,7 +79,7 @@ pub(crate) enum Task {
 /// Which lock, and how it is waited for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LockArgs {
-    /// The name of what the lock protects
+    /// The name of what the lock protects. One that begins with `-` comes behind `--`
     #[arg(value_parser = name)]
     pub(crate) name: LockName,
 
@@ -141,9 +141,25 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) shell: bool,
 
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<OsString>,
+    /// The command and its arguments: all that comes behind the name, or behind `--`, whatever it begins with
+    #[arg(
+        trailing_var_arg = true,
+        required = true,
+        num_args = 1..,
+        value_name = "COMMAND",
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    command: Vec<OsString>,
+}
+
+impl RunArgs {
+    /// The command and its arguments. Behind a name that came behind `--` there may be another one.
+    pub(crate) fn words(&self) -> &[OsString] {
+        match self.command.as_slice() {
+            [escape, words @ ..] if escape == "--" && !words.is_empty() => words,
+            words => words,
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -8,7 +8,7 @@ use tokio::time;
 use crate::{
     args::LockArgs,
     exit::Exit,
-    failure::{Failure, quoted},
+    failure::{Failure, show},
     print,
     rows::{State, rows},
     settings::File,
@@ -100,7 +100,7 @@ impl Request {
             Ok(None) => {
                 let name = self.lock.name();
                 let failure = Failure::new(self.not_granted, format!("lock `{name}` is busy"));
-                Err(failure.hint(format!("--wait 30s, or distlock show {}", quoted(name.as_str()))))
+                Err(failure.hint(format!("--wait 30s, or {}", show(name))))
             }
             Err(Error::WaitTimeout { waited, .. }) => Err(self.too_late(waited, seen)),
             Err(error) => Err(Failure::of_lock(&error, self.not_granted)),
@@ -156,7 +156,7 @@ impl Request {
             message = format!("{message}; it is held by {holders}");
         }
         let failure = Failure::new(self.not_granted, message);
-        failure.hint(format!("a longer --wait, or distlock show {}", quoted(name.as_str())))
+        failure.hint(format!("a longer --wait, or {}", show(name)))
     }
 
     /// On a terminal: the place in the queue, and who holds the lock, for as long as it takes.

@@ -54,7 +54,7 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, voice: &Voice) -> Re
     let locks = &store.locks;
     let mut signals = Signals::ending()?;
     let request =
-        Request::new(locks, &args.lock, &settings.file, args.command.first().map(OsString::as_os_str))?;
+        Request::new(locks, &args.lock, &settings.file, args.words().first().map(OsString::as_os_str))?;
     let timing = Timing::new(&request.options, args.grace.or(settings.file.grace))?;
     let guard = match request.granted(&own, &mut signals, voice).await {
         Ok(guard) => guard,
@@ -137,8 +137,8 @@ async fn supervise(
 
 fn words(args: &RunArgs) -> Vec<OsString> {
     if !args.shell {
-        return args.command.clone();
+        return args.words().to_vec();
     }
-    let line = args.command.join(OsStr::new(" "));
+    let line = args.words().join(OsStr::new(" "));
     vec!["/bin/sh".into(), "-c".into(), line]
 }

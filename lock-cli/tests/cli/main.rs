@@ -2,6 +2,7 @@
 
 mod hold;
 mod loss;
+mod names;
 mod operating;
 mod parrot;
 mod process;

@@ -100,11 +100,11 @@ pub(crate) struct LockArgs {
     pub(crate) of: Option<u32>,
 
     /// Give up after this time; default: wait for ever
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(short, long, value_name = "DURATION", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
 
     /// Give up at once if the lock is not free
-    #[arg(long = "try", conflicts_with = "wait")]
+    #[arg(short = 'n', long = "try", conflicts_with = "wait")]
     pub(crate) only_try: bool,
 
     /// How long the lease lives without being renewed; default 30s
@@ -141,10 +141,14 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) shell: bool,
 
+    /// The command is this text, a line for `/bin/sh -c`
+    #[arg(short = 'c', long = "command", value_name = "TEXT", conflicts_with_all = ["command", "shell"])]
+    pub(crate) line: Option<OsString>,
+
     /// The command and its arguments: all that comes behind the name, or behind `--`, whatever it begins with
     #[arg(
         trailing_var_arg = true,
-        required = true,
+        required_unless_present = "line",
         num_args = 1..,
         value_name = "COMMAND",
         value_hint = ValueHint::CommandWithArguments
@@ -263,8 +267,13 @@ fn entry(text: &str) -> Result<EntryId, InputError> {
     text.parse()
 }
 
-fn duration(text: &str) -> Result<Duration, &'static str> {
-    distlock::settings::duration::parse(text).ok_or("write it with its unit, such as 500ms, 30s or 1m 30s")
+/// A duration as this library reads it, or seconds, as `flock` and `timeout` take them.
+pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let seconds = text.parse::<f64>().ok().filter(|_| is_number);
+    let seconds = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let duration = seconds.or_else(|| distlock::settings::duration::parse(text));
+    duration.ok_or("write seconds, or a unit as well, such as 500ms, 30s or 1m 30s")
 }
 
 #[cfg(test)]
@@ -276,5 +285,18 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_number_is_one_of_seconds() {
+        let ms = |ms| Ok(Duration::from_millis(ms));
+        for (text, read) in
+            [("5", ms(5_000)), ("0.25", ms(250)), ("0", ms(0)), ("1m 30s", ms(90_000)), ("500ms", ms(500))]
+        {
+            assert_eq!(duration(text), read, "{text:?}");
+        }
+        for text in ["", ".", "-1", "1e3", "inf", "nan", "1.2.3", "5 x", "five", &"9".repeat(400)] {
+            assert!(duration(text).is_err(), "{text:?}");
+        }
     }
 }

@@ -81,14 +81,15 @@ impl Request {
         let granted = tokio::select! {
             biased;
             signal = signals.next() => Err(Failure::silent(Exit::by(signal))),
-            granted = self.take() => granted,
+            granted = self.take(voice) => granted,
             never = self.show_place(own, voice) => never,
         };
         voice.status("");
         granted
     }
 
-    async fn take(&self) -> Result<Guard, Failure> {
+    /// Whoever asked for quiet hears of a busy lock by the exit code alone.
+    async fn take(&self, voice: &Voice) -> Result<Guard, Failure> {
         let (granted, seen) = if self.only_try {
             (self.lock.try_acquire_with(&self.options).await, None)
         } else {
@@ -97,12 +98,13 @@ impl Request {
         };
         match granted {
             Ok(Some(guard)) => Ok(guard),
+            Ok(None) if voice.is_quiet() => Err(Failure::silent(self.not_granted)),
             Ok(None) => {
                 let name = self.lock.name();
                 let failure = Failure::new(self.not_granted, format!("lock `{name}` is busy"));
                 Err(failure.hint(format!("--wait 30s, or {}", show(name))))
             }
-            Err(Error::WaitTimeout { waited, .. }) => Err(self.too_late(waited, seen)),
+            Err(Error::WaitTimeout { waited, .. }) => Err(self.too_late(waited, seen, voice)),
             Err(error) => Err(Failure::of_lock(&error, self.not_granted)),
         }
     }
@@ -137,7 +139,7 @@ impl Request {
     }
 
     /// A wait is over. Whether the lock was busy all the time can only be said by a store that answers.
-    fn too_late(&self, waited: Duration, seen: Seen) -> Failure {
+    fn too_late(&self, waited: Duration, seen: Seen, voice: &Voice) -> Failure {
         let name = self.lock.name();
         let mut message = format!("lock `{name}` was not granted within {}", print::duration(waited));
         let queue = match seen {
@@ -149,6 +151,7 @@ impl Request {
                 let failure = Failure::new(Exit::STORE, format!("{message}, and the store is away"));
                 return failure.because(&error).hint("distlock doctor");
             }
+            Some(_) if voice.is_quiet() => return Failure::silent(self.not_granted),
             // Who may take a lock may perhaps not look at it.
             Some(queue) => queue.unwrap_or_default(),
         };

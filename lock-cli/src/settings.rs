@@ -3,6 +3,7 @@
 use std::{
     env::{self, VarError},
     ffi::OsString,
+    fmt,
     fs::{self, DirBuilder},
     io::{self, ErrorKind},
     os::unix::{
@@ -14,9 +15,16 @@ use std::{
 };
 
 use nix::unistd::{User, getegid, geteuid};
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, Unexpected, Visitor},
+};
 
-use crate::{args::StoreArgs, exit::Exit, failure::Failure};
+use crate::{
+    args::{self, StoreArgs},
+    exit::Exit,
+    failure::Failure,
+};
 
 /// The store when nobody says otherwise: one file, shared by all processes of this user on this machine.
 const DEFAULT_URL: &str = "sqlite:";
@@ -36,12 +44,41 @@ pub(crate) struct Settings {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct File {
     url: Option<String>,
-    #[serde(with = "distlock::settings::duration::option")]
+    #[serde(deserialize_with = "duration")]
     pub(crate) ttl: Option<Duration>,
-    #[serde(with = "distlock::settings::duration::option")]
+    #[serde(deserialize_with = "duration")]
     pub(crate) wait: Option<Duration>,
-    #[serde(with = "distlock::settings::duration::option")]
+    #[serde(deserialize_with = "duration")]
     pub(crate) grace: Option<Duration>,
+}
+
+/// As on the command line, and a number without quotes.
+fn duration<'de, D: Deserializer<'de>>(format: D) -> Result<Option<Duration>, D::Error> {
+    format.deserialize_any(AsArgument).map(Some)
+}
+
+struct AsArgument;
+
+impl Visitor<'_> for AsArgument {
+    type Value = Duration;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("seconds, or a duration such as 500ms or 1m 30s")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
+        args::duration(text).map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+    }
+
+    fn visit_i64<E: Error>(self, seconds: i64) -> Result<Duration, E> {
+        let duration = u64::try_from(seconds).map(Duration::from_secs);
+        duration.map_err(|_| E::invalid_value(Unexpected::Signed(seconds), &self))
+    }
+
+    fn visit_f64<E: Error>(self, seconds: f64) -> Result<Duration, E> {
+        let duration = Duration::try_from_secs_f64(seconds);
+        duration.map_err(|_| E::invalid_value(Unexpected::Float(seconds), &self))
+    }
 }
 
 impl Settings {

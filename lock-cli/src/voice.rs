@@ -42,6 +42,11 @@ impl Voice {
         }
     }
 
+    /// Whether it was told to be quiet.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Whether there is somebody to see a status.
     pub(crate) fn shows_status(&self) -> bool {
         self.terminal && !self.quiet

@@ -53,8 +53,7 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, voice: &Voice) -> Re
     let store = Store::connect(settings).await?;
     let locks = &store.locks;
     let mut signals = Signals::ending()?;
-    let request =
-        Request::new(locks, &args.lock, &settings.file, args.words().first().map(OsString::as_os_str))?;
+    let request = Request::new(locks, &args.lock, &settings.file, program(&args).as_deref())?;
     let timing = Timing::new(&request.options, args.grace.or(settings.file.grace))?;
     let guard = match request.granted(&own, &mut signals, voice).await {
         Ok(guard) => guard,
@@ -136,9 +135,19 @@ async fn supervise(
 }
 
 fn words(args: &RunArgs) -> Vec<OsString> {
-    if !args.shell {
-        return args.words().to_vec();
+    let in_shell = |line: OsString| vec!["/bin/sh".into(), "-c".into(), line];
+    match &args.line {
+        Some(line) => in_shell(line.clone()),
+        None if args.shell => in_shell(args.words().join(OsStr::new(" "))),
+        None => args.words().to_vec(),
     }
-    let line = args.words().join(OsStr::new(" "));
-    vec!["/bin/sh".into(), "-c".into(), line]
+}
+
+/// What the command is called: of a line for a shell, its first word.
+fn program(args: &RunArgs) -> Option<OsString> {
+    let first = args.line.as_ref().or_else(|| args.words().first())?;
+    if args.line.is_none() && !args.shell {
+        return Some(first.clone());
+    }
+    first.to_string_lossy().split_whitespace().next().map(OsString::from)
 }

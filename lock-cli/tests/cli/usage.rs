@@ -30,7 +30,8 @@ fn mistakes_are_told_with_what_there_is() {
         (&["steal"], "unrecognized subcommand 'steal'"),
         (&["run", "a"], "<COMMAND>"),
         (&["run", "", "--", "true"], "a lock name is empty"),
-        (&["run", "a", "--ttl", "5", "--", "true"], "write it with its unit, such as 500ms"),
+        (&["run", "a", "--ttl", "five", "--", "true"], "write seconds, or a unit as well, such as 500ms"),
+        (&["run", "a", "-c", "true", "--", "true"], "cannot be used with"),
         (&["run", "a", "--ttl", "0s", "--", "true"], "`ttl` cannot be 0ns; use 100ms to"),
         (&["run", "a", "--ttl", "500ms", "--", "true"], "use 1s or more"),
         (&["run", "a", "--grace", "20s", "--", "true"], "half of the ttl"),
@@ -278,7 +279,8 @@ fn a_file_has_defaults_for_how_a_lock_is_taken() {
 fn a_wrong_file_is_told_by_its_line_and_without_what_is_in_it() {
     for (text, expected) in [
         ("url = \"redis://u:hunter2@h\"\nttll = \"5s\"\n", "line 2: unknown field `ttll`"),
-        ("ttl = \"5\"\n", "line 1: "),
+        ("ttl = \"five\"\n", "line 1: "),
+        ("ttl = -5\n", "line 1: "),
         ("url = \"redis://u:hunter2@h\n", "line 1: "),
         ("url = 5\n", "line 1: "),
     ] {

@@ -22,25 +22,28 @@ pub(crate) struct Args {
     pub(crate) task: Task,
 }
 
+/// What stands apart in the help of each command.
+const FOR_ALL: &str = "For all commands";
+
 /// Where the locks are.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreArgs {
     /// The store; without it `DISTLOCK_URL`, then `url` of the settings file, then the default, `sqlite:`: this user, this machine.
     /// Everybody on this machine can see a password in it, in the list of processes: use `--url-file`, the settings file, or
     /// `?password_file=…` in it
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, help_heading = FOR_ALL, value_name = "URL")]
     pub(crate) url: Option<String>,
 
     /// A file with the URL of the store in its only line
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "url")]
+    #[arg(long, global = true, help_heading = FOR_ALL, value_name = "FILE", conflicts_with = "url")]
     pub(crate) url_file: Option<PathBuf>,
 
     /// The settings file, in TOML: `url`, `ttl`, `wait`, `grace`; default `~/.config/distlock/config.toml`
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = FOR_ALL, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
     /// Say nothing but errors
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, help_heading = FOR_ALL)]
     pub(crate) quiet: bool,
 }
 

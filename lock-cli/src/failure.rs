@@ -1,10 +1,10 @@
 //! [`Failure`]: why the command did not do what it was asked, with what to do next.
 
-use std::{error::Error, fmt};
+use std::{error::Error, fmt, time::Duration};
 
-use distlock::{BackendError, BackendErrorKind, ConnectError, LockName, harmless};
+use distlock::{BackendError, BackendErrorKind, ConnectError, InputError, LockName, harmless};
 
-use crate::exit::Exit;
+use crate::{exit::Exit, print};
 
 /// A message for people, and the exit code for scripts.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Failure {
                 Exit::KIND,
                 Some("--shared goes with --exclusive, and --of with the same number everywhere".to_owned()),
             ),
-            E::Input(_) => (Exit::USAGE, None),
+            E::Input(error) => return Self::of_input(error),
             E::Lost { .. } => (Exit::LOST, None),
             E::TooSlow { .. } => (Exit::STORE, Some("a longer --ttl".to_owned())),
             _ => (Exit::STORE, Some("distlock doctor".to_owned())),
@@ -69,6 +69,23 @@ impl Failure {
         }
         failure.hint = hint;
         failure
+    }
+
+    /// What was given that is not allowed, with durations as people write them.
+    pub(crate) fn of_input(error: &InputError) -> Self {
+        let message = match error {
+            InputError::Duration { option, given, least, most } => {
+                let [given, least] = [given, least].map(|duration| print::duration(*duration));
+                let range = if *most == Duration::MAX {
+                    format!("{least} or more")
+                } else {
+                    format!("{least} to {}", print::duration(*most))
+                };
+                format!("`{}` cannot be {given}; use {range}", option.replace('_', "-"))
+            }
+            error => error.to_string(),
+        };
+        Self::new(Exit::USAGE, message)
     }
 
     /// What `operator` could not do.

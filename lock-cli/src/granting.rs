@@ -67,7 +67,7 @@ impl Request {
         options.wait = args.wait.or(file.wait).filter(|_| !args.only_try);
         options.max_hold = args.max_hold;
         options.ttl = args.ttl.or(file.ttl).unwrap_or(options.ttl);
-        options.validate().map_err(|error| Failure::new(Exit::USAGE, error.to_string()))?;
+        options.validate().map_err(|error| Failure::of_input(&error))?;
         Ok(Self { lock, options, only_try: args.only_try, not_granted })
     }
 

@@ -26,7 +26,11 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{
+    Parser,
+    error::{ContextKind, ContextValue},
+};
+use distlock::harmless;
 use tokio::runtime;
 
 use self::{
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
+            let error = shortened(error);
             // What cannot be written need not be told.
             let _ = error.print();
             return if error.use_stderr() { Exit::USAGE.into() } else { Exit::DONE.into() };
@@ -61,6 +66,18 @@ fn main() -> ExitCode {
             failure.exit().into()
         }
     }
+}
+
+/// A value that is wrong may be anything, and of any length.
+fn shortened(mut error: clap::Error) -> clap::Error {
+    const SHOWN: usize = 120;
+    if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) {
+        let cut = if value.chars().nth(SHOWN).is_some() { "…" } else { "" };
+        let shown: String = value.chars().take(SHOWN).collect();
+        let shown = format!("{}{cut}", harmless(&shown));
+        error.insert(ContextKind::InvalidValue, ContextValue::String(shown));
+    }
+    error
 }
 
 fn carry_out(args: Args, voice: &Voice) -> Result<Exit, Failure> {

@@ -19,6 +19,7 @@ struct Shown<'a> {
     name: &'a str,
     /// What it is in use as; a free lock is nothing yet.
     kind: Option<Kind>,
+    /// A read-write lock has none.
     limit: Option<u32>,
     queue: Vec<Row>,
 }
@@ -32,7 +33,8 @@ pub(crate) async fn show(args: &ShowArgs, settings: &Settings) -> Result<Exit, F
     let claim = queue.first().map(|row| row.claim);
     let rows = rows(&queue);
     if args.json {
-        let (kind, limit) = (claim.map(|claim| claim.kind()), claim.map(|claim| claim.limit()));
+        let kind = claim.map(|claim| claim.kind());
+        let limit = claim.filter(|_| kind != Some(Kind::RwLock)).map(|claim| claim.limit());
         print::json(&Shown { name: name.as_str(), kind, limit, queue: rows })?;
     } else if let Some(claim) = claim {
         let name = harmless(&format!("{name}"));

@@ -12,6 +12,7 @@ mod scope;
 mod server;
 mod store;
 mod terminal;
+mod texts;
 mod unreaped;
 mod usage;
 mod waiting;

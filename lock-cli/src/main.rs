@@ -12,6 +12,7 @@ mod failure;
 mod granting;
 mod hold;
 mod list;
+mod outages;
 mod pages;
 mod print;
 mod ready;

@@ -2,13 +2,14 @@
 
 use std::{
     fs,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 use lock_conformance::{Links, Proxy};
 
 use crate::{
-    process::{Process, distlock, until_queued, until_written},
+    process::{Process, distlock, until, until_queued, until_written},
     store::Store,
 };
 
@@ -51,4 +52,27 @@ fn a_wait_that_ends_in_an_outage_is_no_busy_lock_and_takes_no_longer() {
     assert_eq!((ended.code, ended.said.as_str()), (Some(69), ""), "{ended:?}");
     assert!(ended.complained.contains("lock `a` was not granted within 8.0s, and the store"), "{ended:?}");
     assert!(took < Duration::from_millis(9_500), "it waited for longer than it was told to: {took:?}");
+}
+
+/// In a log that nobody watches, the line alone would not say when it was.
+#[test]
+fn an_outage_is_told_with_the_time_where_there_is_no_terminal() {
+    let store = Store::redis();
+    let folder = tempfile::tempdir().unwrap();
+    let _holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
+    until_queued(&store.url, "a", 1);
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" 2>said", "sh", env!("CARGO_BIN_EXE_distlock"), "--url", &store.url]);
+    command.args(["run", "a", "--", "true"]).env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null());
+    let _waiter = Process::start(command.current_dir(&folder));
+    until_queued(&store.url, "a", 2);
+    drop(store);
+    let mut told = String::new();
+    until("a word about the outage", || {
+        told = fs::read_to_string(folder.path().join("said")).unwrap_or_default();
+        told.contains("trying again")
+    });
+    let (time, what) = told.strip_prefix("distlock: ").and_then(|told| told.split_once(' ')).expect("a line");
+    assert!(humantime::parse_rfc3339(time).is_ok(), "{told}");
+    assert!(what.starts_with("the store does not answer, trying again (redis: "), "{told}");
 }

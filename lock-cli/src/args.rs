@@ -1,12 +1,16 @@
 //! [`Args`]: what the user asks for.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::{Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use distlock::{EntryId, InputError, LockName, NameError};
 
-use crate::exit;
+use crate::exit::{self, Codes};
 
 /// Holds a distributed lock while a command runs, and shows who holds one.
 ///
@@ -55,6 +59,7 @@ pub(crate) enum Task {
     /// passed on. If the lock is lost, the command is stopped before anybody else can be admitted: SIGTERM, the grace,
     /// SIGKILL to its process group. It is also killed if distlock is. What runs as another user cannot be killed: use `sudo distlock
     /// run`, and not `distlock run … sudo`.
+    #[command(after_help = exit::TABLE)]
     Run(RunArgs),
     /// Hold a lock until a signal comes, or the standard input ends
     ///
@@ -77,6 +82,25 @@ pub(crate) enum Task {
     Completions(CompletionsArgs),
     /// Print the manual page, of all or of one command
     Man(ManArgs),
+}
+
+impl Task {
+    /// The exit codes that were chosen.
+    pub(crate) fn codes(&self) -> Codes {
+        let (Self::Run(RunArgs { lock, .. }) | Self::Hold(HoldArgs { lock, .. })) = self else {
+            return Codes::default();
+        };
+        let busy = lock.conflict_exit_code.map(Codes::for_busy);
+        busy.or_else(|| lock.exit.clone()).unwrap_or_default()
+    }
+
+    /// Where to write how it ended.
+    pub(crate) fn status_file(&self) -> Option<&Path> {
+        match self {
+            Self::Run(run) => run.status_file.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 /// Which lock, and how it is waited for.
@@ -122,9 +146,13 @@ pub(crate) struct LockArgs {
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
 
-    /// The exit code when the lock is not granted
-    #[arg(short = 'E', long, value_name = "CODE", default_value = "75")]
-    pub(crate) conflict_exit_code: u8,
+    /// The exit code when the lock is not granted; default 75. The same as `--exit busy=CODE`
+    #[arg(short = 'E', long, value_name = "CODE", conflicts_with = "exit")]
+    pub(crate) conflict_exit_code: Option<u8>,
+
+    /// Other exit codes than ours, for `busy`, `unavailable`, `lost`, `unstopped` and `kind`, as in `busy=0,lost=80`
+    #[arg(long, value_name = "NAME=CODE,…", value_parser = codes)]
+    pub(crate) exit: Option<Codes>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -135,6 +163,10 @@ pub(crate) struct RunArgs {
     /// How long the command has between SIGTERM and SIGKILL; default: a quarter of the ttl, 10s at the most
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) grace: Option<Duration>,
+
+    /// Write how it ended: `command CODE`, or a word and a code of ours, as `busy 75`, `unavailable 69`, `lost 79`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) status_file: Option<PathBuf>,
 
     /// The command gets the URL of the store, with its password, in `DISTLOCK_URL`; without this it gets none
     #[arg(long)]
@@ -264,6 +296,10 @@ pub(crate) struct ManArgs {
 
 fn name(text: &str) -> Result<LockName, NameError> {
     LockName::new(text)
+}
+
+fn codes(text: &str) -> Result<Codes, String> {
+    text.parse()
 }
 
 fn entry(text: &str) -> Result<EntryId, InputError> {

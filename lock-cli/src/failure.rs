@@ -50,10 +50,10 @@ impl Failure {
     }
 
     /// What a lock could not be taken for.
-    pub(crate) fn of_lock(error: &distlock::Error, not_granted: Exit) -> Self {
+    pub(crate) fn of_lock(error: &distlock::Error) -> Self {
         use distlock::Error as E;
         let (exit, hint) = match error {
-            E::WaitTimeout { name, .. } => (not_granted, Some(show(name))),
+            E::WaitTimeout { name, .. } => (Exit::NOT_GRANTED, Some(show(name))),
             E::ClaimMismatch { .. } => (
                 Exit::KIND,
                 Some("--shared goes with --exclusive, and --of with the same number everywhere".to_owned()),

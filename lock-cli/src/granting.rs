@@ -38,7 +38,6 @@ pub(crate) struct Request {
     pub(crate) lock: Arc<dyn DistributedLock>,
     pub(crate) options: AcquireOptions,
     only_try: bool,
-    not_granted: Exit,
 }
 
 impl Request {
@@ -50,8 +49,7 @@ impl Request {
         file: &File,
         command: Option<&OsStr>,
     ) -> Result<Self, Failure> {
-        let not_granted = Exit::of(args.conflict_exit_code);
-        let wrong = |error| Failure::of_lock(&error, not_granted);
+        let wrong = |error| Failure::of_lock(&error);
         let name = &args.name;
         let lock: Arc<dyn DistributedLock> = match (args.of, args.shared, args.exclusive) {
             (Some(of), ..) => {
@@ -68,7 +66,7 @@ impl Request {
         options.max_hold = args.max_hold;
         options.ttl = args.ttl.or(file.ttl).unwrap_or(options.ttl);
         options.validate().map_err(|error| Failure::of_input(&error))?;
-        Ok(Self { lock, options, only_try: args.only_try, not_granted })
+        Ok(Self { lock, options, only_try: args.only_try })
     }
 
     /// Takes the lock. A signal gives up.
@@ -98,14 +96,14 @@ impl Request {
         };
         match granted {
             Ok(Some(guard)) => Ok(guard),
-            Ok(None) if voice.is_quiet() => Err(Failure::silent(self.not_granted)),
+            Ok(None) if voice.is_quiet() => Err(Failure::silent(Exit::NOT_GRANTED)),
             Ok(None) => {
                 let name = self.lock.name();
-                let failure = Failure::new(self.not_granted, format!("lock `{name}` is busy"));
+                let failure = Failure::new(Exit::NOT_GRANTED, format!("lock `{name}` is busy"));
                 Err(failure.hint(format!("--wait 30s, or {}", show(name))))
             }
             Err(Error::WaitTimeout { waited, .. }) => Err(self.too_late(waited, seen, voice)),
-            Err(error) => Err(Failure::of_lock(&error, self.not_granted)),
+            Err(error) => Err(Failure::of_lock(&error)),
         }
     }
 
@@ -151,14 +149,14 @@ impl Request {
                 let failure = Failure::new(Exit::STORE, format!("{message}, and the store is away"));
                 return failure.because(&error).hint("distlock doctor");
             }
-            Some(_) if voice.is_quiet() => return Failure::silent(self.not_granted),
+            Some(_) if voice.is_quiet() => return Failure::silent(Exit::NOT_GRANTED),
             // Who may take a lock may perhaps not look at it.
             Some(queue) => queue.unwrap_or_default(),
         };
         if let Some(holders) = holders(&queue) {
             message = format!("{message}; it is held by {holders}");
         }
-        let failure = Failure::new(self.not_granted, message);
+        let failure = Failure::new(Exit::NOT_GRANTED, message);
         failure.hint(format!("a longer --wait, or {}", show(name)))
     }
 

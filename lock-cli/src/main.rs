@@ -21,11 +21,12 @@ mod run;
 mod settings;
 mod show;
 mod signals;
+mod status;
 mod traces;
 mod voice;
 mod watch;
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use clap::{
     Parser,
@@ -39,6 +40,7 @@ use self::{
     exit::Exit,
     failure::Failure,
     settings::Settings,
+    status::StatusFile,
     voice::Voice,
 };
 
@@ -56,17 +58,27 @@ fn main() -> ExitCode {
         }
     };
     let voice = Voice::start(args.store.quiet);
-    let done = carry_out(args, &voice);
+    let codes = args.task.codes();
+    let path = args.task.status_file().map(Path::to_owned);
+    let status = StatusFile::begin(path.as_deref());
+    let (status, done) = match status {
+        Ok(status) => (Some(status), carry_out(args, &voice)),
+        Err(failure) => (None, Err(failure)),
+    };
     voice.finish();
-    match done {
-        Ok(exit) => exit.into(),
+    let (what, exit) = match done {
+        Ok(exit) => ("command", exit),
         Err(failure) => {
             if !failure.is_silent() {
                 eprintln!("{failure}");
             }
-            failure.exit().into()
+            (failure.exit().word(), codes.of(failure.exit()))
         }
+    };
+    if let Some(status) = status {
+        status.end(what, exit);
     }
+    exit.into()
 }
 
 /// A value that is wrong may be anything, and of any length.

@@ -108,7 +108,7 @@ async fn hold_fast(guard: &Guard, timing: Timing) -> Result<(), Failure> {
     }
     match guard.extend().await {
         Ok(_) => Ok(()),
-        Err(error) => Err(Failure::of_lock(&error, Exit::NOT_GRANTED)),
+        Err(error) => Err(Failure::of_lock(&error)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The real binary, used as a user would.
 
+mod codes;
 mod habits;
 mod hold;
 mod loss;

@@ -67,6 +67,8 @@ pub(crate) enum Task {
     /// `Type=notify` is told when the lock is held.
     Hold(HoldArgs),
     /// Show who holds a lock, and who waits for it
+    ///
+    /// With `--quiet` it says nothing, and ends with 0 if the lock is held and with 1 if it is not.
     Show(ShowArgs),
     /// List the locks that are held or waited for
     List(ListArgs),

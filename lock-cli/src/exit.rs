@@ -11,7 +11,7 @@ pub(crate) struct Exit(u8);
 impl Exit {
     /// Done.
     pub(crate) const DONE: Self = Self(0);
-    /// `doctor` found problems; `break` took nothing away.
+    /// `doctor` found problems; `break` took nothing away; nobody holds what `show --quiet` was asked for.
     pub(crate) const NO: Self = Self(1);
     /// The command line or the settings are wrong.
     pub(crate) const USAGE: Self = Self(64);
@@ -119,7 +119,7 @@ Exit codes:
   0    done
   N    run: the exit code of the command
   128+N  run: the command was ended by signal N; distlock was, while it waited
-  1    doctor: there are problems; break: nothing was taken away
+  1    doctor: there are problems; break: nothing was taken away; show --quiet: nobody holds the lock
   64   the command line or the settings are wrong
   65   the name is in use as another kind of lock
   69   the store cannot be reached, or refuses; also if --wait is over while it is away

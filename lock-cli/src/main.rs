@@ -109,7 +109,7 @@ fn carry_out(args: Args, voice: &Voice) -> Result<Exit, Failure> {
         match args.task {
             Task::Run(asked) => run::run(asked, &settings, voice).await,
             Task::Hold(asked) => hold::hold(asked, &settings, voice).await,
-            Task::Show(asked) => show::show(&asked, &settings).await,
+            Task::Show(asked) => show::show(&asked, &settings, voice).await,
             Task::List(asked) => list::list(&asked, &settings).await,
             Task::Break(asked) => evict::evict(&asked, &settings).await,
             Task::Watch(asked) => watch::watch(&asked, &settings).await,

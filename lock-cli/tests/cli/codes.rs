@@ -70,6 +70,17 @@ fn a_status_file_tells_the_codes_of_the_command_from_ours() {
     );
 }
 
+#[test]
+fn show_tells_who_asked_for_quiet_by_its_code_whether_a_lock_is_held() {
+    let store = Store::any();
+    let _holder = held(&store);
+    for (args, code) in [(&["show", "-q", "a"][..], 0), (&["-q", "show", "b", "--json"], 1)] {
+        let shown = outcome(&store.url, args);
+        let told = (shown.code, shown.said.as_str(), shown.complained.as_str());
+        assert_eq!(told, (Some(code), "", ""), "{args:?}");
+    }
+}
+
 /// One who has the lock `a` already.
 fn held(store: &Store) -> Process {
     let holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");

@@ -1,14 +1,21 @@
 //! [`Args`]: what the user asks for.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use distlock::{EntryId, InputError, LockName, NameError};
 
-use crate::exit;
+use crate::exit::{self, Codes};
 
 /// Holds a distributed lock while a command runs, and shows who holds one.
+///
+/// Unless a store is named, the locks are those of this user, this machine: other users, root among them, and other machines have their
+/// own. `--url` names one that is shared.
 #[derive(Debug, Parser)]
 #[command(name = "distlock", version, disable_help_subcommand = true, after_help = exit::TABLE)]
 pub(crate) struct Args {
@@ -19,24 +26,28 @@ pub(crate) struct Args {
     pub(crate) task: Task,
 }
 
+/// What stands apart in the help of each command.
+const FOR_ALL: &str = "For all commands";
+
 /// Where the locks are.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreArgs {
-    /// The store; without it `DISTLOCK_URL`, then `url` of the settings file, then the default. Everybody on this machine can see a
-    /// password in it, in the list of processes: use `--url-file`, the settings file, or `?password_file=…` in it
-    #[arg(long, global = true, value_name = "URL")]
+    /// The store; without it `DISTLOCK_URL`, then `url` of the settings file, then the default, `sqlite:`: this user, this machine.
+    /// Everybody on this machine can see a password in it, in the list of processes: use `--url-file`, the settings file, or
+    /// `?password_file=…` in it
+    #[arg(long, global = true, help_heading = FOR_ALL, value_name = "URL")]
     pub(crate) url: Option<String>,
 
     /// A file with the URL of the store in its only line
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "url")]
+    #[arg(long, global = true, help_heading = FOR_ALL, value_name = "FILE", conflicts_with = "url")]
     pub(crate) url_file: Option<PathBuf>,
 
     /// The settings file, in TOML: `url`, `ttl`, `wait`, `grace`; default `~/.config/distlock/config.toml`
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = FOR_ALL, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
     /// Say nothing but errors
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, help_heading = FOR_ALL)]
     pub(crate) quiet: bool,
 }
 
@@ -48,10 +59,16 @@ pub(crate) enum Task {
     /// passed on. If the lock is lost, the command is stopped before anybody else can be admitted: SIGTERM, the grace,
     /// SIGKILL to its process group. It is also killed if distlock is. What runs as another user cannot be killed: use `sudo distlock
     /// run`, and not `distlock run … sudo`.
+    #[command(after_help = exit::TABLE)]
     Run(RunArgs),
-    /// Hold a lock until a signal comes or the standard input ends
+    /// Hold a lock until a signal comes, or the standard input ends
+    ///
+    /// The end of the standard input counts if it is a terminal or a pipe: what systemd and cron give has none. A service of
+    /// `Type=notify` is told when the lock is held.
     Hold(HoldArgs),
     /// Show who holds a lock, and who waits for it
+    ///
+    /// With `--quiet` it says nothing, and ends with 0 if the lock is held and with 1 if it is not.
     Show(ShowArgs),
     /// List the locks that are held or waited for
     List(ListArgs),
@@ -69,10 +86,29 @@ pub(crate) enum Task {
     Man(ManArgs),
 }
 
+impl Task {
+    /// The exit codes that were chosen.
+    pub(crate) fn codes(&self) -> Codes {
+        let (Self::Run(RunArgs { lock, .. }) | Self::Hold(HoldArgs { lock, .. })) = self else {
+            return Codes::default();
+        };
+        let busy = lock.conflict_exit_code.map(Codes::for_busy);
+        busy.or_else(|| lock.exit.clone()).unwrap_or_default()
+    }
+
+    /// Where to write how it ended.
+    pub(crate) fn status_file(&self) -> Option<&Path> {
+        match self {
+            Self::Run(run) => run.status_file.as_deref(),
+            _ => None,
+        }
+    }
+}
+
 /// Which lock, and how it is waited for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LockArgs {
-    /// The name of what the lock protects
+    /// The name of what the lock protects. One that begins with `-` comes behind `--`
     #[arg(value_parser = name)]
     pub(crate) name: LockName,
 
@@ -93,11 +129,11 @@ pub(crate) struct LockArgs {
     pub(crate) of: Option<u32>,
 
     /// Give up after this time; default: wait for ever
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(short, long, value_name = "DURATION", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
 
     /// Give up at once if the lock is not free
-    #[arg(long = "try", conflicts_with = "wait")]
+    #[arg(short = 'n', long = "try", conflicts_with = "wait")]
     pub(crate) only_try: bool,
 
     /// How long the lease lives without being renewed; default 30s
@@ -112,9 +148,13 @@ pub(crate) struct LockArgs {
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
 
-    /// The exit code when the lock is not granted
-    #[arg(short = 'E', long, value_name = "CODE", default_value = "75")]
-    pub(crate) conflict_exit_code: u8,
+    /// The exit code when the lock is not granted; default 75. The same as `--exit busy=CODE`
+    #[arg(short = 'E', long, value_name = "CODE", conflicts_with = "exit")]
+    pub(crate) conflict_exit_code: Option<u8>,
+
+    /// Other exit codes than ours, for `busy`, `unavailable`, `lost`, `unstopped` and `kind`, as in `busy=0,lost=80`
+    #[arg(long, value_name = "NAME=CODE,…", value_parser = codes)]
+    pub(crate) exit: Option<Codes>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -126,6 +166,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) grace: Option<Duration>,
 
+    /// Write how it ended: `command CODE`, or a word and a code of ours, as `busy 75`, `unavailable 69`, `lost 79`
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) status_file: Option<PathBuf>,
+
     /// The command gets the URL of the store, with its password, in `DISTLOCK_URL`; without this it gets none
     #[arg(long)]
     pub(crate) pass_url: bool,
@@ -134,15 +178,43 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) shell: bool,
 
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<OsString>,
+    /// The command is this text, a line for `/bin/sh -c`
+    #[arg(short = 'c', long = "command", value_name = "TEXT", conflicts_with_all = ["command", "shell"])]
+    pub(crate) line: Option<OsString>,
+
+    /// The command and its arguments: all that comes behind the name, or behind `--`, whatever it begins with
+    #[arg(
+        trailing_var_arg = true,
+        required_unless_present = "line",
+        num_args = 1..,
+        value_name = "COMMAND",
+        value_hint = ValueHint::CommandWithArguments
+    )]
+    command: Vec<OsString>,
+}
+
+impl RunArgs {
+    /// The command and its arguments. Behind a name that came behind `--` there may be another one.
+    pub(crate) fn words(&self) -> &[OsString] {
+        match self.command.as_slice() {
+            [escape, words @ ..] if escape == "--" && !words.is_empty() => words,
+            words => words,
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct HoldArgs {
     #[command(flatten)]
     pub(crate) lock: LockArgs,
+
+    /// The end of the standard input ends it, whatever that is
+    #[arg(long)]
+    pub(crate) until_eof: bool,
+
+    /// Write an empty line to this descriptor when the lock is held: a pipe or a file
+    #[arg(long, value_name = "N")]
+    pub(crate) ready_fd: Option<u32>,
 
     /// Write JSON
     #[arg(long)]
@@ -228,12 +300,21 @@ fn name(text: &str) -> Result<LockName, NameError> {
     LockName::new(text)
 }
 
+fn codes(text: &str) -> Result<Codes, String> {
+    text.parse()
+}
+
 fn entry(text: &str) -> Result<EntryId, InputError> {
     text.parse()
 }
 
-fn duration(text: &str) -> Result<Duration, &'static str> {
-    distlock::settings::duration::parse(text).ok_or("write it with its unit, such as 500ms, 30s or 1m 30s")
+/// A duration as this library reads it, or seconds, as `flock` and `timeout` take them.
+pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let seconds = text.parse::<f64>().ok().filter(|_| is_number);
+    let seconds = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let duration = seconds.or_else(|| distlock::settings::duration::parse(text));
+    duration.ok_or("write seconds, or a unit as well, such as 500ms, 30s or 1m 30s")
 }
 
 #[cfg(test)]
@@ -245,5 +326,18 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_number_is_one_of_seconds() {
+        let ms = |ms| Ok(Duration::from_millis(ms));
+        for (text, read) in
+            [("5", ms(5_000)), ("0.25", ms(250)), ("0", ms(0)), ("1m 30s", ms(90_000)), ("500ms", ms(500))]
+        {
+            assert_eq!(duration(text), read, "{text:?}");
+        }
+        for text in ["", ".", "-1", "1e3", "inf", "nan", "1.2.3", "5 x", "five", &"9".repeat(400)] {
+            assert!(duration(text).is_err(), "{text:?}");
+        }
     }
 }

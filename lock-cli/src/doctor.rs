@@ -17,7 +17,10 @@ struct Report<'a> {
 pub(crate) async fn doctor(args: &DoctorArgs, settings: &Settings) -> Result<Exit, Failure> {
     let Store { locks, .. } = Store::connect(settings).await?;
     let diagnosis = locks.operator().diagnose().await;
-    let diagnosis = diagnosis.map_err(|error| Failure::of_store("the store cannot be examined", &error))?;
+    let mut diagnosis =
+        diagnosis.map_err(|error| Failure::of_store("the store cannot be examined", &error))?;
+    // Who expects others here has to see it before anything else.
+    diagnosis.facts.insert(0, ("shared by", settings.shared_by().to_owned()));
     let promises = promises(locks.guarantees());
     if args.json {
         let value = |(name, value): (&str, &str)| (name.to_owned(), Value::from(value));

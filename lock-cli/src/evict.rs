@@ -9,7 +9,7 @@ use crate::{
     args::BreakArgs,
     connect::Store,
     exit::Exit,
-    failure::{Failure, quoted},
+    failure::{Failure, command, show},
     print,
     rows::{State, rows, table},
     settings::Settings,
@@ -27,7 +27,7 @@ pub(crate) async fn evict(args: &BreakArgs, settings: &Settings) -> Result<Exit,
     let name = &args.name;
     if !args.yes && !std::io::stdin().is_terminal() {
         let failure = Failure::new(Exit::USAGE, "there is no terminal to ask on");
-        return Err(failure.hint(format!("distlock break {} --yes", quoted(name.as_str()))));
+        return Err(failure.hint(command("break", name, "--yes")));
     }
     let Store { locks, .. } = Store::connect(settings).await?;
     let operator = locks.operator();
@@ -39,7 +39,7 @@ pub(crate) async fn evict(args: &BreakArgs, settings: &Settings) -> Result<Exit,
             || format!("`{name}` is held by nobody"),
             |entry| format!("there is no entry {entry} in the queue of `{name}`"),
         );
-        return Err(Failure::new(Exit::NO, what).hint(format!("distlock show {}", quoted(name.as_str()))));
+        return Err(Failure::new(Exit::NO, what).hint(show(name)));
     }
     if chosen.iter().all(|row| row.entry.is_none()) {
         let message = format!("`{name}` is held by a client of another library, which cannot be told");
@@ -98,9 +98,7 @@ async fn tell(
     // The next one is admitted in the same step; if nobody waits, there is none.
     let name = &args.name;
     let now = operator.queue(name).await.map_err(|error| {
-        Failure::new(exit, format!("who holds `{name}` now cannot be read"))
-            .because(&error)
-            .hint(format!("distlock show {}", quoted(name.as_str())))
+        Failure::new(exit, format!("who holds `{name}` now cannot be read")).because(&error).hint(show(name))
     })?;
     let name = harmless(&format!("{name}"));
     match rows(&now).iter().find(|row| row.state == State::Holding) {

@@ -1,6 +1,6 @@
 //! [`Exit`]: what the command ends with, so that scripts can tell.
 
-use std::process::ExitCode;
+use std::{fmt, process::ExitCode, str::FromStr};
 
 use nix::sys::signal::Signal;
 
@@ -11,7 +11,7 @@ pub(crate) struct Exit(u8);
 impl Exit {
     /// Done.
     pub(crate) const DONE: Self = Self(0);
-    /// `doctor` found problems; `break` took nothing away.
+    /// `doctor` found problems; `break` took nothing away; nobody holds what `show --quiet` was asked for.
     pub(crate) const NO: Self = Self(1);
     /// The command line or the settings are wrong.
     pub(crate) const USAGE: Self = Self(64);
@@ -30,7 +30,7 @@ impl Exit {
     /// The command is not there.
     pub(crate) const NOT_FOUND: Self = Self(127);
 
-    /// That of a command, or one that the user has chosen.
+    /// That of a command.
     pub(crate) fn of(code: u8) -> Self {
         Self(code)
     }
@@ -44,6 +44,66 @@ impl Exit {
     pub(crate) fn by_number(signal: i32) -> Self {
         // Signals are numbers from 1 to 64.
         Self(128 + signal.to_le_bytes()[0])
+    }
+
+    /// What happened, in a word.
+    pub(crate) fn word(self) -> &'static str {
+        match NAMES.iter().find(|(_, exit)| *exit == self) {
+            Some(&(word, _)) => word,
+            None if self == Self::USAGE => "usage",
+            None if self.0 > 128 => "interrupted",
+            None => "failed",
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Those for which the user can choose another code.
+const NAMES: [(&str, Exit); 5] = [
+    ("busy", Exit::NOT_GRANTED),
+    ("unavailable", Exit::STORE),
+    ("lost", Exit::LOST),
+    ("unstopped", Exit::NOT_STOPPED),
+    ("kind", Exit::KIND),
+];
+
+/// The codes that the user has chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Codes(Vec<(Exit, Exit)>);
+
+impl Codes {
+    /// One for a lock that is busy.
+    pub(crate) fn for_busy(code: u8) -> Self {
+        Self(vec![(Exit::NOT_GRANTED, Exit(code))])
+    }
+
+    /// What to end with.
+    pub(crate) fn of(&self, exit: Exit) -> Exit {
+        self.0.iter().find(|(ours, _)| *ours == exit).map_or(exit, |(_, chosen)| *chosen)
+    }
+}
+
+/// `busy=0,lost=79`.
+impl FromStr for Codes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let pair = |pair: &str| {
+            let (name, code) = pair.split_once('=')?;
+            let (_, ours) = NAMES.iter().find(|(known, _)| *known == name)?;
+            Some((*ours, Exit(code.parse().ok()?)))
+        };
+        text.split(',').map(pair).collect::<Option<Vec<_>>>().map(Self).ok_or_else(|| {
+            let names = NAMES.map(|(name, _)| name).join(", ");
+            format!(
+                "write NAME=CODE, or several with commas between them: names are {names}; codes are 0 to 255"
+            )
+        })
     }
 }
 
@@ -59,12 +119,31 @@ Exit codes:
   0    done
   N    run: the exit code of the command
   128+N  run: the command was ended by signal N; distlock was, while it waited
-  1    doctor: there are problems; break: nothing was taken away
+  1    doctor: there are problems; break: nothing was taken away; show --quiet: nobody holds the lock
   64   the command line or the settings are wrong
   65   the name is in use as another kind of lock
-  69   the store cannot be reached, or refuses
-  75   the lock was not granted: busy with --try, or --wait is over; -E sets it
+  69   the store cannot be reached, or refuses; also if --wait is over while it is away
+  75   the lock was not granted: busy with --try, or --wait is over
   77   run: the lock was lost, and some of the command worked on without it: it ran as another user and could not be stopped
   79   the lock was lost: the command was stopped, or ended without it
   126  run: the command cannot be run
-  127  run: the command is not there";
+  127  run: the command is not there
+Others for 75, 69, 79, 77 and 65 are set by --exit busy=…,unavailable=…,lost=…,unstopped=…,kind=…
+The codes of the command are told from ours by --status-file";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_read_by_their_names() {
+        let codes: Codes = "busy=0,lost=5".parse().unwrap();
+        assert_eq!(
+            [Exit::NOT_GRANTED, Exit::LOST, Exit::STORE].map(|exit| codes.of(exit)),
+            [Exit(0), Exit(5), Exit::STORE]
+        );
+        for wrong in ["", "busy", "busy=", "busy=256", "busy=-1", "late=3", "busy=1,", "busy=1 lost=2"] {
+            assert!(wrong.parse::<Codes>().unwrap_err().contains("busy, unavailable, lost"), "{wrong:?}");
+        }
+    }
+}

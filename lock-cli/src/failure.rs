@@ -1,10 +1,10 @@
 //! [`Failure`]: why the command did not do what it was asked, with what to do next.
 
-use std::{error::Error, fmt};
+use std::{error::Error, fmt, time::Duration};
 
-use distlock::{BackendError, BackendErrorKind, ConnectError, harmless};
+use distlock::{BackendError, BackendErrorKind, ConnectError, InputError, LockName, harmless};
 
-use crate::exit::Exit;
+use crate::{exit::Exit, print};
 
 /// A message for people, and the exit code for scripts.
 #[derive(Debug)]
@@ -50,17 +50,15 @@ impl Failure {
     }
 
     /// What a lock could not be taken for.
-    pub(crate) fn of_lock(error: &distlock::Error, not_granted: Exit) -> Self {
+    pub(crate) fn of_lock(error: &distlock::Error) -> Self {
         use distlock::Error as E;
         let (exit, hint) = match error {
-            E::WaitTimeout { name, .. } => {
-                (not_granted, Some(format!("distlock show {}", quoted(name.as_str()))))
-            }
+            E::WaitTimeout { name, .. } => (Exit::NOT_GRANTED, Some(show(name))),
             E::ClaimMismatch { .. } => (
                 Exit::KIND,
                 Some("--shared goes with --exclusive, and --of with the same number everywhere".to_owned()),
             ),
-            E::Input(_) => (Exit::USAGE, None),
+            E::Input(error) => return Self::of_input(error),
             E::Lost { .. } => (Exit::LOST, None),
             E::TooSlow { .. } => (Exit::STORE, Some("a longer --ttl".to_owned())),
             _ => (Exit::STORE, Some("distlock doctor".to_owned())),
@@ -71,6 +69,23 @@ impl Failure {
         }
         failure.hint = hint;
         failure
+    }
+
+    /// What was given that is not allowed, with durations as people write them.
+    pub(crate) fn of_input(error: &InputError) -> Self {
+        let message = match error {
+            InputError::Duration { option, given, least, most } => {
+                let [given, least] = [given, least].map(|duration| print::duration(*duration));
+                let range = if *most == Duration::MAX {
+                    format!("{least} or more")
+                } else {
+                    format!("{least} to {}", print::duration(*most))
+                };
+                format!("`{}` cannot be {given}; use {range}", option.replace('_', "-"))
+            }
+            error => error.to_string(),
+        };
+        Self::new(Exit::USAGE, message)
     }
 
     /// What `operator` could not do.
@@ -101,13 +116,43 @@ impl From<ConnectError> for Failure {
     }
 }
 
+/// The command that shows a lock.
+pub(crate) fn show(name: &LockName) -> String {
+    command("show", name, "")
+}
+
+/// A command for a lock, with its flags, as a shell reads it back.
+pub(crate) fn command(verb: &str, name: &LockName, flags: &str) -> String {
+    let (name, dash) = (quoted(name.as_str()), name.as_str().starts_with('-'));
+    let words = if dash { [verb, flags, "--", &name] } else { [verb, &name, flags, ""] };
+    let words = words.iter().filter(|word| !word.is_empty());
+    words.fold("distlock".to_owned(), |command, word| format!("{command} {word}"))
+}
+
 /// A name as a shell reads it back.
-pub(crate) fn quoted(text: &str) -> String {
-    let harmless = |c: char| c.is_alphanumeric() || "-_./:@%+,=".contains(c);
-    if !text.starts_with('-') && !text.is_empty() && text.chars().all(harmless) {
+fn quoted(text: &str) -> String {
+    let harmless_here = |c: char| c.is_alphanumeric() || "-_./:@%+,=".contains(c);
+    if harmless(text) != text {
+        // Of what would play tricks on a terminal, and be shown as something else, the bytes.
+        let quoted: String = text.chars().map(in_dollar_quotes).collect();
+        format!("$'{quoted}'")
+    } else if !text.starts_with('-') && !text.is_empty() && text.chars().all(harmless_here) {
         text.to_owned()
     } else {
         format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+fn in_dollar_quotes(c: char) -> String {
+    let text = c.to_string();
+    match c {
+        '\'' | '\\' => format!("\\{c}"),
+        _ if harmless(&text) == text => text,
+        _ => {
+            let mut bytes = String::new();
+            bytes.extend(text.bytes().map(|byte| format!("\\x{byte:02x}")));
+            bytes
+        }
     }
 }
 
@@ -155,5 +200,15 @@ mod tests {
         assert_eq!(quoted("reports/2026-11-21"), "reports/2026-11-21");
         assert_eq!(quoted("it's; rm -r /"), r"'it'\''s; rm -r /'");
         assert_eq!(quoted("-rf"), "'-rf'");
+        assert_eq!(quoted("a'\\\u{1b}1\u{202e}ä"), r"$'a\'\\\x1b1\xe2\x80\xaeä'");
+    }
+
+    #[test]
+    fn a_name_that_begins_with_a_dash_is_suggested_behind_an_escape() {
+        let name = |name: &str| LockName::new(name).unwrap();
+        assert_eq!(show(&name("a b")), "distlock show 'a b'");
+        assert_eq!(show(&name("-rf")), "distlock show -- '-rf'");
+        assert_eq!(command("break", &name("a"), "--yes"), "distlock break a --yes");
+        assert_eq!(command("break", &name("-rf"), "--yes"), "distlock break --yes -- '-rf'");
     }
 }

@@ -1,13 +1,14 @@
 //! Taking a lock, and showing the user how he waits.
 
-use std::{ffi::OsStr, path::Path, sync::Arc, time::Duration};
+use std::{ffi::OsStr, path::Path, pin::pin, sync::Arc, time::Duration};
 
-use distlock::{AcquireOptions, DistributedLock, Guard, Identity, Locks, QueueRow, Released};
+use distlock::{AcquireOptions, DistributedLock, Error, Guard, Identity, Keeper, Locks, QueueRow, Released};
+use tokio::time;
 
 use crate::{
     args::LockArgs,
     exit::Exit,
-    failure::{Failure, quoted},
+    failure::{Failure, show},
     print,
     rows::{State, rows},
     settings::File,
@@ -22,13 +23,21 @@ const UNNOTICED: Duration = Duration::from_millis(300);
 /// How often the queue is looked at for the user's eyes: more seldom the longer it takes.
 const LOOKS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
+/// So long before the end of a wait the store is asked for the queue: what a command may take, and some to spare.
+const LAST_LOOK: Duration = Duration::from_millis(2_500);
+
+/// So long the answer is waited for if the wait was shorter than that.
+const LATE_ANSWER: Duration = Duration::from_secs(1);
+
+/// What the store says of a queue, if it says anything in time.
+type Seen = Option<Result<Vec<QueueRow>, Error>>;
+
 /// What is asked for, and how.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) lock: Arc<dyn DistributedLock>,
     pub(crate) options: AcquireOptions,
     only_try: bool,
-    not_granted: Exit,
 }
 
 impl Request {
@@ -40,8 +49,7 @@ impl Request {
         file: &File,
         command: Option<&OsStr>,
     ) -> Result<Self, Failure> {
-        let not_granted = Exit::of(args.conflict_exit_code);
-        let wrong = |error| Failure::of_lock(&error, not_granted);
+        let wrong = |error| Failure::of_lock(&error);
         let name = &args.name;
         let lock: Arc<dyn DistributedLock> = match (args.of, args.shared, args.exclusive) {
             (Some(of), ..) => {
@@ -57,8 +65,8 @@ impl Request {
         options.wait = args.wait.or(file.wait).filter(|_| !args.only_try);
         options.max_hold = args.max_hold;
         options.ttl = args.ttl.or(file.ttl).unwrap_or(options.ttl);
-        options.validate().map_err(|error| Failure::new(Exit::USAGE, error.to_string()))?;
-        Ok(Self { lock, options, only_try: args.only_try, not_granted })
+        options.validate().map_err(|error| Failure::of_input(&error))?;
+        Ok(Self { lock, options, only_try: args.only_try })
     }
 
     /// Takes the lock. A signal gives up.
@@ -71,43 +79,85 @@ impl Request {
         let granted = tokio::select! {
             biased;
             signal = signals.next() => Err(Failure::silent(Exit::by(signal))),
-            granted = self.take() => granted,
+            granted = self.take(voice) => granted,
             never = self.show_place(own, voice) => never,
         };
         voice.status("");
         granted
     }
 
-    async fn take(&self) -> Result<Guard, Failure> {
-        let granted = if self.only_try {
-            self.lock.try_acquire_with(&self.options).await
+    /// Whoever asked for quiet hears of a busy lock by the exit code alone.
+    async fn take(&self, voice: &Voice) -> Result<Guard, Failure> {
+        let (granted, seen) = if self.only_try {
+            (self.lock.try_acquire_with(&self.options).await, None)
         } else {
-            self.lock.acquire_with(&self.options).await.map(Some)
+            let (granted, seen) = self.wait().await;
+            (granted.map(Some), seen)
         };
         match granted {
             Ok(Some(guard)) => Ok(guard),
+            Ok(None) if voice.is_quiet() => Err(Failure::silent(Exit::NOT_GRANTED)),
             Ok(None) => {
                 let name = self.lock.name();
-                let failure = Failure::new(self.not_granted, format!("lock `{name}` is busy"));
-                Err(failure.hint(format!("--wait 30s, or distlock show {}", quoted(name.as_str()))))
+                let failure = Failure::new(Exit::NOT_GRANTED, format!("lock `{name}` is busy"));
+                Err(failure.hint(format!("--wait 30s, or {}", show(name))))
             }
-            Err(distlock::Error::WaitTimeout { name, waited, .. }) => {
-                let waited = print::duration(waited);
-                let mut message = format!("lock `{name}` was not granted within {waited}");
-                if let Some(holders) = self.holders().await {
-                    message = format!("{message}; it is held by {holders}");
-                }
-                let failure = Failure::new(self.not_granted, message);
-                Err(failure.hint(format!("a longer --wait, or distlock show {}", quoted(name.as_str()))))
-            }
-            Err(error) => Err(Failure::of_lock(&error, self.not_granted)),
+            Err(Error::WaitTimeout { waited, .. }) => Err(self.too_late(waited, seen, voice)),
+            Err(error) => Err(Failure::of_lock(&error)),
         }
     }
 
-    /// Who is in the way, if the store can tell within a moment.
-    async fn holders(&self) -> Option<String> {
-        let queue = tokio::time::timeout(Duration::from_secs(1), self.lock.queue()).await.ok()?.ok()?;
-        holders(&queue)
+    /// Waits for the lock. Shortly before the wait is over, the store is asked for the queue: so it is known at the end whether it was
+    /// busy or away, and nobody has to wait for longer to hear that.
+    async fn wait(&self) -> (Result<Guard, Error>, Seen) {
+        let mut look = pin!(self.last_look());
+        let mut seen = None;
+        let granted = {
+            let mut acquiring = pin!(self.lock.acquire_with(&self.options));
+            loop {
+                tokio::select! {
+                    biased;
+                    granted = &mut acquiring => break granted,
+                    queue = &mut look, if seen.is_none() => seen = Some(queue),
+                }
+            }
+        };
+        if seen.is_none() && matches!(granted, Err(Error::WaitTimeout { .. })) {
+            seen = time::timeout(LATE_ANSWER, look).await.ok();
+        }
+        (granted, seen)
+    }
+
+    async fn last_look(&self) -> Result<Vec<QueueRow>, Error> {
+        let Some(wait) = self.options.wait else { return std::future::pending().await };
+        // The clock that ends the wait, which counts the time that the machine sleeps.
+        let keeper = Keeper::shared();
+        keeper.sleep_until(keeper.now() + wait.saturating_sub(LAST_LOOK)).await;
+        self.lock.queue().await
+    }
+
+    /// A wait is over. Whether the lock was busy all the time can only be said by a store that answers.
+    fn too_late(&self, waited: Duration, seen: Seen, voice: &Voice) -> Failure {
+        let name = self.lock.name();
+        let mut message = format!("lock `{name}` was not granted within {}", print::duration(waited));
+        let queue = match seen {
+            None => {
+                let failure = Failure::new(Exit::STORE, format!("{message}, and the store does not answer"));
+                return failure.hint("distlock doctor");
+            }
+            Some(Err(error)) if error.is_transient() => {
+                let failure = Failure::new(Exit::STORE, format!("{message}, and the store is away"));
+                return failure.because(&error).hint("distlock doctor");
+            }
+            Some(_) if voice.is_quiet() => return Failure::silent(Exit::NOT_GRANTED),
+            // Who may take a lock may perhaps not look at it.
+            Some(queue) => queue.unwrap_or_default(),
+        };
+        if let Some(holders) = holders(&queue) {
+            message = format!("{message}; it is held by {holders}");
+        }
+        let failure = Failure::new(Exit::NOT_GRANTED, message);
+        failure.hint(format!("a longer --wait, or {}", show(name)))
     }
 
     /// On a terminal: the place in the queue, and who holds the lock, for as long as it takes.
@@ -172,9 +222,14 @@ pub(crate) async fn give_back(locks: &Locks, guard: Guard, voice: &Voice) -> boo
     }
     let name = guard.name().clone();
     let kept = match guard.release().await {
-        Ok(Released::Pending { cause, .. }) => {
+        Ok(Released::Pending { free_within, cause, .. }) => {
+            let free = match free_within {
+                Some(time) => format!("within {} at the latest", print::duration(time)),
+                // Its lease may be kept by other locks, and then ends with this process.
+                None => "when its lease ends".to_owned(),
+            };
             voice.say(format!(
-                "the release of lock `{name}` is not confirmed: {}; it is free at the latest when its lease ends",
+                "the release of lock `{name}` is not confirmed: {} ({cause}); it is free {free}",
                 cause.kind()
             ));
             true
@@ -188,8 +243,18 @@ pub(crate) async fn give_back(locks: &Locks, guard: Guard, voice: &Voice) -> boo
 
 /// Leaves nothing behind in the store, if it can be reached.
 pub(crate) async fn close(locks: &Locks) {
+    close_within(locks, Duration::from_secs(1)).await;
+}
+
+/// The same when no lock was granted. A store that is away is hardly waited for.
+pub(crate) async fn close_without(locks: &Locks, failure: &Failure) {
+    let is_away = failure.exit() == Exit::STORE;
+    close_within(locks, Duration::from_millis(if is_away { 100 } else { 1_000 })).await;
+}
+
+async fn close_within(locks: &Locks, within: Duration) {
     // What is not confirmed ends with its lease; there is nobody left to wait for it.
-    let _ = locks.close(Duration::from_secs(1)).await;
+    let _ = locks.close(within).await;
 }
 
 fn program(command: &OsStr) -> Option<String> {

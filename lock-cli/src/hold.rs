@@ -1,7 +1,9 @@
 //! `distlock hold`: the lock is held until somebody says that it is enough.
 
 use std::{
+    fs::File,
     io::{IsTerminal, Read},
+    os::{fd::AsFd, unix::fs::FileTypeExt},
     thread,
 };
 
@@ -14,8 +16,9 @@ use crate::{
     connect::Store,
     exit::Exit,
     failure::Failure,
-    granting::{Request, close, give_back},
+    granting::{Request, close_without, give_back},
     print,
+    ready::Ready,
     run::Terminal,
     settings::Settings,
     signals::Signals,
@@ -34,13 +37,14 @@ struct Held<'a> {
 
 pub(crate) async fn hold(args: HoldArgs, settings: &Settings, voice: &Voice) -> Result<Exit, Failure> {
     let own = Traces::listen(voice);
+    let ready = Ready::new(args.ready_fd)?;
     let Store { locks, .. } = Store::connect(settings).await?;
     let mut signals = Signals::ending()?;
     let request = Request::new(&locks, &args.lock, &settings.file, None)?;
     let guard = match request.granted(&own, &mut signals, voice).await {
         Ok(guard) => guard,
         Err(failure) => {
-            close(&locks).await;
+            close_without(&locks, &failure).await;
             return Err(failure);
         }
     };
@@ -48,12 +52,13 @@ pub(crate) async fn hold(args: HoldArgs, settings: &Settings, voice: &Voice) -> 
         give_back(&locks, guard, voice).await;
         return Err(failure);
     }
+    ready.tell(voice);
     let lost = guard.lost();
     let reason = tokio::select! {
         biased;
         reason = lost => Some(reason),
         _ = signals.next() => None,
-        () = end_of_input() => None,
+        () = end_of_input(args.until_eof) => None,
     };
     let name = guard.name().clone();
     let kept = give_back(&locks, guard, voice).await;
@@ -75,8 +80,12 @@ fn tell(args: &HoldArgs, guard: &Guard) -> Result<(), Failure> {
     }
 }
 
-/// Ready when the standard input has ended. In the background of a terminal it is never read: that would stop us.
-async fn end_of_input() {
+/// Ready when the standard input has ended, if somebody is there who may end it. In the background of a terminal it is never read: that
+/// would stop us.
+async fn end_of_input(until_eof: bool) {
+    if !(until_eof || somebody_is_there()) {
+        return std::future::pending().await;
+    }
     if std::io::stdin().is_terminal() && !Terminal::open().is_some_and(|terminal| terminal.is_ours()) {
         return std::future::pending().await;
     }
@@ -88,4 +97,12 @@ async fn end_of_input() {
         drop(end);
     });
     let _ = ended.await;
+}
+
+/// Whether the standard input is a terminal, or the end of a pipe or a socket. What systemd and cron give has ended from the start.
+fn somebody_is_there() -> bool {
+    let stdin = std::io::stdin();
+    let found = stdin.as_fd().try_clone_to_owned().and_then(|stdin| File::from(stdin).metadata());
+    let is_pipe = found.map(|found| found.file_type()).is_ok_and(|kind| kind.is_fifo() || kind.is_socket());
+    stdin.is_terminal() || is_pipe
 }

@@ -12,20 +12,27 @@ mod failure;
 mod granting;
 mod hold;
 mod list;
+mod outages;
 mod pages;
 mod print;
+mod ready;
 mod rows;
 mod run;
 mod settings;
 mod show;
 mod signals;
+mod status;
 mod traces;
 mod voice;
 mod watch;
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
-use clap::Parser;
+use clap::{
+    Parser,
+    error::{ContextKind, ContextValue},
+};
+use distlock::harmless;
 use tokio::runtime;
 
 use self::{
@@ -33,6 +40,7 @@ use self::{
     exit::Exit,
     failure::Failure,
     settings::Settings,
+    status::StatusFile,
     voice::Voice,
 };
 
@@ -43,23 +51,46 @@ fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
+            let error = shortened(error);
             // What cannot be written need not be told.
             let _ = error.print();
             return if error.use_stderr() { Exit::USAGE.into() } else { Exit::DONE.into() };
         }
     };
     let voice = Voice::start(args.store.quiet);
-    let done = carry_out(args, &voice);
+    let codes = args.task.codes();
+    let path = args.task.status_file().map(Path::to_owned);
+    let status = StatusFile::begin(path.as_deref());
+    let (status, done) = match status {
+        Ok(status) => (Some(status), carry_out(args, &voice)),
+        Err(failure) => (None, Err(failure)),
+    };
     voice.finish();
-    match done {
-        Ok(exit) => exit.into(),
+    let (what, exit) = match done {
+        Ok(exit) => ("command", exit),
         Err(failure) => {
             if !failure.is_silent() {
                 eprintln!("{failure}");
             }
-            failure.exit().into()
+            (failure.exit().word(), codes.of(failure.exit()))
         }
+    };
+    if let Some(status) = status {
+        status.end(what, exit);
     }
+    exit.into()
+}
+
+/// A value that is wrong may be anything, and of any length.
+fn shortened(mut error: clap::Error) -> clap::Error {
+    const SHOWN: usize = 120;
+    if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) {
+        let cut = if value.chars().nth(SHOWN).is_some() { "…" } else { "" };
+        let shown: String = value.chars().take(SHOWN).collect();
+        let shown = format!("{}{cut}", harmless(&shown));
+        error.insert(ContextKind::InvalidValue, ContextValue::String(shown));
+    }
+    error
 }
 
 fn carry_out(args: Args, voice: &Voice) -> Result<Exit, Failure> {
@@ -78,7 +109,7 @@ fn carry_out(args: Args, voice: &Voice) -> Result<Exit, Failure> {
         match args.task {
             Task::Run(asked) => run::run(asked, &settings, voice).await,
             Task::Hold(asked) => hold::hold(asked, &settings, voice).await,
-            Task::Show(asked) => show::show(&asked, &settings).await,
+            Task::Show(asked) => show::show(&asked, &settings, voice).await,
             Task::List(asked) => list::list(&asked, &settings).await,
             Task::Break(asked) => evict::evict(&asked, &settings).await,
             Task::Watch(asked) => watch::watch(&asked, &settings).await,

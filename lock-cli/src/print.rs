@@ -61,9 +61,13 @@ pub(crate) fn table(lines: &[Vec<String>]) -> String {
     table
 }
 
-/// A duration for people: to the tenth of a second below a minute, to the second above.
+/// A duration for people: in milliseconds below a second, to the tenth of a second below a minute, to the second above.
 pub(crate) fn duration(duration: Duration) -> String {
-    if duration < Duration::from_secs(60) {
+    if duration.is_zero() {
+        "0s".to_owned()
+    } else if duration < Duration::from_secs(1) {
+        format!("{}ms", duration.as_millis().max(1))
+    } else if duration < Duration::from_secs(60) {
         format!("{:.1}s", duration.as_secs_f64())
     } else {
         humantime::format_duration(Duration::from_secs(duration.as_secs())).to_string()
@@ -80,6 +84,14 @@ mod tests {
         let line = harmless_json(&serde_json::to_string(label).unwrap());
         assert_eq!(line, r#""web\u001b[2J\u009b\u202e1 ä \udb40\udc41""#);
         assert_eq!(serde_json::from_str::<String>(&line).unwrap(), label);
+    }
+
+    #[test]
+    fn a_duration_says_something_however_short_it_is() {
+        for (ms, said) in [(0, "0s"), (200, "200ms"), (1_000, "1.0s"), (8_040, "8.0s"), (90_700, "1m 30s")] {
+            assert_eq!(duration(Duration::from_millis(ms)), said);
+        }
+        assert_eq!(duration(Duration::from_nanos(1)), "1ms");
     }
 
     #[test]

@@ -19,7 +19,8 @@ pub(crate) struct Row {
     pub(crate) token: Option<String>,
     age_seconds: Option<u64>,
     lease_left_ms: Option<u64>,
-    pub(crate) permits: u32,
+    /// Who has a read-write lock alone has no number of them.
+    permits: Option<u32>,
     pub(crate) entry: Option<String>,
     #[serde(skip)]
     identity: Identity,
@@ -49,7 +50,7 @@ pub(crate) fn rows(queue: &[QueueRow]) -> Vec<Row> {
             token: row.token.map(|token| token.to_string()),
             age_seconds: identity.age().map(|age| age.as_secs()),
             lease_left_ms: row.lease_left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
-            permits: row.claim.permits(),
+            permits: (!is_writer(row.claim)).then(|| row.claim.permits()),
             entry: row.entry.map(|entry| entry.to_string()),
             identity,
             claim: row.claim,
@@ -112,8 +113,12 @@ fn sentence(identity: &Identity) -> String {
 fn side(claim: Claim) -> String {
     match claim.kind() {
         Kind::Mutex => "all".to_owned(),
-        Kind::RwLock if claim.permits() == claim.limit() => "exclusive".to_owned(),
+        Kind::RwLock if is_writer(claim) => "exclusive".to_owned(),
         Kind::RwLock => "shared".to_owned(),
         Kind::Semaphore => format!("{} of {}", claim.permits(), claim.limit()),
     }
+}
+
+fn is_writer(claim: Claim) -> bool {
+    claim.kind() == Kind::RwLock && claim.permits() == claim.limit()
 }

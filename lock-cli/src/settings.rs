@@ -3,6 +3,7 @@
 use std::{
     env::{self, VarError},
     ffi::OsString,
+    fmt,
     fs::{self, DirBuilder},
     io::{self, ErrorKind},
     os::unix::{
@@ -14,11 +15,18 @@ use std::{
 };
 
 use nix::unistd::{User, getegid, geteuid};
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, Unexpected, Visitor},
+};
 
-use crate::{args::StoreArgs, exit::Exit, failure::Failure};
+use crate::{
+    args::{self, StoreArgs},
+    exit::Exit,
+    failure::Failure,
+};
 
-/// The store when nobody says otherwise: one file, shared by all processes of this machine.
+/// The store when nobody says otherwise: one file, shared by all processes of this user on this machine.
 const DEFAULT_URL: &str = "sqlite:";
 
 /// What was settled before the command line was looked at.
@@ -26,6 +34,7 @@ const DEFAULT_URL: &str = "sqlite:";
 pub(crate) struct Settings {
     pub(crate) url: String,
     pub(crate) file: File,
+    is_default: bool,
     /// What the user should know about where they come from.
     pub(crate) warnings: Vec<String>,
 }
@@ -35,12 +44,41 @@ pub(crate) struct Settings {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct File {
     url: Option<String>,
-    #[serde(with = "distlock::settings::duration::option")]
+    #[serde(deserialize_with = "duration")]
     pub(crate) ttl: Option<Duration>,
-    #[serde(with = "distlock::settings::duration::option")]
+    #[serde(deserialize_with = "duration")]
     pub(crate) wait: Option<Duration>,
-    #[serde(with = "distlock::settings::duration::option")]
+    #[serde(deserialize_with = "duration")]
     pub(crate) grace: Option<Duration>,
+}
+
+/// As on the command line, and a number without quotes.
+fn duration<'de, D: Deserializer<'de>>(format: D) -> Result<Option<Duration>, D::Error> {
+    format.deserialize_any(AsArgument).map(Some)
+}
+
+struct AsArgument;
+
+impl Visitor<'_> for AsArgument {
+    type Value = Duration;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("seconds, or a duration such as 500ms or 1m 30s")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
+        args::duration(text).map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+    }
+
+    fn visit_i64<E: Error>(self, seconds: i64) -> Result<Duration, E> {
+        let duration = u64::try_from(seconds).map(Duration::from_secs);
+        duration.map_err(|_| E::invalid_value(Unexpected::Signed(seconds), &self))
+    }
+
+    fn visit_f64<E: Error>(self, seconds: f64) -> Result<Duration, E> {
+        let duration = Duration::try_from_secs_f64(seconds);
+        duration.map_err(|_| E::invalid_value(Unexpected::Float(seconds), &self))
+    }
 }
 
 impl Settings {
@@ -70,9 +108,20 @@ impl Settings {
             }
             None => url(args.url.as_deref(), &file)?,
         };
-        let url = if url == DEFAULT_URL { default_url()? } else { url };
+        let is_default = url == DEFAULT_URL;
+        let url = if is_default { default_url()? } else { url };
         warnings.extend(password_file(&url).and_then(|path| exposed(&path)));
-        Ok(Self { url, file, warnings })
+        Ok(Self { url, file, is_default, warnings })
+    }
+
+    /// Whom the locks are for.
+    pub(crate) fn shared_by(&self) -> &'static str {
+        let is_file = self.url.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("sqlite:"));
+        match (self.is_default, is_file) {
+            (true, _) => "this user, this machine: other users and other machines have locks of their own",
+            (false, true) => "this machine: those users who may write to the file",
+            (false, false) => "all machines and users who use this server in the same way",
+        }
     }
 }
 
@@ -200,7 +249,8 @@ fn in_home(home: &Path) -> io::Result<String> {
     let Some(path) = file.to_str().filter(|file| !file.contains(['%', '?', '#'])) else {
         return Err(io::Error::other(format!("{} cannot be written as a URL", file.display())));
     };
-    DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+    made.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", folder.display())))?;
     Ok(format!("sqlite:{path}"))
 }
 

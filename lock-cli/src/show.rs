@@ -11,6 +11,7 @@ use crate::{
     print,
     rows::{Row, State, rows, table},
     settings::Settings,
+    voice::Voice,
 };
 
 /// A lock and its queue.
@@ -19,20 +20,26 @@ struct Shown<'a> {
     name: &'a str,
     /// What it is in use as; a free lock is nothing yet.
     kind: Option<Kind>,
+    /// A read-write lock has none.
     limit: Option<u32>,
     queue: Vec<Row>,
 }
 
-pub(crate) async fn show(args: &ShowArgs, settings: &Settings) -> Result<Exit, Failure> {
+/// Whoever asked for quiet hears by the exit code whether it is held.
+pub(crate) async fn show(args: &ShowArgs, settings: &Settings, voice: &Voice) -> Result<Exit, Failure> {
     let name = &args.name;
     let Store { locks, .. } = Store::connect(settings).await?;
     let queue = locks.operator().queue(name).await;
     let queue =
         queue.map_err(|error| Failure::of_store(&format!("lock `{name}` cannot be looked at"), &error))?;
+    if voice.is_quiet() {
+        return Ok(if queue.iter().any(|row| row.admitted) { Exit::DONE } else { Exit::NO });
+    }
     let claim = queue.first().map(|row| row.claim);
     let rows = rows(&queue);
     if args.json {
-        let (kind, limit) = (claim.map(|claim| claim.kind()), claim.map(|claim| claim.limit()));
+        let kind = claim.map(|claim| claim.kind());
+        let limit = claim.filter(|_| kind != Some(Kind::RwLock)).map(|claim| claim.limit());
         print::json(&Shown { name: name.as_str(), kind, limit, queue: rows })?;
     } else if let Some(claim) = claim {
         let name = harmless(&format!("{name}"));

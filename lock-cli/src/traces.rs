@@ -16,10 +16,7 @@ use tracing::{
     span,
 };
 
-use crate::{print, voice::Voice};
-
-/// An outage is told again after this time, and not at each try.
-const TOLD_AGAIN: Duration = Duration::from_secs(10);
+use crate::{outages::Outages, print, voice::Voice};
 
 /// The names of its events and fields are those of `distlock::telemetry`, which are a contract.
 #[derive(Debug)]
@@ -27,7 +24,7 @@ pub(crate) struct Traces {
     voice: Voice,
     own: OwnEntry,
     spans: AtomicU64,
-    away_told: Mutex<Option<Instant>>,
+    outages: Mutex<Outages>,
 }
 
 /// Which entry of the queue is ours, once that is known.
@@ -52,7 +49,7 @@ impl Traces {
             voice: voice.clone(),
             own: own.clone(),
             spans: AtomicU64::new(1),
-            away_told: Mutex::default(),
+            outages: Mutex::default(),
         };
         // Nobody else is there who could have set one.
         let _ = tracing::subscriber::set_global_default(traces);
@@ -64,19 +61,18 @@ impl Traces {
         match fields.message.as_str() {
             "lock suspect" => {
                 let left = print::duration(Duration::from_millis(fields.remaining_ms));
-                self.voice.say(format!(
+                self.voice.note(format!(
                     "a renewal of `{name}` failed; it is held for {left} more, and tried again"
                 ));
             }
-            "lock recovered" => self.voice.say(format!("`{name}` is renewed again")),
+            "lock recovered" => self.voice.note(format!("`{name}` is renewed again")),
             "place lost" => {
-                self.voice.say(format!("the place in the queue of `{name}` was lost; waiting at its end"));
+                self.voice.note(format!("the place in the queue of `{name}` was lost; waiting at its end"));
             }
             "store away" => {
-                let mut told = self.away_told.lock().unwrap_or_else(PoisonError::into_inner);
-                if told.is_none_or(|told| told.elapsed() >= TOLD_AGAIN) {
-                    *told = Some(Instant::now());
-                    self.voice.say(format!("the store does not answer, trying again ({})", fields.error));
+                let mut outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner);
+                if outages.failed(Instant::now()) {
+                    self.voice.note(format!("the store does not answer, trying again ({})", fields.error));
                 }
             }
             _ => {}

@@ -4,7 +4,7 @@ use std::{
     io::{IsTerminal, Write},
     sync::mpsc,
     thread,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use distlock::harmless;
@@ -40,6 +40,20 @@ impl Voice {
         if !self.quiet {
             self.send(Word::Line(format!("distlock: {}", harmless(line.as_ref()))));
         }
+    }
+
+    /// Says that something has happened, where nobody may be there to see when: with the time.
+    pub(crate) fn note(&self, line: impl AsRef<str>) {
+        if self.terminal {
+            return self.say(line);
+        }
+        let now = humantime::format_rfc3339_seconds(SystemTime::now());
+        self.say(format!("{now} {}", line.as_ref()));
+    }
+
+    /// Whether it was told to be quiet.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
     }
 
     /// Whether there is somebody to see a status.

@@ -1,5 +1,7 @@
 //! [`Group`]: the process group of a command.
 
+use std::{fs, path::Path, process};
+
 use nix::{
     errno::Errno,
     sys::signal::{Signal, killpg},
@@ -42,8 +44,89 @@ impl Group {
             _ => Ok(true),
         }
     }
+
+    /// Whether somebody in it is alive. The dead whom nobody waits for are not: under an init that waits for nobody they stay there.
+    /// It takes a look at all processes.
+    ///
+    /// # Errors
+    /// As [`is_there`](Self::is_there).
+    pub(crate) fn is_alive(self) -> Result<bool, OutOfReach> {
+        Ok(self.is_there()? && !self.is_all_dead())
+    }
+
+    /// Whether all that is shown of it has ended, and some of it is shown.
+    fn is_all_dead(self) -> bool {
+        if !shows_all_processes() {
+            return false;
+        }
+        let Ok(processes) = fs::read_dir("/proc") else { return false };
+        let mut some = false;
+        for entry in processes.filter_map(Result::ok) {
+            // One that cannot be read is gone by now, and what is no process has no such file.
+            let stat = fs::read(entry.path().join("stat")).unwrap_or_default();
+            let Some((group, is_dead)) = read_stat(&String::from_utf8_lossy(&stat)) else { continue };
+            if group == self.0.as_raw() {
+                if !is_dead {
+                    return false;
+                }
+                some = true;
+            }
+        }
+        some
+    }
+}
+
+/// Whether `/proc` is there, is that of our own namespace, and hides no processes of others.
+fn shows_all_processes() -> bool {
+    let own = process::id().to_string();
+    fs::read_link("/proc/self").is_ok_and(|shown| shown == Path::new(&own))
+        && fs::metadata("/proc/1/stat").is_ok()
+}
+
+/// The group of a process, and whether it has ended.
+fn read_stat(stat: &str) -> Option<(i32, bool)> {
+    // Its name may have anything in it, also a parenthesis. Nothing behind it has one.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let [state, group, threads] = [0, 2, 17].map(|field| fields.get(field).copied());
+    // The first thread may have ended, and others not.
+    let is_dead = matches!(state?, "Z" | "X") && matches!(threads?, "0" | "1");
+    Some((group?.parse().ok()?, is_dead))
 }
 
 /// A process of another user cannot be sent signals: one behind `sudo`, where this program is not root's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutOfReach;
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::{os::unix::process::CommandExt, process::Command};
+
+    use nix::sys::wait::{Id, WaitPidFlag, waitid};
+
+    use super::*;
+
+    #[test]
+    fn who_has_ended_and_is_not_waited_for_is_there_and_not_alive() {
+        let mut child = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
+        let group = Group::new(Pid::from_raw(child.id().cast_signed()));
+        assert_eq!((group.is_there(), group.is_alive()), (Ok(true), Ok(true)));
+        group.signal(Signal::SIGKILL).unwrap();
+        // Sees its end, and leaves it there.
+        waitid(Id::Pid(group.id()), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).unwrap();
+        assert_eq!((group.is_there(), group.is_alive()), (Ok(true), Ok(false)));
+        child.wait().unwrap();
+        assert_eq!((group.is_there(), group.is_alive()), (Ok(false), Ok(false)));
+    }
+
+    #[test]
+    fn a_process_is_read_whatever_its_name_is() {
+        let stat = |name: &str, state: &str, threads: u32| {
+            format!("7 ({name}) {state} 1 42 42 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 {threads} 0 1 0\n")
+        };
+        assert_eq!(read_stat(&stat("sleep", "S", 1)), Some((42, false)));
+        assert_eq!(read_stat(&stat("a) Z 1 5 (b", "R", 1)), Some((42, false)));
+        assert_eq!(read_stat(&stat("sleep", "Z", 1)), Some((42, true)));
+        assert_eq!(read_stat(&stat("its other threads run", "Z", 3)), Some((42, false)));
+        assert_eq!(read_stat(""), None);
+    }
+}

@@ -3,7 +3,7 @@
 //! Three processes do it. The supervisor holds the lock. The command runs in a process group of its own, with SIGKILL as
 //! its parent-death signal. The watchdog knows the group and the time by which it has to be dead, and kills it when that
 //! time has come or the supervisor is gone: a supervisor that is stopped, starved or killed leaves no command behind
-//! that works without the lock.
+//! that works without the lock. Should the watchdog end, the supervisor starts another one.
 
 mod command;
 mod group;
@@ -32,7 +32,7 @@ use crate::{
     connect::Store,
     exit::Exit,
     failure::Failure,
-    granting::{Request, close, give_back},
+    granting::{Request, close, close_without, give_back},
     settings::Settings,
     signals::Signals,
     traces::Traces,
@@ -43,7 +43,7 @@ use crate::{
 pub(crate) fn inner(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     match args.next()?.to_str()? {
         command::INNER => Some(command::exec(args)),
-        watchdog::INNER => Some(watchdog::watch()),
+        watchdog::INNER => Some(watchdog::watch(args)),
         _ => None,
     }
 }
@@ -53,13 +53,12 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, voice: &Voice) -> Re
     let store = Store::connect(settings).await?;
     let locks = &store.locks;
     let mut signals = Signals::ending()?;
-    let request =
-        Request::new(locks, &args.lock, &settings.file, args.command.first().map(OsString::as_os_str))?;
+    let request = Request::new(locks, &args.lock, &settings.file, program(&args).as_deref())?;
     let timing = Timing::new(&request.options, args.grace.or(settings.file.grace))?;
     let guard = match request.granted(&own, &mut signals, voice).await {
         Ok(guard) => guard,
         Err(failure) => {
-            close(locks).await;
+            close_without(locks, &failure).await;
             return Err(failure);
         }
     };
@@ -109,7 +108,7 @@ async fn hold_fast(guard: &Guard, timing: Timing) -> Result<(), Failure> {
     }
     match guard.extend().await {
         Ok(_) => Ok(()),
-        Err(error) => Err(Failure::of_lock(&error, Exit::NOT_GRANTED)),
+        Err(error) => Err(Failure::of_lock(&error)),
     }
 }
 
@@ -126,20 +125,29 @@ async fn supervise(
     signals.add_passed_on()?;
     let children = signal(SignalKind::child()).map_err(failed("the end of a command cannot be noticed"))?;
     let sign_of_life = store.sign_of_life().await?;
-    let mut watchdog = Watchdog::start().map_err(failed("the watchdog cannot be started"))?;
+    let watchdog = Watchdog::start(sign_of_life);
+    let mut watchdog = watchdog.map_err(failed("the watchdog cannot be started"))?;
     let words = words(args);
     let command =
         Command::start(&words, guard, url).map_err(failed("this program cannot be started again"))?;
     watchdog.guard(command.group());
-    // They have it now, and all that they start.
-    drop(sign_of_life);
     Ok(Supervisor::new(guard.hold(), command, watchdog, timing, voice.clone()).watch(signals, children).await)
 }
 
 fn words(args: &RunArgs) -> Vec<OsString> {
-    if !args.shell {
-        return args.command.clone();
+    let in_shell = |line: OsString| vec!["/bin/sh".into(), "-c".into(), line];
+    match &args.line {
+        Some(line) => in_shell(line.clone()),
+        None if args.shell => in_shell(args.words().join(OsStr::new(" "))),
+        None => args.words().to_vec(),
     }
-    let line = args.command.join(OsStr::new(" "));
-    vec!["/bin/sh".into(), "-c".into(), line]
+}
+
+/// What the command is called: of a line for a shell, its first word.
+fn program(args: &RunArgs) -> Option<OsString> {
+    let first = args.line.as_ref().or_else(|| args.words().first())?;
+    if args.line.is_none() && !args.shell {
+        return Some(first.clone());
+    }
+    first.to_string_lossy().split_whitespace().next().map(OsString::from)
 }

@@ -21,8 +21,9 @@ use crate::{exit::Exit, print, signals::Signals, voice::Voice};
 /// How often those are looked at who should be dying.
 const LOOK_AT_DYING: Duration = Duration::from_millis(5);
 
-/// The same for those who cannot be killed.
+/// The same for those who cannot be killed, or do not die for longer than a moment.
 const LOOK_AT_OTHERS: Duration = Duration::from_millis(100);
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// What is said of processes that cannot be sent signals.
 pub(super) const CANNOT_BE_STOPPED: &str =
@@ -58,7 +59,9 @@ enum Stage {
         kill_at: BootTime,
     },
     /// SIGKILL was sent.
-    Killed,
+    Killed {
+        since: BootTime,
+    },
 }
 
 /// How it ended.
@@ -120,7 +123,7 @@ impl Supervisor {
                 ended.out_of_reach |= duty == Duty::CouldNotKill;
                 return ended;
             }
-            let next_look = next_look.min(self.look_at_others());
+            let next_look = next_look.min(self.look_at_watchdog()).min(self.look_at_others());
             tokio::select! {
                 biased;
                 _ = children.recv() => {}
@@ -145,13 +148,29 @@ impl Supervisor {
                 now + remaining.saturating_sub(needed).min(self.timing.look_every())
             }
             Stage::Stopping { kill_at } if now >= kill_at => {
-                self.stage = Stage::Killed;
-                self.kill(now)
+                self.stage = Stage::Killed { since: now };
+                self.kill(now, now)
             }
             Stage::Stopping { kill_at } => kill_at,
             // Those that were just being born.
-            Stage::Killed => self.kill(now),
+            Stage::Killed { since } => self.kill(now, since),
         }
+    }
+
+    /// Without a watchdog nobody would kill the command if this process could not. Says when to look again.
+    fn look_at_watchdog(&mut self) -> BootTime {
+        match self.watchdog.look_after() {
+            Ok(Some(ended)) => {
+                self.voice.say(format!("the watchdog has ended ({ended}), and was started again"));
+            }
+            Err(error) if self.stage == Stage::Running => {
+                let why = format!("its watchdog has ended, and there is no other: {error}");
+                return self.give_up(self.keeper.now(), self.timing.grace, why);
+            }
+            // It is there, or the command is at its end already.
+            Ok(None) | Err(_) => {}
+        }
+        BootTime::FAR_FUTURE
     }
 
     /// When to look whether the others of the group have ended, if the first process has: nobody tells of their end.
@@ -164,9 +183,9 @@ impl Supervisor {
         }
     }
 
-    fn kill(&mut self, now: BootTime) -> BootTime {
+    fn kill(&mut self, now: BootTime, since: BootTime) -> BootTime {
         if self.group.signal(Signal::SIGKILL).is_ok() {
-            return now + LOOK_AT_DYING;
+            return now + if now.since(since) < MOMENT { LOOK_AT_DYING } else { LOOK_AT_OTHERS };
         }
         // The others of the group, if there were any, are dead by now.
         self.cannot_stop();
@@ -189,6 +208,11 @@ impl Supervisor {
             HoldState::Held if self.timing.has_max_hold => (left, LostReason::MaxHold.to_string()),
             _ => (left, "its lease could not be renewed in time".to_owned()),
         };
+        self.give_up(now, grace, why)
+    }
+
+    /// Tells the command to end, and says when it has to be dead.
+    fn give_up(&mut self, now: BootTime, grace: Duration, why: String) -> BootTime {
         let kill_at = now + grace;
         self.watchdog.dead_by(kill_at + self.timing.reserve / 2);
         self.voice.say(format!("lock `{}` is lost: {why}; stopping the command", self.hold.name()));
@@ -219,7 +243,12 @@ impl Supervisor {
         if self.stage == Stage::Running {
             return Some(Ended { exit, lost: None, out_of_reach: false });
         }
-        match self.group.is_there() {
+        // Before, those who are there may have a grace; who has ended then, and is not waited for, is looked for when it is over.
+        let is_there = match self.stage {
+            Stage::Killed { .. } => self.group.is_alive(),
+            _ => self.group.is_there(),
+        };
+        match is_there {
             Ok(true) => None,
             Ok(false) => Some(Ended { exit, lost: self.lost.take(), out_of_reach: self.out_of_reach }),
             // The signals have reached the others, and not these.

@@ -1,12 +1,14 @@
 //! [`Watchdog`]: a process that kills the command when the supervisor cannot.
 
 use std::{
+    ffi::OsString,
+    fs::File,
     io::{self, BufRead, Write},
     os::unix::process::CommandExt,
-    process::{Child, ExitCode, Stdio},
+    process::{Child, ExitCode, ExitStatus, Stdio},
     sync::mpsc::{self, RecvTimeoutError},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use distlock::{BootTime, Clock, SystemClock};
@@ -31,36 +33,75 @@ const HAS_KILLED: i32 = 2;
 /// The same where somebody of the group runs as another user.
 const COULD_NOT_KILL: i32 = 3;
 
+/// One that ends sooner after its start has a reason to end that the next one may have, too.
+const LIFE: Duration = Duration::from_secs(10);
+
+/// So many of them in a row are bad luck; one more is no watchdog.
+const MOST_SHORT_LIVES: u32 = 5;
+
 /// The supervisor's end of it.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     process: Child,
+    group: Option<Group>,
     dead_by: Option<BootTime>,
+    started: Instant,
+    short_lives: u32,
+    /// What each of them inherits, as the command does: the store takes us for alive as long as one of them is.
+    _sign_of_life: Option<File>,
 }
 
 impl Watchdog {
     /// Starts it, in a group of its own: what a terminal sends to the others is not for it.
-    pub(crate) fn start() -> io::Result<Self> {
-        let mut program = this_program();
-        program.arg(INNER).stdin(Stdio::piped()).stdout(Stdio::null());
-        Ok(Self { process: program.process_group(0).spawn()?, dead_by: None })
+    pub(crate) fn start(sign_of_life: Option<File>) -> io::Result<Self> {
+        Ok(Self {
+            process: spawn(Vec::new())?,
+            group: None,
+            dead_by: None,
+            started: Instant::now(),
+            short_lives: 0,
+            _sign_of_life: sign_of_life,
+        })
     }
 
     /// Tells whom to watch.
     pub(crate) fn guard(&mut self, group: Group) {
-        self.tell(&format!("group {}", group.id()));
+        self.group = Some(group);
+        self.tell(&Told::Group(group));
     }
 
     /// Tells by when the group has to be dead, unless it is told another time before.
     pub(crate) fn dead_by(&mut self, time: BootTime) {
         if self.dead_by.replace(time) != Some(time) {
-            self.tell(&format!("dead-by {}", time.since_start().as_nanos()));
+            self.tell(&Told::DeadBy(time));
         }
+    }
+
+    /// Starts another one if it has ended without being let go, and says what became of the last one.
+    ///
+    /// # Errors
+    /// If there is none any more.
+    pub(crate) fn look_after(&mut self) -> io::Result<Option<ExitStatus>> {
+        // It is a child of ours, which nobody else waits for.
+        let Ok(Some(status)) = self.process.try_wait() else { return Ok(None) };
+        if matches!(status.code(), Some(HAS_KILLED | COULD_NOT_KILL)) {
+            // It has done its duty, and the command is at its end.
+            return Ok(None);
+        }
+        self.short_lives = if self.started.elapsed() < LIFE { self.short_lives + 1 } else { 0 };
+        if self.short_lives > MOST_SHORT_LIVES {
+            return Err(io::Error::other(format!("each one ends as soon as it is started ({status})")));
+        }
+        // It knows all from its first moment on: this process may be stopped in the next one.
+        let known = [self.group.map(Told::Group), self.dead_by.map(Told::DeadBy)];
+        self.process = spawn(known.iter().flatten().map(Told::line).collect())?;
+        self.started = Instant::now();
+        Ok(Some(status))
     }
 
     /// Lets it go: the group is none of its business any more.
     pub(crate) fn dismiss(mut self) -> Duty {
-        self.tell("dismissed");
+        self.tell(&Told::Dismissed);
         match self.process.wait().map(|status| status.code()) {
             Ok(Some(HAS_KILLED)) => Duty::HasKilled,
             Ok(Some(COULD_NOT_KILL)) => Duty::CouldNotKill,
@@ -68,12 +109,18 @@ impl Watchdog {
         }
     }
 
-    fn tell(&mut self, line: &str) {
+    fn tell(&mut self, told: &Told) {
         if let Some(pipe) = &mut self.process.stdin {
-            // If it was killed, the supervisor goes on without it.
-            let _ = writeln!(pipe, "{line}");
+            // If it was killed, the next one is told.
+            let _ = writeln!(pipe, "{}", told.line());
         }
     }
+}
+
+fn spawn(known: Vec<String>) -> io::Result<Child> {
+    let mut program = this_program();
+    program.arg(INNER).args(known).stdin(Stdio::piped()).stdout(Stdio::null());
+    program.process_group(0).spawn()
 }
 
 /// What a watchdog had to do.
@@ -91,11 +138,25 @@ enum Told {
     Dismissed,
 }
 
-/// Is the watchdog, until it is dismissed or has killed the group.
-pub(super) fn watch() -> ExitCode {
+impl Told {
+    fn line(&self) -> String {
+        match self {
+            Self::Group(group) => format!("group {}", group.id()),
+            Self::DeadBy(time) => format!("dead-by {}", time.since_start().as_nanos()),
+            Self::Dismissed => "dismissed".to_owned(),
+        }
+    }
+}
+
+/// Is the watchdog, until it is dismissed or has killed the group. `known` is what one before it was told.
+pub(super) fn watch(known: impl Iterator<Item = OsString>) -> ExitCode {
     // Threads that are started later inherit it. What ends it is its pipe, and SIGKILL.
     let _ = SigSet::all().thread_block();
     let (sender, told) = mpsc::channel();
+    for known in known.filter_map(|line| read(line.to_str()?)) {
+        // The other end is here.
+        let _ = sender.send(known);
+    }
     thread::spawn(move || {
         let lines = io::stdin().lock().lines().map_while(Result::ok);
         for told in lines.filter_map(|line| read(&line)) {
@@ -149,12 +210,13 @@ fn read(line: &str) -> Option<Told> {
     }
 }
 
-/// Kills all of the group, and returns when nobody is left of it, or cannot be killed.
+/// Kills all of the group, and returns when nobody of it is alive, or cannot be killed.
 fn kill(group: Group) -> Result<(), OutOfReach> {
     let mut killed = group.signal(Signal::SIGKILL);
-    // A supervisor that is stopped waits for nobody, so that its child stays there, dead.
-    for _ in 0..500 {
-        if group.is_there() == Ok(false) {
+    for look in 1..=500 {
+        // A supervisor that is stopped waits for nobody, so that its child stays there, dead, and so does an init that waits for nobody.
+        let alive = if look % 8 == 0 { group.is_alive() } else { group.is_there() };
+        if alive == Ok(false) {
             break;
         }
         thread::sleep(Duration::from_millis(2));

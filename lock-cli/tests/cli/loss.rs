@@ -10,10 +10,7 @@ use std::{
 };
 
 use lock_conformance::{Links, Proxy, ran_nothing};
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 use crate::{
@@ -29,16 +26,16 @@ const DEAF: &str =
 const LOOK: &str = "a=$(cat beat); sleep 0.2; [ \"$a\" = \"$(cat beat)\" ] && echo dead || echo alive";
 
 /// One who holds a lock and works, and one who waits for it, and will look.
-struct Scene {
+pub(crate) struct Scene {
     _store: Store,
     folder: TempDir,
-    holder: Process,
-    next: Process,
+    pub(crate) holder: Process,
+    pub(crate) next: Process,
 }
 
 impl Scene {
     /// The holder may be on another way to the store.
-    fn new(store: Store, holders_url: &str, args: &[&str]) -> Self {
+    pub(crate) fn new(store: Store, holders_url: &str, args: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let run = |url: &str, args: &[&str], line: &str| {
             let mut command = distlock(url, &[&["run", "a"], args, &["--shell", "--", line]].concat());
@@ -51,7 +48,7 @@ impl Scene {
         Self { _store: store, folder, holder, next }
     }
 
-    fn works(&self) -> bool {
+    pub(crate) fn works(&self) -> bool {
         works(self.folder.path())
     }
 }
@@ -64,12 +61,12 @@ fn works(folder: &Path) -> bool {
 }
 
 /// What the next one has seen.
-fn looked(next: Process) {
+pub(crate) fn looked(next: Process) {
     let looked = next.end();
     assert_eq!((looked.code, looked.said.as_str()), (Some(0), "dead\n"), "{looked:?}");
 }
 
-fn lost(holder: Process) -> Outcome {
+pub(crate) fn lost(holder: Process) -> Outcome {
     let lost = holder.end();
     assert_eq!(lost.code, Some(79), "{lost:?}");
     assert!(lost.complained.contains("lock `a` was lost"), "{lost:?}");
@@ -129,6 +126,26 @@ fn on_one_machine_a_descendant_that_outlives_a_killed_supervisor_keeps_the_lock(
     assert_eq!((next.code, next.said.as_str()), (Some(0), "done\n"), "{next:?}");
 }
 
+/// Nobody renews for it any more, and it is not killed.
+#[test]
+fn a_descendant_that_left_keeps_a_dead_ones_lock_until_its_lease_ends() {
+    let store = Store::sqlite();
+    let folder = tempfile::tempdir().unwrap();
+    // It ends with the folder, too.
+    let work = "echo > ready; while [ -e ready -a ! -e enough ]; do sleep 0.01; done; echo done > left";
+    let line = format!("setsid sh -c '{work}' & wait");
+    let mut command = distlock(&store.url, &["run", "a", "--ttl", "2s", "--shell", "--", &line]);
+    let holder = Process::start(command.current_dir(&folder));
+    until_written(&folder.path().join("ready"));
+    holder.signal(Signal::SIGKILL);
+    let next = outcome(&store.url, &["run", "a", "--", "true"]);
+    assert_eq!(next.code, Some(0), "{next:?}");
+    // It works on.
+    assert!(!folder.path().join("left").exists());
+    fs::write(folder.path().join("enough"), "").unwrap();
+    assert_eq!(until_written(&folder.path().join("left")), "done");
+}
+
 #[test]
 fn when_the_supervisor_is_stopped_the_command_is_dead_before_anybody_else_is_admitted() {
     let store = Store::any();
@@ -152,31 +169,6 @@ fn a_command_that_hears_nothing_is_killed_when_the_grace_is_over() {
     assert!(started.elapsed() >= Duration::from_secs(1), "it was killed too early: {:?}", started.elapsed());
     assert!(lost.complained.contains("the store says that it is gone"), "{lost:?}");
     assert!(!works(scene.folder.path()));
-}
-
-/// What the supervisor owes, its watchdog does a little later, if it has to.
-#[test]
-fn the_supervisor_itself_kills_a_command_that_hears_nothing() {
-    let store = Store::any();
-    let url = store.url.clone();
-    let scene = Scene::new(store, &url, &["--grace", "1s"]);
-    kill(watchdog(&scene.holder), Signal::SIGKILL).unwrap();
-    let started = Instant::now();
-    assert_eq!(outcome(&url, &["break", "a", "--yes"]).code, Some(0));
-    lost(scene.holder);
-    assert!(started.elapsed() >= Duration::from_secs(1), "it was killed too early: {:?}", started.elapsed());
-    assert!(!works(scene.folder.path()));
-}
-
-/// The process that watches over this supervisor.
-fn watchdog(supervisor: &Process) -> Pid {
-    let pid = supervisor.pid();
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    let is_watchdog = |child: &&str| {
-        fs::read_to_string(format!("/proc/{child}/cmdline")).is_ok_and(|line| line.contains("__watchdog"))
-    };
-    let found = children.split_whitespace().find(is_watchdog).expect("a supervisor has a watchdog");
-    Pid::from_raw(found.parse().unwrap())
 }
 
 #[test]

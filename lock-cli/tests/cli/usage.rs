@@ -13,6 +13,7 @@ use std::{
 };
 
 use lock_conformance::ran_nothing;
+use nix::unistd::User;
 
 use crate::{
     process::{Outcome, Process, distlock, outcome, until},
@@ -29,8 +30,10 @@ fn mistakes_are_told_with_what_there_is() {
         (&["steal"], "unrecognized subcommand 'steal'"),
         (&["run", "a"], "<COMMAND>"),
         (&["run", "", "--", "true"], "a lock name is empty"),
-        (&["run", "a", "--ttl", "5", "--", "true"], "write it with its unit, such as 500ms"),
-        (&["run", "a", "--ttl", "0s", "--", "true"], "`ttl` cannot be 0ns; use 100ms to"),
+        (&["run", "a", "--ttl", "five", "--", "true"], "write seconds, or a unit as well, such as 500ms"),
+        (&["run", "a", "-c", "true", "--", "true"], "cannot be used with"),
+        (&["run", "a", "--ttl", "0s", "--", "true"], "`ttl` cannot be 0s; use 100ms to 1day"),
+        (&["run", "a", "--max-hold", "0", "--", "true"], "`max-hold` cannot be 0s; use 100ms or more"),
         (&["run", "a", "--ttl", "500ms", "--", "true"], "use 1s or more"),
         (&["run", "a", "--grace", "20s", "--", "true"], "half of the ttl"),
         (&["run", "a", "--try", "--wait", "1s", "--", "true"], "cannot be used with"),
@@ -120,10 +123,8 @@ fn without_a_home_folder_there_is_no_default_store_and_that_is_said() {
     if !nix::unistd::geteuid().is_root() {
         return ran_nothing(TEST, "it takes a user whom the database does not know");
     }
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+    let folder = for_everybody();
     let program = folder.path().join("distlock");
-    fs::copy(env!("CARGO_BIN_EXE_distlock"), &program).unwrap();
     for url in [&[][..], &["--url", "sqlite:"]] {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=54321", "--regid=54321", "--clear-groups"]).arg(&program).args(url);
@@ -137,6 +138,31 @@ fn without_a_home_folder_there_is_no_default_store_and_that_is_said() {
     let told = Process::start(command.args(["run", "cron", "--", "true"]).stdin(Stdio::null())).end();
     assert_eq!(told.code, Some(0), "{told:?}");
     assert!(folder.path().join(".local/state/distlock/locks.db").exists());
+}
+
+/// As cron and services start it, too. The user has no right to make a folder there, and so hears where it is.
+#[test]
+fn without_the_variable_the_home_folder_is_that_of_the_user_database() {
+    const TEST: &str = "usage::without_the_variable_the_home_folder_is_that_of_the_user_database";
+    let nobody = User::from_name("nobody").unwrap().filter(|_| nix::unistd::geteuid().is_root());
+    let Some(nobody) = nobody else { return ran_nothing(TEST, "it takes another user, called nobody") };
+    let folder = for_everybody();
+    let mut command = Command::new("setpriv");
+    command.args([format!("--reuid={}", nobody.uid), format!("--regid={}", nobody.gid)]);
+    command.arg("--clear-groups").arg(folder.path().join("distlock")).args(["run", "cron", "--", "true"]);
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).stdin(Stdio::null());
+    let told = Process::start(&mut command).end();
+    let home = nobody.dir.join(".local/state/distlock");
+    assert_eq!(told.code, Some(64), "{told:?}");
+    assert!(told.complained.contains(&format!("because: {}: ", home.display())), "{told:?}");
+}
+
+/// A folder with the program in it, which other users may run.
+fn for_everybody() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_distlock"), folder.path().join("distlock")).unwrap();
+    folder
 }
 
 /// The command with nothing on its command line.
@@ -254,7 +280,8 @@ fn a_file_has_defaults_for_how_a_lock_is_taken() {
 fn a_wrong_file_is_told_by_its_line_and_without_what_is_in_it() {
     for (text, expected) in [
         ("url = \"redis://u:hunter2@h\"\nttll = \"5s\"\n", "line 2: unknown field `ttll`"),
-        ("ttl = \"5\"\n", "line 1: "),
+        ("ttl = \"five\"\n", "line 1: "),
+        ("ttl = -5\n", "line 1: "),
         ("url = \"redis://u:hunter2@h\n", "line 1: "),
         ("url = 5\n", "line 1: "),
     ] {

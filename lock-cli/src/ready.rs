@@ -1,0 +1,64 @@
+//! [`Ready`]: tells those who have started this process that the lock is held.
+
+#[cfg(target_os = "linux")]
+use std::os::{
+    linux::net::SocketAddrExt,
+    unix::{ffi::OsStrExt, net::SocketAddr},
+};
+use std::{
+    env,
+    ffi::OsStr,
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    os::unix::{fs::OpenOptionsExt, net::UnixDatagram},
+};
+
+use nix::fcntl::OFlag;
+
+use crate::{exit::Exit, failure::Failure, voice::Voice};
+
+/// What a service manager waits for (`Type=notify` of systemd).
+const READY: &[u8] = b"READY=1";
+
+/// Who is to be told.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    file: Option<File>,
+}
+
+impl Ready {
+    /// # Errors
+    /// If there is no such descriptor, or it cannot be written to: before a lock is taken for nothing.
+    pub(crate) fn new(descriptor: Option<u32>) -> Result<Self, Failure> {
+        let open = |descriptor: u32| {
+            // A pipe that nobody reads any more would be waited for.
+            let mut options = OpenOptions::new();
+            let options = options.write(true).custom_flags(OFlag::O_NONBLOCK.bits());
+            options.open(format!("/dev/fd/{descriptor}")).map_err(|error| {
+                Failure::new(Exit::USAGE, format!("--ready-fd {descriptor} cannot be written to"))
+                    .because(&error)
+                    .hint("a pipe or a file that the caller has opened, as in --ready-fd 3 3>FILE")
+            })
+        };
+        Ok(Self { file: descriptor.map(open).transpose()? })
+    }
+
+    /// Tells them. The lock is held all the same if they cannot be told.
+    pub(crate) fn tell(self, voice: &Voice) {
+        if let Some(Err(error)) = env::var_os("NOTIFY_SOCKET").map(|address| notify(&address)) {
+            voice.say(format!("the service manager cannot be told that the lock is held: {error}"));
+        }
+        if let Some(Err(error)) = self.file.map(|mut file| file.write_all(b"\n")) {
+            voice.say(format!("nothing can be written to --ready-fd: {error}"));
+        }
+    }
+}
+
+fn notify(address: &OsStr) -> io::Result<usize> {
+    let socket = UnixDatagram::unbound()?;
+    #[cfg(target_os = "linux")]
+    if let Some(name) = address.as_bytes().strip_prefix(b"@") {
+        return socket.send_to_addr(READY, &SocketAddr::from_abstract_name(name)?);
+    }
+    socket.send_to(READY, address)
+}

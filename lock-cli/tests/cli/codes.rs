@@ -1,0 +1,89 @@
+//! What the command ends with.
+
+use std::fs;
+
+use crate::{
+    process::{Process, distlock, outcome, queue, until},
+    store::Store,
+};
+
+#[test]
+fn every_code_of_ours_can_be_chosen() {
+    let store = Store::redis();
+    let port = store.address().port().to_string();
+    let _holder = held(&store);
+    let url = store.url.as_str();
+    let nowhere = "redis://127.0.0.1:1?connect_timeout=500ms";
+    for (url, args, code) in [
+        (url, &["--exit", "busy=0", "-n", "true"][..], 0),
+        (url, &["--exit", "busy=3,lost=4", "-w", "0.1", "true"], 3),
+        // It is none of a lock that was lost.
+        (url, &["--exit", "busy=79,lost=4", "-n", "true"], 79),
+        (url, &["--exit", "kind=5", "--shared", "-n", "true"], 5),
+        (nowhere, &["--exit", "busy=0,unavailable=6", "true"], 6),
+    ] {
+        let ended = outcome(url, &[&["run", "a"], args].concat());
+        assert_eq!((ended.code, ended.said.as_str()), (Some(code), ""), "{args:?}: {ended:?}");
+    }
+    let lost = outcome(&store.url, &["run", "b", "--exit", "lost=7", "redis-cli", "-p", &port, "flushall"]);
+    assert_eq!((lost.code, lost.said.as_str()), (Some(7), "OK\n"), "{lost:?}");
+    // That of the command is its own.
+    let own = outcome(&store.url, &["run", "b", "--exit", "busy=0,lost=0,unavailable=0", "-c", "exit 79"]);
+    assert_eq!(own.code, Some(79), "{own:?}");
+}
+
+#[test]
+fn codes_that_are_wrong_are_told_with_the_names_there_are() {
+    let store = Store::any();
+    for codes in ["late=3", "busy=256", "busy"] {
+        let told = outcome(&store.url, &["run", "a", "--exit", codes, "true"]);
+        assert!(
+            told.code == Some(64) && told.complained.contains("names are busy, unavailable, lost"),
+            "{told:?}"
+        );
+    }
+}
+
+#[test]
+fn a_status_file_tells_the_codes_of_the_command_from_ours() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("status");
+    let path = file.to_str().unwrap();
+    let run = |args: &[&str]| {
+        let ended = outcome(&store.url, &[&["run", "a", "--status-file", path], args].concat());
+        (ended.code, fs::read_to_string(&file).unwrap())
+    };
+    assert_eq!(run(&["-c", "exit 75"]), (Some(75), "command 75\n".to_owned()));
+    assert_eq!(run(&["-c", "kill -9 $$"]), (Some(137), "command 137\n".to_owned()));
+    // Should it be killed, nobody takes the last one for this one.
+    let line = format!("wc -c < {path}");
+    let size = outcome(&store.url, &["run", "a", "--status-file", path, "-c", &line]);
+    assert_eq!(size.said.trim(), "0", "{size:?}");
+    let _holder = held(&store);
+    assert_eq!(run(&["-n", "true"]), (Some(75), "busy 75\n".to_owned()));
+    assert_eq!(run(&["-n", "-E", "0", "true"]), (Some(0), "busy 0\n".to_owned()));
+    let nowhere = outcome(&store.url, &["run", "a", "--status-file", "/nonexistent/status", "true"]);
+    assert!(
+        nowhere.code == Some(64) && nowhere.complained.contains("--status-file cannot be written to"),
+        "{nowhere:?}"
+    );
+}
+
+#[test]
+fn show_tells_who_asked_for_quiet_by_its_code_whether_a_lock_is_held() {
+    let store = Store::any();
+    let _holder = held(&store);
+    for (args, code) in [(&["show", "-q", "a"][..], 0), (&["-q", "show", "b", "--json"], 1)] {
+        let shown = outcome(&store.url, args);
+        let told = (shown.code, shown.said.as_str(), shown.complained.as_str());
+        assert_eq!(told, (Some(code), "", ""), "{args:?}");
+    }
+}
+
+/// One who has the lock `a` already.
+fn held(store: &Store) -> Process {
+    let holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
+    until("the holder", || queue(&store.url, "a").iter().any(|row| row["state"] == "holding"));
+    holder
+}

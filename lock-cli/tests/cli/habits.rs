@@ -1,0 +1,63 @@
+//! What people type who come from `flock`, `timeout` and `env`.
+
+use std::fs;
+
+use crate::{
+    process::{Process, distlock, outcome, until},
+    store::Store,
+};
+
+#[test]
+fn what_flock_takes_is_taken() {
+    let store = Store::any();
+    let line = outcome(&store.url, &["run", "a", "-c", "echo \"$DISTLOCK_NAME\" | tr a b; exit 3"]);
+    assert_eq!((line.code, line.said.as_str()), (Some(3), "b\n"), "{line:?}");
+
+    let _holder = held(&store);
+    for (args, code) in [
+        (&["-n", "echo", "ran"][..], 75),
+        (&["-n", "-E", "9", "-c", "echo ran"], 9),
+        (&["-w", "0.2", "echo", "ran"], 75),
+        (&["-w", "0", "-c", "echo ran"], 75),
+    ] {
+        let busy = outcome(&store.url, &[&["run", "a"], args].concat());
+        assert_eq!((busy.code, busy.said.as_str()), (Some(code), ""), "{args:?}: {busy:?}");
+    }
+}
+
+#[test]
+fn seconds_need_no_unit() {
+    let store = Store::sqlite();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), "ttl = 7\nwait = \"60\"\n").unwrap();
+    let show = format!("{} --url {} show a --json", env!("CARGO_BIN_EXE_distlock"), store.url);
+    for (args, most) in [(&["--ttl", "9", "--grace", "1", "--max-hold", "60"][..], 9_000), (&[], 7_000)] {
+        let settings = ["--config", file.path().to_str().unwrap(), "run", "a", "-c", &show];
+        let shown = outcome(&store.url, &[&settings, args].concat());
+        let shown: serde_json::Value = serde_json::from_str(&shown.said).expect("JSON");
+        let left = shown["queue"][0]["lease_left_ms"].as_u64().unwrap();
+        // Without them it would be some 30 s.
+        assert!((1..=most).contains(&left), "{args:?}: {left}");
+    }
+}
+
+#[test]
+fn a_busy_lock_is_told_to_who_asked_for_quiet_by_the_exit_code_alone() {
+    let store = Store::any();
+    let _holder = held(&store);
+    for args in [&["-q", "run", "a", "-n", "true"][..], &["run", "-q", "a", "-w", "0.1", "true"]] {
+        let busy = outcome(&store.url, args);
+        let told = (busy.code, busy.said.as_str(), busy.complained.as_str());
+        assert_eq!(told, (Some(75), "", ""), "{args:?}");
+    }
+    // What is an error is told all the same.
+    let wrong = outcome(&store.url, &["-q", "run", "a", "--of", "3", "-n", "true"]);
+    assert!(wrong.code == Some(65) && wrong.complained.contains("in use as a mutex"), "{wrong:?}");
+}
+
+/// One who has the lock `a` already.
+fn held(store: &Store) -> Process {
+    let holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
+    until("the holder", || outcome(&store.url, &["show", "a"]).said.contains(": held"));
+    holder
+}

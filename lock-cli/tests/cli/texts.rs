@@ -1,0 +1,75 @@
+//! Numbers and long texts, as they are written.
+
+use serde_json::Value;
+
+use crate::{
+    process::{Process, distlock, outcome, queue, until},
+    store::Store,
+};
+
+#[test]
+fn a_wait_says_how_long_it_was_however_short() {
+    let store = Store::any();
+    let _holder = held(&store, "a", &[]);
+    for (wait, told) in [("0", "within 0s;"), ("30ms", "within 30ms;"), ("1", "within 1.0s;")] {
+        let busy = outcome(&store.url, &["run", "a", "--wait", wait, "--", "true"]);
+        assert_eq!(busy.code, Some(75), "{wait}: {busy:?}");
+        assert!(busy.complained.contains(told), "{wait}: {busy:?}");
+    }
+}
+
+#[test]
+fn no_limit_is_no_number_in_json() {
+    let store = Store::any();
+    let _writer = held(&store, "a", &["--exclusive"]);
+    let _permits = held(&store, "b", &["--of", "3", "--permits", "2"]);
+    let shown = |name: &str| -> Value {
+        serde_json::from_str(&outcome(&store.url, &["show", name, "--json"]).said).expect("JSON")
+    };
+    let (writer, permits) = (shown("a"), shown("b"));
+    assert_eq!((&writer["limit"], &writer["queue"][0]["permits"]), (&Value::Null, &Value::Null), "{writer}");
+    assert_eq!(
+        (&permits["limit"], &permits["queue"][0]["permits"]),
+        (&Value::from(3), &Value::from(2)),
+        "{permits}"
+    );
+}
+
+#[test]
+fn a_name_that_is_too_long_is_not_repeated_whole_and_a_long_one_is_listed_whole() {
+    let store = Store::any();
+    let name = "x\u{1b}".repeat(2_500);
+    let refused = outcome(&store.url, &["show", &name]);
+    assert_eq!(refused.code, Some(64), "{refused:?}");
+    assert!(refused.complained.contains("5000 bytes") && refused.complained.len() < 1_500, "{refused:?}");
+    assert!(!refused.complained.contains('\u{1b}'), "{refused:?}");
+
+    let name = "x".repeat(300);
+    let _holder = held(&store, &name, &[]);
+    let listed = outcome(&store.url, &["list"]);
+    assert!(listed.said.contains(&format!("{name}  mutex")), "{listed:?}");
+}
+
+#[test]
+fn help_has_the_options_of_a_command_before_those_of_all() {
+    let help = outcome("sqlite:", &["run", "--help"]).said;
+    let (own, all) = help.split_once("For all commands:").expect("they stand apart");
+    let options = |text: &str| -> Vec<String> {
+        let words = text.lines().filter(|line| line.trim_start().starts_with('-'));
+        words
+            .filter_map(|line| line.split_whitespace().find(|word| word.starts_with("--")))
+            .map(str::to_owned)
+            .collect()
+    };
+    let (own, all) = (options(own), options(all));
+    assert_eq!(all, ["--url", "--url-file", "--config", "--quiet"], "{help}");
+    assert_eq!(own[..4], ["--shared", "--exclusive", "--permits", "--of"], "{help}");
+    assert!(own.contains(&"--grace".to_owned()) && !own.contains(&"--quiet".to_owned()), "{help}");
+}
+
+/// One who has a lock already.
+fn held(store: &Store, name: &str, args: &[&str]) -> Process {
+    let holder = Process::fed(&mut distlock(&store.url, &[&["hold", name], args].concat()), b"");
+    until("the holder", || queue(&store.url, name).iter().any(|row| row["state"] == "holding"));
+    holder
+}

@@ -1,0 +1,78 @@
+//! A store that does not answer: what is said, and what the command ends with.
+
+use std::{
+    fs,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use lock_conformance::{Links, Proxy};
+
+use crate::{
+    process::{Process, distlock, until, until_queued, until_written},
+    store::Store,
+};
+
+/// The command was done under the lock: only when others can have it is not known.
+#[test]
+fn a_release_that_is_not_confirmed_says_why_and_when_the_lock_is_free() {
+    let store = Store::redis();
+    let way = Proxy::start(store.address(), |_| false);
+    let url = format!("redis://{}", way.address());
+    let folder = tempfile::tempdir().unwrap();
+    let line = "echo > ready; until [ -e enough ]; do sleep 0.01; done";
+    // No renewal is due before the end.
+    let run = ["run", "a", "--ttl", "1h", "--shell", "--", line];
+    let holder = Process::start(distlock(&url, &run).current_dir(&folder));
+    until_written(&folder.path().join("ready"));
+    way.silence(Links::All);
+    fs::write(folder.path().join("enough"), "").unwrap();
+    let ended = holder.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let told = ended.complained.lines().find(|line| line.contains("is not confirmed")).unwrap_or_default();
+    assert!(told.contains("the release of lock `a`") && told.contains("(redis: "), "{ended:?}");
+    assert!(told.contains("; it is free within 1h") && told.ends_with(" at the latest"), "{ended:?}");
+}
+
+/// A script that takes busy for done must not take an outage for it.
+#[test]
+fn a_wait_that_ends_in_an_outage_is_no_busy_lock_and_takes_no_longer() {
+    let store = Store::redis();
+    let way = Proxy::start(store.address(), |_| false);
+    let url = format!("redis://{}", way.address());
+    let _holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
+    until_queued(&store.url, "a", 1);
+    let run = ["run", "a", "--wait", "8s", "-E", "0", "--", "echo", "ran"];
+    let waiter = Process::start(&mut distlock(&url, &run));
+    until_queued(&store.url, "a", 2);
+    let queued = Instant::now();
+    way.silence(Links::All);
+    let ended = waiter.end();
+    let took = queued.elapsed();
+    assert_eq!((ended.code, ended.said.as_str()), (Some(69), ""), "{ended:?}");
+    assert!(ended.complained.contains("lock `a` was not granted within 8.0s, and the store"), "{ended:?}");
+    assert!(took < Duration::from_millis(9_500), "it waited for longer than it was told to: {took:?}");
+}
+
+/// In a log that nobody watches, the line alone would not say when it was.
+#[test]
+fn an_outage_is_told_with_the_time_where_there_is_no_terminal() {
+    let store = Store::redis();
+    let folder = tempfile::tempdir().unwrap();
+    let _holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
+    until_queued(&store.url, "a", 1);
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" 2>said", "sh", env!("CARGO_BIN_EXE_distlock"), "--url", &store.url]);
+    command.args(["run", "a", "--", "true"]).env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null());
+    let _waiter = Process::start(command.current_dir(&folder));
+    until_queued(&store.url, "a", 2);
+    drop(store);
+    let mut told = String::new();
+    until("a word about the outage", || {
+        told = fs::read_to_string(folder.path().join("said")).unwrap_or_default();
+        told.contains("trying again")
+    });
+    let (time, what) = told.strip_prefix("distlock: ").and_then(|told| told.split_once(' ')).expect("a line");
+    assert!(humantime::parse_rfc3339(time).is_ok(), "{told}");
+    assert!(what.starts_with("the store does not answer, trying again (redis: "), "{told}");
+}

@@ -1,0 +1,80 @@
+//! A watchdog that cannot do its duty, and a supervisor that has to do without.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::{
+    loss::{Scene, looked, lost},
+    process::{Process, outcome, until},
+    store::Store,
+};
+
+#[test]
+fn a_watchdog_that_was_killed_is_started_again_and_does_its_duty() {
+    let store = Store::any();
+    let url = store.url.clone();
+    let scene = Scene::new(store, &url, &["--ttl", "3s"]);
+    let first = watchdog(&scene.holder).expect("a supervisor has a watchdog");
+    kill(first, Signal::SIGKILL).unwrap();
+    until("another watchdog", || watchdog(&scene.holder).is_some_and(|other| other != first));
+    // From its first moment on it knows whom to kill, and when.
+    scene.holder.signal(Signal::SIGSTOP);
+    looked(scene.next);
+    scene.holder.signal(Signal::SIGCONT);
+    let told = lost(scene.holder).complained;
+    assert!(told.contains("the watchdog has ended (signal: 9 (SIGKILL)), and was started again"), "{told}");
+}
+
+/// Nobody would kill it should the supervisor be stopped.
+#[test]
+fn a_command_whose_watchdogs_all_end_at_once_is_stopped() {
+    let store = Store::any();
+    let url = store.url.clone();
+    let mut scene = Scene::new(store, &url, &["--ttl", "30s", "--grace", "1s"]);
+    until("the end of the command", || {
+        if let Some(watchdog) = watchdog(&scene.holder) {
+            // It may have ended by itself meanwhile.
+            let _ = kill(watchdog, Signal::SIGKILL);
+        }
+        !scene.holder.is_there()
+    });
+    let told = lost(scene.holder).complained;
+    assert!(told.contains("its watchdog has ended, and there is no other"), "{told}");
+    looked(scene.next);
+}
+
+/// What the supervisor owes, its watchdog does a little later, if it has to. This one cannot.
+#[test]
+fn the_supervisor_itself_kills_a_command_that_hears_nothing() {
+    let store = Store::any();
+    let url = store.url.clone();
+    let scene = Scene::new(store, &url, &["--grace", "1s"]);
+    let watchdog = watchdog(&scene.holder).expect("a supervisor has a watchdog");
+    kill(watchdog, Signal::SIGSTOP).unwrap();
+    let started = Instant::now();
+    assert_eq!(outcome(&url, &["break", "a", "--yes"]).code, Some(0));
+    until("the end of the command", || !scene.works());
+    assert!(started.elapsed() >= Duration::from_secs(1), "it was killed too early: {:?}", started.elapsed());
+    // It is waited for when it is let go.
+    kill(watchdog, Signal::SIGCONT).unwrap();
+    lost(scene.holder);
+}
+
+/// The process that watches over this supervisor, if there is one.
+fn watchdog(supervisor: &Process) -> Option<Pid> {
+    let pid = supervisor.pid();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    // Of one that has ended there is no command line.
+    let is_watchdog = |child: &&str| {
+        fs::read_to_string(format!("/proc/{child}/cmdline")).is_ok_and(|line| line.contains("__watchdog"))
+    };
+    let found = children.split_whitespace().find(is_watchdog)?;
+    Some(Pid::from_raw(found.parse().ok()?))
+}

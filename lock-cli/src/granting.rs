@@ -165,7 +165,7 @@ impl Request {
         if !voice.shows_status() || self.only_try {
             return std::future::pending().await;
         }
-        tokio::time::sleep(UNNOTICED).await;
+        time::sleep(UNNOTICED).await;
         for look in 0_u32.. {
             // A store that does not answer is told by what waits for the lock.
             if let Ok(queue) = self.lock.queue().await {
@@ -184,7 +184,7 @@ impl Request {
                     self.lock.name()
                 ));
             }
-            tokio::time::sleep(LOOKS[usize::from(look > 30)]).await;
+            time::sleep(LOOKS[usize::from(look > 30)]).await;
         }
         std::future::pending().await
     }

@@ -44,7 +44,7 @@ fn a_service_manager_is_told_when_the_lock_is_held_and_not_before() {
     let name = format!("distlock-test-{}", std::process::id());
     let hidden = SocketAddr::from_abstract_name(&name).unwrap();
     for (socket, address) in [
-        (UnixDatagram::bind(&path).unwrap(), path.clone()),
+        (UnixDatagram::bind(&path).unwrap(), path),
         (UnixDatagram::bind_addr(&hidden).unwrap(), format!("@{name}")),
     ] {
         let mut holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");

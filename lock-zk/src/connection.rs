@@ -52,7 +52,7 @@ impl Route {
         self.breaker.attempt(&self.keeper, self.open_somewhere(session_timeout)).await
     }
 
-    /// When to try again what failed: after this pause, or if there was no connection, when the next one is opened.
+    /// When to try again what failed: after this pause, or if there was no connection, when the next one is opened for anybody.
     pub(crate) fn retry_at(&self, pause: Duration) -> BootTime {
         let now = self.keeper.now();
         self.breaker.retry_at().filter(|retry_at| *retry_at > now).unwrap_or(now + pause)

@@ -1,6 +1,7 @@
 //! The suite on a real PostgreSQL server.
 
 mod framing;
+mod impatience;
 mod server;
 
 use std::{

@@ -1,14 +1,10 @@
 //! Bugs that locks on Redis have had, put between a client and the server, and the cases that have to find them. See
 //! `docs/bug-bank.md`.
 
-use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 
 use async_trait::async_trait;
-use futures_util::{
-    FutureExt, StreamExt,
-    future::BoxFuture,
-    stream::{self, FuturesUnordered},
-};
+use futures_util::{StreamExt, stream};
 use lock_conformance::{Harness, Layer, MakeBug, Sound, finds, ran_nothing};
 use lock_core::{
     Backend, BackendError, BackendErrorKind, Clock, Creates, Departure, Entry, Hint, Lease, LockName,
@@ -54,12 +50,6 @@ const BUGS: &[OnRedis] = &[
         case: ("rules_b", "waiters_look_again_when_their_notifications_come_back"),
         says: "the turn of a waiter who was told nothing: not within",
         make: |_| Arc::new(GoesOnWithoutALook),
-    },
-    OnRedis {
-        id: "b38",
-        case: ("wire", "what_is_answered_late_is_asked_for_twice_at_most"),
-        says: "late requests, where",
-        make: |_| Arc::new(AsksAgainAndAgain),
     },
 ];
 
@@ -191,59 +181,6 @@ impl Layer for GoesOnWithoutALook {
 #[test]
 fn b11_a_stream_that_goes_on_without_a_look_is_found() {
     is_found("b11");
-}
-
-/// What is not answered at once is asked for again beside it, for as long as there is no answer.
-#[derive(Debug)]
-struct AsksAgainAndAgain;
-
-impl AsksAgainAndAgain {
-    async fn ask<T>(mut ask: impl FnMut() -> BoxFuture<'static, T>) -> T {
-        const IMPATIENCE: Duration = Duration::from_millis(100);
-        let mut asked = FuturesUnordered::new();
-        loop {
-            asked.push(ask());
-            tokio::select! {
-                Some(answer) = asked.next() => return answer,
-                () = tokio::time::sleep(IMPATIENCE) => {}
-            }
-        }
-    }
-}
-
-#[async_trait]
-impl Layer for AsksAgainAndAgain {
-    async fn enter(
-        &self,
-        store: &Arc<dyn Backend>,
-        entry: &Entry,
-        step: Step,
-        wait: WaitMode,
-    ) -> Result<Standing, BackendError> {
-        Self::ask(|| {
-            let (store, entry) = (Arc::clone(store), entry.clone());
-            async move { store.enter(&entry, step, wait).await }.boxed()
-        })
-        .await
-    }
-
-    async fn leave(
-        &self,
-        store: &Arc<dyn Backend>,
-        entry: &Entry,
-        creates: Creates,
-    ) -> Result<Departure, BackendError> {
-        Self::ask(|| {
-            let (store, entry) = (Arc::clone(store), entry.clone());
-            async move { store.leave(&entry, creates).await }.boxed()
-        })
-        .await
-    }
-}
-
-#[test]
-fn b38_a_driver_that_asks_again_and_again_is_found() {
-    is_found("b38");
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn shape_problems(problems: &mut Vec<String>, facts: &Facts) {
 }
 
 /// What to use instead of a server, if it cannot keep locks. `HELLO` and `INFO` have different words for a replica.
-fn use_instead(mode: Option<&str>, role: Option<&str>) -> Option<&'static str> {
+pub(crate) fn use_instead(mode: Option<&str>, role: Option<&str>) -> Option<&'static str> {
     match (mode, role) {
         (Some("cluster"), _) => Some(CLUSTER_NODE),
         (Some("sentinel"), _) => Some(SENTINEL),

@@ -1,5 +1,5 @@
-//! A master that is demoted for good: the name of the store leads to another server from then on, and nothing but the refusals of
-//! the old one says so.
+//! A master that is demoted: the name of the store leads to another server from then on, and nothing but the refusals of the old one
+//! says so; or it leads to the old one for ever.
 
 mod common;
 
@@ -7,13 +7,14 @@ use std::{
     io,
     net::SocketAddr,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use common::*;
-use lock_conformance::Port;
+use lock_conformance::{Port, ran_nothing};
 use lock_core::{
-    Backend, BackendError, BackendErrorKind as Kind, Creates, Entry, FencingToken, Keeper, Lease, Standing,
-    Step, WaitMode,
+    Backend, BackendError, BackendErrorKind as Kind, BootTime, Clock, Creates, Entry, FencingToken, Keeper,
+    Lease, Standing, Step, SystemClock, WaitMode,
 };
 use lock_redis::Redis;
 use tokio::{
@@ -158,4 +159,118 @@ async fn a_master_that_was_demoted_is_abandoned_for_the_one_that_takes_writes() 
 #[tokio::test]
 async fn so_is_one_that_says_it_as_servers_before_7_do() {
     is_abandoned_for_the_one_that_takes_writes(true).await;
+}
+
+/// The clock of this machine, and the time that was let pass beside.
+#[derive(Clone, Debug, Default)]
+struct Ahead(Arc<Mutex<Duration>>);
+
+impl Ahead {
+    fn pass(&self, time: Duration) {
+        *self.0.lock().unwrap() += time;
+    }
+}
+
+impl Clock for Ahead {
+    fn now(&self) -> BootTime {
+        SystemClock.now() + *self.0.lock().unwrap()
+    }
+}
+
+/// Of a master that nobody reaches, as long as its port is kept.
+fn demote(server: &Server) -> Port {
+    let nobody = Port::reserve();
+    server.command::<()>(&format!("REPLICAOF 127.0.0.1 {nobody}"));
+    nobody
+}
+
+async fn refusal(client: &Client) -> BackendError {
+    client.enter(&mutex("another"), Step::Create, WaitMode::Try).await.unwrap_err()
+}
+
+/// Nobody leads its name elsewhere. At first that may be because a failover is not over.
+#[tokio::test]
+async fn a_demoted_master_that_stays_is_refused_with_what_to_use() {
+    let (server, clock) = (Server::start(), Ahead::default());
+    let keeper = Keeper::on_current_runtime(Arc::new(clock.clone()));
+    let config = format!("{}?prefix=", server.url()).parse().unwrap();
+    let client = Client { redis: Redis::new(config, &keeper).unwrap(), keeper };
+    let held = mutex("job");
+    client.hold(&held).await;
+    let _nobody = demote(&server);
+    for _ in 0..3 {
+        let error = refusal(&client).await;
+        assert!(*error.kind() == Kind::ReadOnly && error.is_transient(), "{error:?}");
+    }
+    clock.pass(Duration::from_secs(30));
+    for _ in 0..3 {
+        let error = refusal(&client).await;
+        let Kind::WrongServer(instead) = error.kind() else { panic!("{error:?}") };
+        assert!(instead.contains("connect to its master"), "{instead}");
+        assert!(!error.is_transient() && error.is_unsent(), "{error:?}");
+    }
+    // A client that has a lock is told the same.
+    let left = client.redis.leave(&held, Creates::Answered).await.unwrap_err();
+    assert!(matches!(left.kind(), Kind::WrongServer(_)), "{left:?}");
+    server.command::<()>("REPLICAOF NO ONE");
+    client.hold(&mutex("another")).await;
+    client.leave(&held).await;
+}
+
+/// A sentinel closes the connections of the master that it demotes. Where replicas take writes, nothing else would tell.
+#[tokio::test]
+async fn a_replica_that_takes_writes_grants_nothing_to_a_client_that_comes_back() {
+    let server = Server::start();
+    let client = server.client();
+    client.hold(&mutex("job")).await;
+    server.command::<()>("CONFIG SET replica-read-only no");
+    let _nobody = demote(&server);
+    server.command::<()>("CLIENT KILL TYPE normal");
+    let refused = soon(async {
+        loop {
+            let error = refusal(&client).await;
+            // It may ask before it has seen the end of its connection.
+            if *error.kind() != Kind::Unreachable {
+                return error;
+            }
+        }
+    })
+    .await;
+    assert_eq!(refused.kind(), &Kind::ReadOnly, "{refused}");
+    assert!(refused.to_string().contains("is a replica"), "{refused}");
+    assert!(!server.keys().contains(&b"another".to_vec()));
+}
+
+/// It costs a round trip, and nobody else has a reason to wait for that.
+#[tokio::test]
+async fn the_role_is_asked_for_only_where_it_is_in_doubt() {
+    let server = Server::start();
+    let client = server.client();
+    client.hold(&mutex("job")).await;
+    assert_eq!(server.calls("hello"), 0);
+    let _nobody = demote(&server);
+    assert_eq!(refusal(&client).await.kind(), &Kind::ReadOnly);
+    assert_eq!(server.calls("hello"), 0, "it is told by the refusal");
+    assert_eq!(refusal(&client).await.kind(), &Kind::ReadOnly);
+    assert_eq!(server.calls("hello"), 1);
+    server.command::<()>("REPLICAOF NO ONE");
+    client.hold(&mutex("another")).await;
+    client.hold(&mutex("next")).await;
+    assert_eq!(server.calls("hello"), 2, "once for each connection");
+}
+
+/// One that a failover has left behind, and that nobody has told yet, has lost its replicas.
+#[tokio::test]
+async fn a_master_without_its_replicas_grants_nothing_where_it_is_set_so() {
+    let server = Server::with(&["--min-replicas-to-write", "1"]);
+    if server.command::<String>("INFO server").contains("redis_version:6.") {
+        return ran_nothing(
+            "a_master_without_its_replicas_grants_nothing_where_it_is_set_so",
+            "before 7.0 scripts write all the same",
+        );
+    }
+    let client = server.client();
+    let error = client.enter(&mutex("job"), Step::Create, WaitMode::Queue).await.unwrap_err();
+    assert_eq!(error.kind(), &Kind::Unavailable, "{error}");
+    assert_eq!(server.keys(), Vec::<Vec<u8>>::new());
 }

@@ -5,6 +5,7 @@ use std::{
     fmt,
     future::Future,
     mem,
+    pin::Pin,
     sync::{Mutex, MutexGuard, PoisonError},
     task::{Poll, Waker},
 };
@@ -109,8 +110,11 @@ impl Batches {
     }
 
     /// Drives a connection, and sends batches on it, until it ends.
-    pub(super) async fn drive(&self, connection: MultiplexedConnection, driver: impl Future<Output = ()>) {
-        let mut driver = Box::pin(driver);
+    pub(super) async fn drive(
+        &self,
+        connection: MultiplexedConnection,
+        mut driver: impl Future<Output = ()> + Unpin,
+    ) {
         let mut flights = FuturesUnordered::new();
         poll_fn(|cx| {
             loop {
@@ -119,7 +123,7 @@ impl Batches {
                     flights.push(self.fly(connection.clone(), batch, on_its_way));
                     continue;
                 }
-                if driver.as_mut().poll(cx).is_ready() {
+                if Pin::new(&mut driver).poll(cx).is_ready() {
                     return Poll::Ready(());
                 }
                 // What the driver has just read.

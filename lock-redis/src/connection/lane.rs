@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::Future,
+    pin::pin,
     sync::{
         Arc, LazyLock, Weak,
         atomic::{AtomicBool, Ordering},
@@ -10,13 +11,16 @@ use std::{
     thread,
 };
 
-use futures_util::future::{AbortHandle, Abortable};
+use futures_util::future::{AbortHandle, Abortable, Either, select};
 use lock_core::{BackendErrorKind as Kind, BootTime, Keeper, excerpt};
-use redis::{AsyncConnectionConfig, RedisConnectionInfo, aio::MultiplexedConnection};
+use redis::{
+    AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisError, RedisResult, Value,
+    aio::MultiplexedConnection,
+};
 use tokio::{runtime::Id, sync::SetOnce};
 
-use super::{batches::Batches, by, endpoint::Endpoint, terminal::Terminal};
-use crate::error::Failure;
+use super::{batches::Batches, by, demotion::Demotion, ended, endpoint::Endpoint, terminal::Terminal};
+use crate::error::{self, Failure};
 
 /// One pipelined connection: being opened, open, or over. Over is over: the next command gets another lane.
 ///
@@ -53,7 +57,8 @@ impl Lane {
             task,
         });
         let ending = Ending { lane: Arc::downgrade(&lane), terminal: Arc::downgrade(terminal) };
-        let driven = Abortable::new(run(ending, endpoint, keeper, open_by, batches), registration);
+        let demotion = Arc::clone(&terminal.demotion);
+        let driven = Abortable::new(run(ending, endpoint, keeper, demotion, open_by, batches), registration);
         // Aborted or not: the ending tells.
         let drive = async move { driven.await.unwrap_or_default() };
         (lane, drive)
@@ -86,10 +91,12 @@ async fn run(
     ending: Ending,
     endpoint: Arc<Endpoint>,
     keeper: Keeper,
+    demotion: Arc<Demotion>,
     open_by: BootTime,
     batches: Arc<Batches>,
 ) {
-    let opened = by(&keeper, open_by, open(&endpoint)).await.unwrap_or_else(|| Err(too_slow(&endpoint)));
+    let opened = by(&keeper, open_by, open(&endpoint, &keeper, &demotion)).await;
+    let opened = opened.unwrap_or_else(|| Err(too_slow(&endpoint)));
     // A keeper that only a task of its own still has would never end.
     drop(keeper);
     match opened {
@@ -97,6 +104,8 @@ async fn run(
             tracing::debug!(server = %endpoint.address, "redis connection opened");
             ending.publish(Ok(connection.clone()));
             batches.drive(connection, driver).await;
+            // First: once the lane is over, the next one is opened.
+            demotion.doubt();
             tracing::debug!(server = %endpoint.address, "redis connection ended");
         }
         Err(failure) => {
@@ -112,15 +121,42 @@ pub(crate) static SAID: LazyLock<RedisConnectionInfo> =
 
 async fn open(
     endpoint: &Endpoint,
-) -> Result<(MultiplexedConnection, impl Future<Output = ()> + Send + 'static + use<>), Failure> {
+    keeper: &Keeper,
+    demotion: &Demotion,
+) -> Result<(MultiplexedConnection, impl Future<Output = ()> + Send + Unpin + 'static + use<>), Failure> {
     let socket = endpoint.open().await?;
     // Its own timers would need a runtime that has them.
     let config = AsyncConnectionConfig::new().set_response_timeout(None);
     let ready = MultiplexedConnection::new_with_config(&SAID, socket, config).await;
-    ready.map_err(|error| {
-        let said = excerpt(format_args!("{error}"));
-        Failure::new(Kind::Protocol, format!("the connection to {} failed: {said}", endpoint.address))
-    })
+    let (connection, driver) = ready.map_err(|error| broken(endpoint, Kind::Protocol, &error))?;
+    let driver = Box::pin(driver);
+    if !demotion.is_doubted() {
+        return Ok((connection, driver));
+    }
+    let asked = ask_for_role(connection.clone(), driver).await;
+    let (answer, driver) = asked.map_err(|error| broken(endpoint, error::kind_of_failure(&error), &error))?;
+    demotion.judge(&answer, &endpoint.address, keeper.now())?;
+    Ok((connection, driver))
+}
+
+/// What a server says of itself on a connection that nobody drives yet, and the driver back.
+async fn ask_for_role<D: Future<Output = ()> + Send + Unpin>(
+    mut connection: MultiplexedConnection,
+    driver: D,
+) -> RedisResult<(Value, D)> {
+    let mut hello = Cmd::new();
+    hello.arg("HELLO");
+    let answer = pin!(connection.send_packed_command(&hello));
+    match select(answer, driver).await {
+        Either::Left((answer, driver)) => Ok((answer?, driver)),
+        // The driver is gone, so the answer is what became of the connection.
+        Either::Right(((), answer)) => Err(answer.await.err().unwrap_or_else(ended)),
+    }
+}
+
+fn broken(endpoint: &Endpoint, kind: Kind, error: &RedisError) -> Failure {
+    let said = excerpt(format_args!("{error}"));
+    Failure::new(kind, format!("the connection to {} failed: {said}", endpoint.address))
 }
 
 fn too_slow(endpoint: &Endpoint) -> Failure {

@@ -1,6 +1,7 @@
 //! [`Wire`]: commands to the server and their answers.
 
 mod batches;
+mod demotion;
 mod endpoint;
 pub(crate) mod handshake;
 mod homes;
@@ -178,6 +179,8 @@ impl Line<'_> {
         match answered {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(failure)) => {
+                // Before its own task may have said so.
+                self.terminal.demotion.doubt();
                 self.terminal.retire(&self.lane);
                 Err(error::broken(&endpoint.address, failure))
             }
@@ -207,6 +210,7 @@ impl Line<'_> {
     /// A new connection may reach another server under the same name, which takes writes.
     fn abandon_if_read_only(&self, error: &BackendError) {
         if *error.kind() == Kind::ReadOnly {
+            self.terminal.demotion.doubt();
             self.terminal.retire(&self.lane);
         }
     }

@@ -7,20 +7,21 @@ use std::{
 
 use lock_core::Keeper;
 
-use super::{Endpoint, Homes, lane::Lane};
+use super::{Endpoint, Homes, demotion::Demotion, lane::Lane};
 
 /// The lanes to one server, one for each of its [`Homes`].
 #[derive(Debug)]
 pub(super) struct Terminal {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) homes: Arc<Homes>,
+    pub(super) demotion: Arc<Demotion>,
     /// At most one that is not over for each home; few, for a process has few runtimes.
     lanes: Mutex<Vec<Arc<Lane>>>,
 }
 
 impl Terminal {
     pub(super) fn new(endpoint: Arc<Endpoint>, homes: Arc<Homes>) -> Self {
-        Self { endpoint, homes, lanes: Mutex::default() }
+        Self { endpoint, homes, demotion: Arc::default(), lanes: Mutex::default() }
     }
 
     pub(super) fn keeper(&self) -> &Keeper {

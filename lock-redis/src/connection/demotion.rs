@@ -1,0 +1,124 @@
+//! [`Demotion`]: whether the name of a server still leads to one that takes writes.
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use lock_core::{BackendErrorKind as Kind, BootTime};
+use redis::Value;
+
+use crate::{
+    diagnosis::{facts::Facts, use_instead},
+    error::{Failure, REPLICA},
+};
+
+/// So long a name may lead to a replica because a failover is not over: longer than names, proxies and services take to follow one.
+/// What is so for longer, somebody has to mend.
+const FAILOVER: Duration = Duration::from_secs(30);
+
+/// What the connections to one server have found out about its role.
+///
+/// A server tells its clients nothing when it becomes a replica: it refuses their writes, or somebody closes their connections. So
+/// after either, a new connection asks for the role before it is used. Others do not: it takes a round trip more, and one that was
+/// given up because it is slow has no time for that.
+#[derive(Debug, Default)]
+pub(super) struct Demotion {
+    doubted: AtomicBool,
+    /// When a replica was found first, with no master since.
+    since: Mutex<Option<BootTime>>,
+}
+
+impl Demotion {
+    /// The server refused a write, or closed a connection: it may be no master any more.
+    pub(super) fn doubt(&self) {
+        self.doubted.store(true, Ordering::Release);
+    }
+
+    /// Whether a new connection has to ask.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.doubted.load(Ordering::Acquire)
+    }
+
+    /// Judges what `HELLO` was answered with. A server that does not tell its role is taken for a master: it refuses writes if it is none.
+    pub(super) fn judge(&self, answer: &Value, address: &str, now: BootTime) -> Result<(), Failure> {
+        let facts = Facts::from_pairs(answer);
+        // Nothing panics while it is held.
+        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(instead) = use_instead(facts.get("mode"), facts.get("role")) else {
+            *since = None;
+            self.doubted.store(false, Ordering::Release);
+            return Ok(());
+        };
+        let first = *since.get_or_insert(now);
+        if instead == REPLICA && now.since(first) < FAILOVER {
+            return Err(Failure::new(Kind::ReadOnly, format!("{address} is a replica")));
+        }
+        Err(Failure::new(Kind::WrongServer(instead), format!("{address} cannot be used")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{CLUSTER_NODE, SENTINEL};
+
+    fn hello(mode: &str, role: &str) -> Value {
+        let words = ["server", "redis", "mode", mode, "role", role];
+        Value::Array(words.map(|word| Value::BulkString(word.into())).into())
+    }
+
+    /// What a connection that is opened so many seconds after the first learns.
+    fn learned(demotion: &Demotion, answer: &Value, after: u64) -> Result<(), Kind> {
+        let now = BootTime::new(Duration::from_secs(1_000 + after));
+        demotion.judge(answer, "h:1", now).map_err(|failure| failure.kind().clone())
+    }
+
+    #[test]
+    fn a_replica_may_be_a_failover_for_a_while_and_is_the_wrong_server_then() {
+        let (demotion, replica) = (Demotion::default(), hello("standalone", "replica"));
+        demotion.doubt();
+        for (after, kind) in [
+            (0, Kind::ReadOnly),
+            (29, Kind::ReadOnly),
+            (30, Kind::WrongServer(REPLICA)),
+            (900, Kind::WrongServer(REPLICA)),
+        ] {
+            assert_eq!(learned(&demotion, &replica, after), Err(kind), "after {after} s");
+            assert!(demotion.is_doubted());
+        }
+    }
+
+    #[test]
+    fn a_master_ends_the_doubt_and_the_next_demotion_is_another() {
+        let (demotion, replica) = (Demotion::default(), hello("standalone", "replica"));
+        assert!(!demotion.is_doubted());
+        demotion.doubt();
+        assert_eq!(learned(&demotion, &replica, 0), Err(Kind::ReadOnly));
+        assert_eq!(learned(&demotion, &hello("standalone", "master"), 29), Ok(()));
+        assert!(!demotion.is_doubted());
+        demotion.doubt();
+        assert_eq!(learned(&demotion, &replica, 100), Err(Kind::ReadOnly));
+    }
+
+    #[test]
+    fn what_no_failover_makes_of_a_server_is_the_wrong_one_at_once() {
+        let demotion = Demotion::default();
+        for (mode, instead) in [("cluster", CLUSTER_NODE), ("sentinel", SENTINEL)] {
+            let answer = hello(mode, "master");
+            assert_eq!(learned(&demotion, &answer, 0), Err(Kind::WrongServer(instead)));
+        }
+    }
+
+    #[test]
+    fn a_server_that_does_not_tell_its_role_is_taken_for_a_master() {
+        let demotion = Demotion::default();
+        for answer in [Value::Nil, Value::Array(Vec::new()), Value::SimpleString("replica".into())] {
+            demotion.doubt();
+            assert_eq!(learned(&demotion, &answer, 0), Ok(()), "{answer:?}");
+        }
+    }
+}

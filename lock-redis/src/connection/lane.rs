@@ -84,6 +84,17 @@ impl Lane {
             None => Err(too_slow(endpoint)),
         }
     }
+
+    /// Sends a command that has no answer, behind all that was sent before, as soon as there is room. Its end says nothing.
+    pub(super) fn tell(&self, command: Cmd) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let connection = self.link.get().and_then(|link| link.as_ref().ok()).cloned();
+        async move {
+            if let Some(mut connection) = connection {
+                // A connection that has ended takes nothing.
+                let _ = connection.send_packed_command(&command).await;
+            }
+        }
+    }
 }
 
 /// Opens the connection, and drives it until it ends.

@@ -151,8 +151,9 @@ impl Backend for Redis {
             Some(label) => format!(":{}:{label}", entry.id),
         };
         let args = [owner.into_bytes(), millis(entry.ttl), place.into_bytes(), listener.channel().to_vec()];
+        let creates = (step == Step::Create).then_some(entry.id);
         let sent = self.keeper.now();
-        let look = reply::look(&self.wire.ask(Request::enter(keys, args)).await?)?;
+        let look = reply::look(&self.wire.ask(Request::enter(creates, keys, args)).await?)?;
         let valid_until = valid_until(sent, entry.ttl, entry.ttl);
         if let Look::Waiting { holder: Some(Holder::Foreign { expires: false }), .. } = look {
             self.strangers.met(self.prefix(), entry, self.keeper.now());
@@ -198,7 +199,11 @@ impl Backend for Redis {
         if let Some(hint) = reply::hint(&answer) {
             listener.told(hint);
         }
-        reply::departure(&answer)
+        let departure = reply::departure(&answer)?;
+        if creates == Creates::InDoubt {
+            self.wire.open_door(entry.id, &own.tombstone(entry.id));
+        }
+        Ok(departure)
     }
 
     /// There is nothing but entries, and the connections, which go with the backend.

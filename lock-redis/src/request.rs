@@ -1,11 +1,15 @@
 //! [`Request`]: what one verb asks of the server.
 
+use lock_core::EntryId;
+
 use crate::scripts::{ENTER, LEAVE, Script};
 
 /// A verb with its keys and arguments, which can be sent alone or with others.
 #[derive(Debug)]
 pub(crate) struct Request {
     form: Form,
+    /// The entry that it may create.
+    pub(crate) creates: Option<EntryId>,
     pub(crate) keys: Vec<Vec<u8>>,
     pub(crate) args: Vec<Vec<u8>>,
 }
@@ -19,17 +23,17 @@ enum Form {
 }
 
 impl Request {
-    pub(crate) fn enter(keys: [Vec<u8>; 5], args: [Vec<u8>; 4]) -> Self {
-        Self { form: Form::Enter, keys: keys.into(), args: args.into() }
+    pub(crate) fn enter(creates: Option<EntryId>, keys: [Vec<u8>; 5], args: [Vec<u8>; 4]) -> Self {
+        Self { form: Form::Enter, creates, keys: keys.into(), args: args.into() }
     }
 
     pub(crate) fn leave(keys: [Vec<u8>; 3], args: [Vec<u8>; 3]) -> Self {
-        Self { form: Form::Leave, keys: keys.into(), args: args.into() }
+        Self { form: Form::Leave, creates: None, keys: keys.into(), args: args.into() }
     }
 
     /// With the tombstone as the last key, and for how long it stands as the last argument.
     pub(crate) fn leave_in_doubt(keys: [Vec<u8>; 4], args: [Vec<u8>; 4]) -> Self {
-        Self { form: Form::LeaveInDoubt, keys: keys.into(), args: args.into() }
+        Self { form: Form::LeaveInDoubt, creates: None, keys: keys.into(), args: args.into() }
     }
 
     /// What runs it alone.

@@ -177,10 +177,11 @@ impl Clock for Ahead {
     }
 }
 
-/// From now on, of a master that nobody reaches.
-fn demote(server: &Server) {
+/// Of a master that nobody reaches, as long as its port is kept.
+fn demote(server: &Server) -> Port {
     let nobody = Port::reserve();
     server.command::<()>(&format!("REPLICAOF 127.0.0.1 {nobody}"));
+    nobody
 }
 
 async fn refusal(client: &Client) -> BackendError {
@@ -196,7 +197,7 @@ async fn a_demoted_master_that_stays_is_refused_with_what_to_use() {
     let client = Client { redis: Redis::new(config, &keeper).unwrap(), keeper };
     let held = mutex("job");
     client.hold(&held).await;
-    demote(&server);
+    let _nobody = demote(&server);
     for _ in 0..3 {
         let error = refusal(&client).await;
         assert!(*error.kind() == Kind::ReadOnly && error.is_transient(), "{error:?}");
@@ -208,7 +209,7 @@ async fn a_demoted_master_that_stays_is_refused_with_what_to_use() {
         assert!(instead.contains("connect to its master"), "{instead}");
         assert!(!error.is_transient() && error.is_unsent(), "{error:?}");
     }
-    // Whoever has a lock is told the same.
+    // A client that has a lock is told the same.
     let left = client.redis.leave(&held, Creates::Answered).await.unwrap_err();
     assert!(matches!(left.kind(), Kind::WrongServer(_)), "{left:?}");
     server.command::<()>("REPLICAOF NO ONE");
@@ -218,12 +219,12 @@ async fn a_demoted_master_that_stays_is_refused_with_what_to_use() {
 
 /// A sentinel closes the connections of the master that it demotes. Where replicas take writes, nothing else would tell.
 #[tokio::test]
-async fn a_replica_that_takes_writes_grants_nothing_to_whoever_comes_back() {
+async fn a_replica_that_takes_writes_grants_nothing_to_a_client_that_comes_back() {
     let server = Server::start();
     let client = server.client();
     client.hold(&mutex("job")).await;
     server.command::<()>("CONFIG SET replica-read-only no");
-    demote(&server);
+    let _nobody = demote(&server);
     server.command::<()>("CLIENT KILL TYPE normal");
     let refused = soon(async {
         loop {
@@ -247,7 +248,7 @@ async fn the_role_is_asked_for_only_where_it_is_in_doubt() {
     let client = server.client();
     client.hold(&mutex("job")).await;
     assert_eq!(server.calls("hello"), 0);
-    demote(&server);
+    let _nobody = demote(&server);
     assert_eq!(refusal(&client).await.kind(), &Kind::ReadOnly);
     assert_eq!(server.calls("hello"), 0, "it is told by the refusal");
     assert_eq!(refusal(&client).await.kind(), &Kind::ReadOnly);

@@ -28,7 +28,7 @@ const FAILOVER: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub(super) struct Demotion {
     doubted: AtomicBool,
-    /// Since when whoever was asked was a replica.
+    /// When a replica was found first, with no master since.
     since: Mutex<Option<BootTime>>,
 }
 

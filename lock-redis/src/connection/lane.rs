@@ -84,6 +84,17 @@ impl Lane {
             None => Err(too_slow(endpoint)),
         }
     }
+
+    /// Sends a command that has no answer, behind all that was sent before, as soon as there is room. Its end says nothing.
+    pub(super) fn tell(&self, command: Cmd) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let connection = self.link.get().and_then(|link| link.as_ref().ok()).cloned();
+        async move {
+            if let Some(mut connection) = connection {
+                // A connection that has ended takes nothing.
+                let _ = connection.send_packed_command(&command).await;
+            }
+        }
+    }
 }
 
 /// Opens the connection, and drives it until it ends.
@@ -104,7 +115,7 @@ async fn run(
             tracing::debug!(server = %endpoint.address, "redis connection opened");
             ending.publish(Ok(connection.clone()));
             batches.drive(connection, driver).await;
-            // First, so that whoever finds it over asks for the role on the next one.
+            // First: once the lane is over, the next one is opened.
             demotion.doubt();
             tracing::debug!(server = %endpoint.address, "redis connection ended");
         }
@@ -139,7 +150,7 @@ async fn open(
     Ok((connection, driver))
 }
 
-/// What a server says of itself on a connection that nobody drives yet, and the driver for whoever goes on.
+/// What a server says of itself on a connection that nobody drives yet, and the driver back.
 async fn ask_for_role<D: Future<Output = ()> + Send + Unpin>(
     mut connection: MultiplexedConnection,
     driver: D,
@@ -149,7 +160,7 @@ async fn ask_for_role<D: Future<Output = ()> + Send + Unpin>(
     let answer = pin!(connection.send_packed_command(&hello));
     match select(answer, driver).await {
         Either::Left((answer, driver)) => Ok((answer?, driver)),
-        // The driver is gone, so whoever waits for an answer learns what became of the connection.
+        // The driver is gone, so the answer is what became of the connection.
         Either::Right(((), answer)) => Err(answer.await.err().unwrap_or_else(ended)),
     }
 }

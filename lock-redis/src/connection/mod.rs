@@ -2,6 +2,7 @@
 
 mod batches;
 mod demotion;
+mod doors;
 mod endpoint;
 pub(crate) mod handshake;
 mod homes;
@@ -12,8 +13,8 @@ mod terminal;
 
 use std::{future::Future, io, pin::pin, sync::Arc, task::Poll, time::Duration};
 
-use futures_util::future::poll_fn;
-use lock_core::{BackendError, BackendErrorKind as Kind, BootTime, Keeper};
+use futures_util::{FutureExt, future::poll_fn};
+use lock_core::{BackendError, BackendErrorKind as Kind, BootTime, EntryId, Keeper};
 use redis::{Cmd, RedisError, RedisResult, ServerErrorKind, Value, aio::MultiplexedConnection};
 
 pub(crate) use self::endpoint::Endpoint;
@@ -55,23 +56,42 @@ impl Wire {
     pub(crate) async fn ask(&self, mut request: Request) -> Result<Value, BackendError> {
         loop {
             let line = self.connect().await?;
+            let mut asking = self.0.doors.asks(request.creates, &line.lane);
             let answer = match line.lane.batches.ask(request) {
                 Turn::Now(request, _until_answered) => {
+                    asking.goes_alone();
                     let mut connection = line.connection.clone();
                     let answer = run(&mut connection, request.script(), &request.keys, &request.args);
-                    line.exchange(answer).await?
+                    line.exchange(answer).await
                 }
                 Turn::Later(answer) => {
                     let answer = async { answer.await.unwrap_or_else(|_| Err(ended())) };
-                    line.exchange(answer).await?
+                    line.exchange(answer).await
                 }
                 // The connection ended only just now; the next one is another.
                 Turn::Never(back) => {
+                    asking.is_done();
                     request = back;
                     continue;
                 }
             };
-            return line.judge(answer);
+            match &answer {
+                Err(failure) if !failure.is_unsent() => asking.has_failed(),
+                _ => asking.is_done(),
+            }
+            return line.judge(answer?);
+        }
+    }
+
+    /// Opens the door behind an entry that has left, if no create of it can arrive any more. Nobody waits for that.
+    pub(crate) fn open_door(&self, entry: EntryId, tombstone: &[u8]) {
+        let Some(lane) = self.0.doors.behind(entry) else { return };
+        let mut open = Cmd::new();
+        open.arg("DEL").arg(tombstone).set_no_response(true);
+        let mut telling = Box::pin(lane.tell(open));
+        // Mostly there is room for it at once.
+        if telling.as_mut().now_or_never().is_none() {
+            self.0.keeper().spawn(telling);
         }
     }
 

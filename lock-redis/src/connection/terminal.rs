@@ -7,7 +7,7 @@ use std::{
 
 use lock_core::Keeper;
 
-use super::{Endpoint, Homes, demotion::Demotion, lane::Lane};
+use super::{Endpoint, Homes, demotion::Demotion, doors::Doors, lane::Lane};
 
 /// The lanes to one server, one for each of its [`Homes`].
 #[derive(Debug)]
@@ -15,13 +15,15 @@ pub(super) struct Terminal {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) homes: Arc<Homes>,
     pub(super) demotion: Arc<Demotion>,
+    pub(super) doors: Doors,
     /// At most one that is not over for each home; few, for a process has few runtimes.
     lanes: Mutex<Vec<Arc<Lane>>>,
 }
 
 impl Terminal {
     pub(super) fn new(endpoint: Arc<Endpoint>, homes: Arc<Homes>) -> Self {
-        Self { endpoint, homes, demotion: Arc::default(), lanes: Mutex::default() }
+        let (demotion, doors) = (Arc::default(), Doors::default());
+        Self { endpoint, homes, demotion, doors, lanes: Mutex::default() }
     }
 
     pub(super) fn keeper(&self) -> &Keeper {

@@ -1,5 +1,6 @@
 //! Against real servers.
 
+mod doors;
 mod failures;
 mod hostile;
 mod lanes;

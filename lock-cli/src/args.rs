@@ -107,6 +107,7 @@ impl Task {
 
 /// Which lock, and how it is waited for.
 #[derive(Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct LockArgs {
     /// The name of what the lock protects. One that begins with `-` comes behind `--`
     #[arg(value_parser = name)]
@@ -147,6 +148,10 @@ pub(crate) struct LockArgs {
     /// Who this is, for people who look at the queue; default: the name of the command
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
+
+    /// Say once who has the lock when it is waited for: on a terminal that is shown anyway
+    #[arg(long)]
+    pub(crate) verbose: bool,
 
     /// The exit code when the lock is not granted; default 75. The same as `--exit busy=CODE`
     #[arg(short = 'E', long, value_name = "CODE", conflicts_with = "exit")]

@@ -38,6 +38,7 @@ pub(crate) struct Request {
     pub(crate) lock: Arc<dyn DistributedLock>,
     pub(crate) options: AcquireOptions,
     only_try: bool,
+    verbose: bool,
 }
 
 impl Request {
@@ -66,7 +67,7 @@ impl Request {
         options.max_hold = args.max_hold;
         options.ttl = args.ttl.or(file.ttl).unwrap_or(options.ttl);
         options.validate().map_err(|error| Failure::of_input(&error))?;
-        Ok(Self { lock, options, only_try: args.only_try })
+        Ok(Self { lock, options, only_try: args.only_try, verbose: args.verbose })
     }
 
     /// Takes the lock. A signal gives up.
@@ -160,33 +161,41 @@ impl Request {
         failure.hint(format!("a longer --wait, or {}", show(name)))
     }
 
-    /// On a terminal: the place in the queue, and who holds the lock, for as long as it takes.
+    /// The place in the queue, and who holds the lock: on a terminal for as long as it takes, and elsewhere once, for who wants it.
     async fn show_place(&self, own: &OwnEntry, voice: &Voice) -> Result<Guard, Failure> {
-        if !voice.shows_status() || self.only_try {
+        let again = voice.shows_status();
+        if self.only_try || !(again || self.verbose) {
             return std::future::pending().await;
         }
         time::sleep(UNNOTICED).await;
         for look in 0_u32.. {
             // A store that does not answer is told by what waits for the lock.
             if let Ok(queue) = self.lock.queue().await {
-                let mine = own.known();
-                let before = queue.iter().take_while(|row| row.entry != mine);
-                let ahead = before.filter(|row| !row.admitted).count();
-                let waiting = queue.iter().filter(|row| !row.admitted).count();
-                let holders = holders(&queue).unwrap_or_else(|| "nobody any more".to_owned());
-                let place = if mine.is_some_and(|mine| queue.iter().any(|row| row.entry == Some(mine))) {
-                    format!("place {} of {waiting} in the queue", ahead + 1)
-                } else {
-                    "not in the queue yet".to_owned()
-                };
-                voice.status(format!(
-                    "distlock: waiting for `{}`: {place}; held by {holders}",
-                    self.lock.name()
-                ));
+                let place = self.place(&queue, own);
+                if !again {
+                    voice.note(place);
+                    break;
+                }
+                voice.status(format!("distlock: {place}"));
             }
             time::sleep(LOOKS[usize::from(look > 30)]).await;
         }
         std::future::pending().await
+    }
+
+    /// Where we stand, in a sentence.
+    fn place(&self, queue: &[QueueRow], own: &OwnEntry) -> String {
+        let mine = own.known();
+        let before = queue.iter().take_while(|row| row.entry != mine);
+        let ahead = before.filter(|row| !row.admitted).count();
+        let waiting = queue.iter().filter(|row| !row.admitted).count();
+        let holders = holders(queue).unwrap_or_else(|| "nobody any more".to_owned());
+        let place = if mine.is_some_and(|mine| queue.iter().any(|row| row.entry == Some(mine))) {
+            format!("place {} of {waiting} in the queue", ahead + 1)
+        } else {
+            "not in the queue yet".to_owned()
+        };
+        format!("waiting for `{}`: {place}; held by {holders}", self.lock.name())
     }
 }
 

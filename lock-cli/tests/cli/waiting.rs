@@ -7,6 +7,7 @@ use std::{
 };
 
 use lock_conformance::{Links, Proxy};
+use tempfile::TempDir;
 
 use crate::{
     process::{Process, distlock, until, until_queued, until_written},
@@ -61,18 +62,40 @@ fn an_outage_is_told_with_the_time_where_there_is_no_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let _holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
     until_queued(&store.url, "a", 1);
-    let mut command = Command::new("sh");
-    command.args(["-c", "exec \"$@\" 2>said", "sh", env!("CARGO_BIN_EXE_distlock"), "--url", &store.url]);
-    command.args(["run", "a", "--", "true"]).env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null());
-    let _waiter = Process::start(command.current_dir(&folder));
+    let _waiter = waiter(&store, &folder, &[]);
     until_queued(&store.url, "a", 2);
     drop(store);
-    let mut told = String::new();
-    until("a word about the outage", || {
-        told = fs::read_to_string(folder.path().join("said")).unwrap_or_default();
-        told.contains("trying again")
-    });
+    let told = until_said(&folder, "trying again");
     let (time, what) = told.strip_prefix("distlock: ").and_then(|told| told.split_once(' ')).expect("a line");
     assert!(humantime::parse_rfc3339(time).is_ok(), "{told}");
     assert!(what.starts_with("the store does not answer, trying again (redis: "), "{told}");
+}
+
+#[test]
+fn who_has_the_lock_is_told_on_request_where_there_is_no_terminal() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let _holder = Process::fed(&mut distlock(&store.url, &["hold", "a", "--label", "anna"]), b"");
+    until_queued(&store.url, "a", 1);
+    let _waiter = waiter(&store, &folder, &["--verbose"]);
+    let told = until_said(&folder, "waiting for `a`: ");
+    assert!(told.contains("in the queue") && told.contains("; held by anna ("), "{told}");
+}
+
+/// One who waits for the lock `a`, and says what it has to say into a file.
+fn waiter(store: &Store, folder: &TempDir, args: &[&str]) -> Process {
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" 2>said", "sh", env!("CARGO_BIN_EXE_distlock"), "--url", &store.url]);
+    command.args(["run", "a"]).args(args).args(["--", "true"]);
+    command.env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null());
+    Process::start(command.current_dir(folder))
+}
+
+fn until_said(folder: &TempDir, what: &str) -> String {
+    let mut told = String::new();
+    until(what, || {
+        told = fs::read_to_string(folder.path().join("said")).unwrap_or_default();
+        told.contains(what)
+    });
+    told
 }

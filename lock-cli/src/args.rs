@@ -96,6 +96,19 @@ impl Task {
         busy.or_else(|| lock.exit.clone()).unwrap_or_default()
     }
 
+    /// Whether a program reads what is written.
+    pub(crate) fn is_json(&self) -> bool {
+        match self {
+            Self::Hold(HoldArgs { json, .. })
+            | Self::Show(ShowArgs { json, .. })
+            | Self::List(ListArgs { json, .. })
+            | Self::Break(BreakArgs { json, .. })
+            | Self::Watch(WatchArgs { json, .. })
+            | Self::Doctor(DoctorArgs { json, .. }) => *json,
+            Self::Run(_) | Self::Completions(_) | Self::Man(_) => false,
+        }
+    }
+
     /// Where to write how it ended.
     pub(crate) fn status_file(&self) -> Option<&Path> {
         match self {

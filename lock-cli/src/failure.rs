@@ -3,6 +3,7 @@
 use std::{error::Error, fmt, time::Duration};
 
 use distlock::{BackendError, BackendErrorKind, ConnectError, InputError, LockName, harmless};
+use serde::Serialize;
 
 use crate::{exit::Exit, print};
 
@@ -13,6 +14,18 @@ pub(crate) struct Failure {
     message: String,
     causes: Vec<String>,
     hint: Option<String>,
+}
+
+/// The same for programs.
+#[derive(Serialize)]
+struct Told<'a> {
+    error: &'a str,
+    because: &'a [String],
+    #[serde(rename = "try")]
+    hint: Option<&'a str>,
+    /// What it is called in `--exit`, and what the command ends with.
+    kind: &'static str,
+    code: u8,
 }
 
 impl Failure {
@@ -43,6 +56,15 @@ impl Failure {
 
     pub(crate) fn exit(&self) -> Exit {
         self.exit
+    }
+
+    /// As one line of JSON, with the code that it ends with.
+    pub(crate) fn json(&self, code: Exit) -> String {
+        let Self { exit, message, causes, hint } = self;
+        let (kind, hint) = (exit.word(), hint.as_deref());
+        let told = Told { error: message, because: causes, hint, kind, code: code.code() };
+        // Texts and a number are always JSON.
+        print::json_line(&told).unwrap_or_else(|error| error.to_string())
     }
 
     pub(crate) fn is_silent(&self) -> bool {

@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         }
     };
     let voice = Voice::start(args.store.quiet);
-    let codes = args.task.codes();
+    let (codes, is_json) = (args.task.codes(), args.task.is_json());
     let path = args.task.status_file().map(Path::to_owned);
     let status = StatusFile::begin(path.as_deref());
     let (status, done) = match status {
@@ -69,10 +69,13 @@ fn main() -> ExitCode {
     let (what, exit) = match done {
         Ok(exit) => ("command", exit),
         Err(failure) => {
-            if !failure.is_silent() {
-                eprintln!("{failure}");
+            let exit = codes.of(failure.exit());
+            match (failure.is_silent(), is_json) {
+                (true, _) => {}
+                (false, true) => eprintln!("{}", failure.json(exit)),
+                (false, false) => eprintln!("{failure}"),
             }
-            (failure.exit().word(), codes.of(failure.exit()))
+            (failure.exit().word(), exit)
         }
     };
     if let Some(status) = status {

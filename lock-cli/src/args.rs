@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{Parser, Subcommand, ValueHint};
+use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use distlock::{EntryId, InputError, LockName, NameError};
 
@@ -147,8 +147,12 @@ pub(crate) struct LockArgs {
     pub(crate) wait: Option<Duration>,
 
     /// Give up at once if the lock is not free
-    #[arg(short = 'n', long = "try", conflicts_with = "wait")]
+    #[arg(short = 'n', long = "try", conflicts_with_all = ["wait", "outage"])]
     pub(crate) only_try: bool,
+
+    /// What to do while the store is away; default: give up at the start, and try again for whoever is in the queue
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) outage: Option<AtOutage>,
 
     /// How long the lease lives without being renewed; default 30s
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -173,6 +177,14 @@ pub(crate) struct LockArgs {
     /// Other exit codes than ours, for `busy`, `unavailable`, `lost`, `unstopped` and `kind`, as in `busy=0,lost=80`
     #[arg(long, value_name = "NAME=CODE,…", value_parser = codes)]
     pub(crate) exit: Option<Codes>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AtOutage {
+    /// Try again until it is back, or the wait is over, also at the start
+    Wait,
+    /// Give up at once
+    Fail,
 }
 
 #[derive(Debug, clap::Args)]

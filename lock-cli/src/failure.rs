@@ -14,6 +14,7 @@ pub(crate) struct Failure {
     message: String,
     causes: Vec<String>,
     hint: Option<String>,
+    is_transient: bool,
 }
 
 /// The same for programs.
@@ -30,7 +31,7 @@ struct Told<'a> {
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), causes: Vec::new(), hint: None }
+        Self { exit, message: message.into(), causes: Vec::new(), hint: None, is_transient: false }
     }
 
     /// Ends with this code, and without a word: whoever reads has heard it, or is not there any more.
@@ -60,11 +61,21 @@ impl Failure {
 
     /// As one line of JSON, with the code that it ends with.
     pub(crate) fn json(&self, code: Exit) -> String {
-        let Self { exit, message, causes, hint } = self;
+        let Self { exit, message, causes, hint, .. } = self;
         let (kind, hint) = (exit.word(), hint.as_deref());
         let told = Told { error: message, because: causes, hint, kind, code: code.code() };
         // Texts and a number are always JSON.
         print::json_line(&told).unwrap_or_else(|error| error.to_string())
+    }
+
+    /// Whether the same may succeed later, with nothing changed but time.
+    pub(crate) fn is_transient(&self) -> bool {
+        self.is_transient
+    }
+
+    /// What the store said, if it was the store.
+    pub(crate) fn cause(&self) -> &str {
+        self.causes.first().unwrap_or(&self.message)
     }
 
     pub(crate) fn is_silent(&self) -> bool {
@@ -134,7 +145,8 @@ impl From<ConnectError> for Failure {
             Some(source) => failure.because(source),
             None => failure,
         };
-        failure.hint("another --url, or DISTLOCK_URL")
+        let is_transient = error.is_transient();
+        Self { is_transient, ..failure.hint("another --url, or DISTLOCK_URL") }
     }
 }
 

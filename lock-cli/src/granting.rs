@@ -2,11 +2,13 @@
 
 use std::{ffi::OsStr, path::Path, pin::pin, sync::Arc, time::Duration};
 
-use distlock::{AcquireOptions, DistributedLock, Error, Guard, Identity, Keeper, Locks, QueueRow, Released};
+use distlock::{
+    AcquireOptions, DistributedLock, Error, Guard, Identity, Keeper, Locks, Outage, QueueRow, Released,
+};
 use tokio::time;
 
 use crate::{
-    args::LockArgs,
+    args::{AtOutage, LockArgs},
     exit::Exit,
     failure::{Failure, show},
     print,
@@ -39,9 +41,13 @@ pub(crate) struct Request {
     pub(crate) options: AcquireOptions,
     only_try: bool,
     verbose: bool,
+    /// The wait that was asked for. That of the options may be what is left of it.
+    wait: Option<Duration>,
 }
 
 impl Request {
+    /// `waited` is what is over of the wait.
+    ///
     /// # Errors
     /// What is wrong with the command line.
     pub(crate) fn new(
@@ -49,6 +55,7 @@ impl Request {
         args: &LockArgs,
         file: &File,
         command: Option<&OsStr>,
+        waited: Duration,
     ) -> Result<Self, Failure> {
         let wrong = |error| Failure::of_lock(&error);
         let name = &args.name;
@@ -63,11 +70,16 @@ impl Request {
         };
         let label = args.label.clone().or_else(|| program(command?));
         let mut options = AcquireOptions::new().label(own_label(&label.unwrap_or_default())?);
-        options.wait = args.wait.or(file.wait).filter(|_| !args.only_try);
+        let wait = args.wait.or(file.wait).filter(|_| !args.only_try);
+        options.wait = wait.map(|wait| wait.saturating_sub(waited));
+        options.outage = args.outage.map(|outage| match outage {
+            AtOutage::Wait => Outage::Wait,
+            AtOutage::Fail => Outage::Fail,
+        });
         options.max_hold = args.max_hold;
         options.ttl = args.ttl.or(file.ttl).unwrap_or(options.ttl);
         options.validate().map_err(|error| Failure::of_input(&error))?;
-        Ok(Self { lock, options, only_try: args.only_try, verbose: args.verbose })
+        Ok(Self { lock, options, only_try: args.only_try, verbose: args.verbose, wait })
     }
 
     /// Takes the lock. A signal gives up.
@@ -140,7 +152,8 @@ impl Request {
     /// A wait is over. Whether the lock was busy all the time can only be said by a store that answers.
     fn too_late(&self, waited: Duration, seen: Seen, voice: &Voice) -> Failure {
         let name = self.lock.name();
-        let mut message = format!("lock `{name}` was not granted within {}", print::duration(waited));
+        let waited = print::duration(self.wait.unwrap_or(waited));
+        let mut message = format!("lock `{name}` was not granted within {waited}");
         let queue = match seen {
             None => {
                 let failure = Failure::new(Exit::STORE, format!("{message}, and the store does not answer"));

@@ -10,7 +10,10 @@ use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use distlock::{EntryId, InputError, LockName, NameError};
 
-use crate::exit::{self, Codes};
+use crate::{
+    exit::{self, Codes},
+    machine::SetupArgs,
+};
 
 /// Holds a distributed lock while a command runs, and shows who holds one.
 ///
@@ -41,6 +44,11 @@ pub(crate) struct StoreArgs {
     /// A file with the URL of the store in its only line
     #[arg(long, global = true, help_heading = FOR_ALL, value_name = "FILE", conflicts_with = "url")]
     pub(crate) url_file: Option<PathBuf>,
+
+    /// The locks of this machine, for all users of a group: `setup-machine` has to prepare them once. Each of them can take the locks of
+    /// the others; root has its own where that is too much
+    #[arg(long, global = true, help_heading = FOR_ALL, conflicts_with_all = ["url", "url_file"])]
+    pub(crate) machine: bool,
 
     /// The settings file, in TOML: `url`, `ttl`, `wait`, `grace`; default `~/.config/distlock/config.toml`
     #[arg(long, global = true, help_heading = FOR_ALL, value_name = "FILE")]
@@ -78,6 +86,8 @@ pub(crate) enum Task {
     Break(BreakArgs),
     /// Tell of everybody who comes to a lock, gets it, and goes
     Watch(WatchArgs),
+    /// Prepare locks for all users of a group, on this machine: what `--machine` uses. Takes root
+    SetupMachine(SetupArgs),
     /// Look at the store: what it promises, and what is wrong with its settings
     Doctor(DoctorArgs),
     /// Print the completions of a shell
@@ -105,7 +115,7 @@ impl Task {
             | Self::Break(BreakArgs { json, .. })
             | Self::Watch(WatchArgs { json, .. })
             | Self::Doctor(DoctorArgs { json, .. }) => *json,
-            Self::Run(_) | Self::Completions(_) | Self::Man(_) => false,
+            Self::Run(_) | Self::SetupMachine(_) | Self::Completions(_) | Self::Man(_) => false,
         }
     }
 

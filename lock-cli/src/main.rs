@@ -12,6 +12,7 @@ mod failure;
 mod granting;
 mod hold;
 mod list;
+mod machine;
 mod outages;
 mod pages;
 mod print;
@@ -100,6 +101,7 @@ fn carry_out(args: Args, voice: &Voice) -> Result<Exit, Failure> {
     match &args.task {
         Task::Completions(asked) => return pages::completions(asked.shell),
         Task::Man(asked) => return pages::man(asked.command.as_deref()),
+        Task::SetupMachine(asked) => return machine::setup(asked),
         _ => {}
     }
     let settings = Settings::of(&args.store)?;
@@ -117,7 +119,7 @@ fn carry_out(args: Args, voice: &Voice) -> Result<Exit, Failure> {
             Task::Break(asked) => evict::evict(&asked, &settings).await,
             Task::Watch(asked) => watch::watch(&asked, &settings).await,
             Task::Doctor(asked) => doctor::doctor(&asked, &settings).await,
-            Task::Completions(_) | Task::Man(_) => Ok(Exit::DONE),
+            Task::SetupMachine(_) | Task::Completions(_) | Task::Man(_) => Ok(Exit::DONE),
         }
     })
 }

@@ -62,7 +62,7 @@ fn help_has_the_options_of_a_command_before_those_of_all() {
             .collect()
     };
     let (own, all) = (options(own), options(all));
-    assert_eq!(all, ["--url", "--url-file", "--config", "--quiet"], "{help}");
+    assert_eq!(all, ["--url", "--url-file", "--machine", "--config", "--quiet"], "{help}");
     assert_eq!(own[..4], ["--shared", "--exclusive", "--permits", "--of"], "{help}");
     assert!(own.contains(&"--grace".to_owned()) && !own.contains(&"--quiet".to_owned()), "{help}");
 }

@@ -76,8 +76,8 @@ as 54323 54323 list; echo "stranger: $?"
 "#;
 
 #[test]
-fn the_locks_of_a_machine_are_for_all_users_of_a_group_once_they_are_prepared() {
-    const TEST: &str = "scope::the_locks_of_a_machine_are_for_all_users_of_a_group_once_they_are_prepared";
+fn the_locks_of_a_machine_are_for_a_group_of_users_once_prepared() {
+    const TEST: &str = "scope::the_locks_of_a_machine_are_for_a_group_of_users_once_prepared";
     let tried = Command::new("unshare").args(["--mount", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
     let group = Group::from_name("daemon").unwrap();
     let (Some(group), true) = (group, tried.is_ok_and(|tried| tried.status.success())) else {

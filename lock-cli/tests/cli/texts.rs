@@ -36,7 +36,7 @@ fn no_limit_is_no_number_in_json() {
 }
 
 #[test]
-fn a_name_that_is_too_long_is_not_repeated_whole_and_a_long_one_is_listed_whole() {
+fn a_name_too_long_is_not_repeated_whole_and_a_long_one_is_listed() {
     let store = Store::any();
     let name = "x\u{1b}".repeat(2_500);
     let refused = outcome(&store.url, &["show", &name]);

@@ -6,6 +6,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use lock_conformance::ran_nothing;
+
 use crate::{
     process::{Process, distlock, outcome, until},
     store::Store,
@@ -69,7 +71,7 @@ fn the_lines_that_the_manual_gives_for_those_of_others_work() {
     fs::set_permissions(&job, Permissions::from_mode(0o755)).unwrap();
     symlink(env!("CARGO_BIN_EXE_distlock"), folder.path().join("distlock")).unwrap();
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
-    let manual = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md")).unwrap();
+    let manual = manual();
     let table = manual.split_once("| your line | ours |").expect("the table is there").1;
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let lines = rows.filter_map(|row| {
@@ -88,6 +90,33 @@ fn the_lines_that_the_manual_gives_for_those_of_others_work() {
         tried += 1;
     }
     assert!(tried >= 8, "{tried}");
+}
+
+#[test]
+fn systemd_understands_the_units_that_the_manual_gives() {
+    const TEST: &str = "habits::systemd_understands_the_units_that_the_manual_gives";
+    if !Command::new("systemd-analyze").arg("--version").output().is_ok_and(|tried| tried.status.success()) {
+        return ran_nothing(TEST, "it takes systemd-analyze");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let units: Vec<_> = manual().split("```ini\n# /etc/systemd/system/").skip(1).map(str::to_owned).collect();
+    assert_eq!(units.len(), 2, "{units:?}");
+    for unit in units {
+        let (name, unit) = unit.split_once('\n').unwrap();
+        let unit = unit.split_once("```").unwrap().0;
+        let unit = unit.replace("/usr/local/bin/distlock", env!("CARGO_BIN_EXE_distlock"));
+        fs::write(folder.path().join(name), unit).unwrap();
+    }
+    let units = ["report.service", "report.timer"].map(|name| folder.path().join(name));
+    let told = Command::new("systemd-analyze").args(["verify", "--man=no"]).args(&units).output().unwrap();
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    // Of other units of this machine it may say what it likes.
+    let of_ours = told.lines().filter(|line| line.contains(folder.path().to_str().unwrap()));
+    assert_eq!(of_ours.count(), 0, "{told}");
+}
+
+fn manual() -> String {
+    fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md")).unwrap()
 }
 
 /// One who has the lock `a` already.

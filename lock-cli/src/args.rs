@@ -278,6 +278,10 @@ pub(crate) struct ListArgs {
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
 
+    /// Write their names alone, one a line
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) names: bool,
+
     /// Write JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -49,7 +49,9 @@ impl Store {
         }
         #[cfg(all(feature = "sqlite", target_os = "linux"))]
         if scheme == "sqlite" {
-            let sqlite = Arc::new(sqlite(url).await?);
+            let sqlite =
+                sqlite(url).await.map_err(|error| not_for_this_user(url).unwrap_or_else(|| error.into()))?;
+            let sqlite = Arc::new(sqlite);
             let backend = Arc::clone(&sqlite) as Arc<dyn Backend>;
             let locks = Locks::with(backend, Keeper::shared(), Arc::new(SystemEntropy));
             return Ok(Self { locks, sqlite: Some(sqlite) });
@@ -128,5 +130,22 @@ async fn sqlite(url: &str) -> Result<Sqlite, ConnectError> {
     Sqlite::connect(config, &Keeper::shared()).await.map_err(|error| match error {
         SqliteError::Store(source) => ConnectError::Backend { source },
         error => wrong(error.to_string()),
+    })
+}
+
+/// What is to be said of a file that another user has not opened to this one. SQLite says no more than that it cannot be opened.
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
+fn not_for_this_user(url: &str) -> Option<Failure> {
+    use nix::{
+        errno::Errno,
+        unistd::{AccessFlags, access},
+    };
+
+    let path = SqliteConfig::from_url(url).ok()?.path?;
+    let may = access(&path, AccessFlags::R_OK | AccessFlags::W_OK);
+    let shown = path.display();
+    (may == Err(Errno::EACCES)).then(|| {
+        let failure = Failure::new(Exit::STORE, format!("this user may not read and write {shown}"));
+        failure.hint(format!("its owner, group and mode: ls -l {shown}"))
     })
 }

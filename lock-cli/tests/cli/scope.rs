@@ -55,6 +55,25 @@ fn doctor_says_who_shares_a_store_that_was_named() {
     }
 }
 
+#[test]
+fn a_file_that_another_user_keeps_to_himself_is_told_as_that() {
+    const TEST: &str = "scope::a_file_that_another_user_keeps_to_himself_is_told_as_that";
+    if !nix::unistd::geteuid().is_root() {
+        return ran_nothing(TEST, "it takes another user");
+    }
+    let folder = for_everybody();
+    let path = folder.path().join("locks.db");
+    let url = format!("sqlite:{}", path.display());
+    assert_eq!(outcome(&url, &["list"]).code, Some(0));
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=54321", "--regid=54321", "--clear-groups"]).arg(folder.path().join("distlock"));
+    command.args(["--url", &url, "list"]).env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null());
+    let told = Process::start(&mut command).end();
+    assert_eq!(told.code, Some(69), "{told:?}");
+    let expected = format!("this user may not read and write {}\n", path.display());
+    assert!(told.complained.contains(&expected) && !told.complained.contains("check the path"), "{told:?}");
+}
+
 /// What becomes of a machine whose root prepares it, in a namespace of its own: `/var/lib` is empty there.
 const MACHINE: &str = r#"
 mount -t tmpfs -o mode=755 none /var/lib

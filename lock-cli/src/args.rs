@@ -6,11 +6,14 @@ use std::{
     time::Duration,
 };
 
-use clap::{Parser, Subcommand, ValueHint};
+use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use distlock::{EntryId, InputError, LockName, NameError};
 
-use crate::exit::{self, Codes};
+use crate::{
+    exit::{self, Codes},
+    machine::SetupArgs,
+};
 
 /// Holds a distributed lock while a command runs, and shows who holds one.
 ///
@@ -41,6 +44,11 @@ pub(crate) struct StoreArgs {
     /// A file with the URL of the store in its only line
     #[arg(long, global = true, help_heading = FOR_ALL, value_name = "FILE", conflicts_with = "url")]
     pub(crate) url_file: Option<PathBuf>,
+
+    /// The locks of this machine, for all users of a group: `setup-machine` has to prepare them once. Each of them can take the locks of
+    /// the others; root has its own where that is too much
+    #[arg(long, global = true, help_heading = FOR_ALL, conflicts_with_all = ["url", "url_file"])]
+    pub(crate) machine: bool,
 
     /// The settings file, in TOML: `url`, `ttl`, `wait`, `grace`; default `~/.config/distlock/config.toml`
     #[arg(long, global = true, help_heading = FOR_ALL, value_name = "FILE")]
@@ -78,6 +86,8 @@ pub(crate) enum Task {
     Break(BreakArgs),
     /// Tell of everybody who comes to a lock, gets it, and goes
     Watch(WatchArgs),
+    /// Prepare locks for all users of a group, on this machine: what `--machine` uses. Takes root
+    SetupMachine(SetupArgs),
     /// Look at the store: what it promises, and what is wrong with its settings
     Doctor(DoctorArgs),
     /// Print the completions of a shell
@@ -96,6 +106,19 @@ impl Task {
         busy.or_else(|| lock.exit.clone()).unwrap_or_default()
     }
 
+    /// Whether a program reads what is written.
+    pub(crate) fn is_json(&self) -> bool {
+        match self {
+            Self::Hold(HoldArgs { json, .. })
+            | Self::Show(ShowArgs { json, .. })
+            | Self::List(ListArgs { json, .. })
+            | Self::Break(BreakArgs { json, .. })
+            | Self::Watch(WatchArgs { json, .. })
+            | Self::Doctor(DoctorArgs { json, .. }) => *json,
+            Self::Run(_) | Self::SetupMachine(_) | Self::Completions(_) | Self::Man(_) => false,
+        }
+    }
+
     /// Where to write how it ended.
     pub(crate) fn status_file(&self) -> Option<&Path> {
         match self {
@@ -107,6 +130,7 @@ impl Task {
 
 /// Which lock, and how it is waited for.
 #[derive(Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct LockArgs {
     /// The name of what the lock protects. One that begins with `-` comes behind `--`
     #[arg(value_parser = name)]
@@ -133,8 +157,12 @@ pub(crate) struct LockArgs {
     pub(crate) wait: Option<Duration>,
 
     /// Give up at once if the lock is not free
-    #[arg(short = 'n', long = "try", conflicts_with = "wait")]
+    #[arg(short = 'n', long = "try", conflicts_with_all = ["wait", "outage"])]
     pub(crate) only_try: bool,
+
+    /// What to do while the store is away; default: give up at the start, and try again for whoever is in the queue
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) outage: Option<AtOutage>,
 
     /// How long the lease lives without being renewed; default 30s
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -148,6 +176,10 @@ pub(crate) struct LockArgs {
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
 
+    /// Say once who has the lock when it is waited for: on a terminal that is shown anyway
+    #[arg(long)]
+    pub(crate) verbose: bool,
+
     /// The exit code when the lock is not granted; default 75. The same as `--exit busy=CODE`
     #[arg(short = 'E', long, value_name = "CODE", conflicts_with = "exit")]
     pub(crate) conflict_exit_code: Option<u8>,
@@ -155,6 +187,14 @@ pub(crate) struct LockArgs {
     /// Other exit codes than ours, for `busy`, `unavailable`, `lost`, `unstopped` and `kind`, as in `busy=0,lost=80`
     #[arg(long, value_name = "NAME=CODE,…", value_parser = codes)]
     pub(crate) exit: Option<Codes>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AtOutage {
+    /// Try again until it is back, or the wait is over, also at the start
+    Wait,
+    /// Give up at once
+    Fail,
 }
 
 #[derive(Debug, clap::Args)]
@@ -237,6 +277,10 @@ pub(crate) struct ListArgs {
     /// Only names that start with this
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
+
+    /// Write their names alone, one a line
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) names: bool,
 
     /// Write JSON
     #[arg(long)]

@@ -1,8 +1,12 @@
 //! [`Store`]: the store of the settings.
 
-use std::fs::File;
+use std::{
+    fs::File,
+    time::{Duration, Instant},
+};
 
 use distlock::Locks;
+use tokio::time;
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
 use {
     distlock::{
@@ -12,7 +16,18 @@ use {
     std::sync::Arc,
 };
 
-use crate::{exit::Exit, failure::Failure, settings::Settings};
+use crate::{
+    args::{AtOutage, LockArgs},
+    exit::Exit,
+    failure::Failure,
+    outages::Outages,
+    settings::Settings,
+    voice::Voice,
+};
+
+/// The pauses between two tries to connect: each is twice as long.
+const LEAST_PAUSE: Duration = Duration::from_millis(100);
+const MOST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The store of the settings, connected.
 #[derive(Debug)]
@@ -34,7 +49,9 @@ impl Store {
         }
         #[cfg(all(feature = "sqlite", target_os = "linux"))]
         if scheme == "sqlite" {
-            let sqlite = Arc::new(sqlite(url).await?);
+            let sqlite =
+                sqlite(url).await.map_err(|error| not_for_this_user(url).unwrap_or_else(|| error.into()))?;
+            let sqlite = Arc::new(sqlite);
             let backend = Arc::clone(&sqlite) as Arc<dyn Backend>;
             let locks = Locks::with(backend, Keeper::shared(), Arc::new(SystemEntropy));
             return Ok(Self { locks, sqlite: Some(sqlite) });
@@ -44,6 +61,40 @@ impl Store {
             #[cfg(all(feature = "sqlite", target_os = "linux"))]
             sqlite: None,
         })
+    }
+
+    /// For a lock: where that is wanted, it is tried until the store is there, or the wait for the lock is over. Also how much of that is
+    /// over.
+    ///
+    /// # Errors
+    /// As for [`connect`](Self::connect).
+    pub(crate) async fn connect_for(
+        args: &LockArgs,
+        settings: &Settings,
+        voice: &Voice,
+    ) -> Result<(Self, Duration), Failure> {
+        if args.outage != Some(AtOutage::Wait) {
+            return Ok((Self::connect(settings).await?, Duration::ZERO));
+        }
+        let wait = args.wait.or(settings.file.wait);
+        let (started, mut pause, mut outages) = (Instant::now(), LEAST_PAUSE, Outages::default());
+        let mut waited = Duration::ZERO;
+        loop {
+            let failure = match Self::connect(settings).await {
+                Ok(store) => return Ok((store, waited)),
+                Err(failure) => failure,
+            };
+            let left = wait.map_or(Duration::MAX, |wait| wait.saturating_sub(started.elapsed()));
+            if left.is_zero() || !failure.is_transient() {
+                return Err(failure);
+            }
+            if outages.failed(Instant::now()) {
+                voice.note(format!("the store cannot be connected to, trying again ({})", failure.cause()));
+            }
+            time::sleep(pause.min(left)).await;
+            pause = (pause * 2).min(MOST_PAUSE);
+            waited = started.elapsed();
+        }
     }
 
     /// What all that is started while it is open inherits, so that the store takes them for alive as long as one of them
@@ -79,5 +130,22 @@ async fn sqlite(url: &str) -> Result<Sqlite, ConnectError> {
     Sqlite::connect(config, &Keeper::shared()).await.map_err(|error| match error {
         SqliteError::Store(source) => ConnectError::Backend { source },
         error => wrong(error.to_string()),
+    })
+}
+
+/// What is to be said of a file that another user has not opened to this one. SQLite says no more than that it cannot be opened.
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
+fn not_for_this_user(url: &str) -> Option<Failure> {
+    use nix::{
+        errno::Errno,
+        unistd::{AccessFlags, access},
+    };
+
+    let path = SqliteConfig::from_url(url).ok()?.path?;
+    let may = access(&path, AccessFlags::R_OK | AccessFlags::W_OK);
+    let shown = path.display();
+    (may == Err(Errno::EACCES)).then(|| {
+        let failure = Failure::new(Exit::STORE, format!("this user may not read and write {shown}"));
+        failure.hint(format!("its owner, group and mode: ls -l {shown}"))
     })
 }

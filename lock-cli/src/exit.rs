@@ -46,6 +46,10 @@ impl Exit {
         Self(128 + signal.to_le_bytes()[0])
     }
 
+    pub(crate) fn code(self) -> u8 {
+        self.0
+    }
+
     /// What happened, in a word.
     pub(crate) fn word(self) -> &'static str {
         match NAMES.iter().find(|(_, exit)| *exit == self) {

@@ -3,6 +3,7 @@
 use std::{error::Error, fmt, time::Duration};
 
 use distlock::{BackendError, BackendErrorKind, ConnectError, InputError, LockName, harmless};
+use serde::Serialize;
 
 use crate::{exit::Exit, print};
 
@@ -13,11 +14,24 @@ pub(crate) struct Failure {
     message: String,
     causes: Vec<String>,
     hint: Option<String>,
+    is_transient: bool,
+}
+
+/// The same for programs.
+#[derive(Serialize)]
+struct Told<'a> {
+    error: &'a str,
+    because: &'a [String],
+    #[serde(rename = "try")]
+    hint: Option<&'a str>,
+    /// What it is called in `--exit`, and what the command ends with.
+    kind: &'static str,
+    code: u8,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), causes: Vec::new(), hint: None }
+        Self { exit, message: message.into(), causes: Vec::new(), hint: None, is_transient: false }
     }
 
     /// Ends with this code, and without a word: whoever reads has heard it, or is not there any more.
@@ -43,6 +57,25 @@ impl Failure {
 
     pub(crate) fn exit(&self) -> Exit {
         self.exit
+    }
+
+    /// As one line of JSON, with the code that it ends with.
+    pub(crate) fn json(&self, code: Exit) -> String {
+        let Self { exit, message, causes, hint, .. } = self;
+        let (kind, hint) = (exit.word(), hint.as_deref());
+        let told = Told { error: message, because: causes, hint, kind, code: code.code() };
+        // Texts and a number are always JSON.
+        print::json_line(&told).unwrap_or_else(|error| error.to_string())
+    }
+
+    /// Whether the same may succeed later, with nothing changed but time.
+    pub(crate) fn is_transient(&self) -> bool {
+        self.is_transient
+    }
+
+    /// What the store said, if it was the store.
+    pub(crate) fn cause(&self) -> &str {
+        self.causes.first().unwrap_or(&self.message)
     }
 
     pub(crate) fn is_silent(&self) -> bool {
@@ -112,7 +145,8 @@ impl From<ConnectError> for Failure {
             Some(source) => failure.because(source),
             None => failure,
         };
-        failure.hint("another --url, or DISTLOCK_URL")
+        let is_transient = error.is_transient();
+        Self { is_transient, ..failure.hint("another --url, or DISTLOCK_URL") }
     }
 }
 

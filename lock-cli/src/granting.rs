@@ -2,11 +2,13 @@
 
 use std::{ffi::OsStr, path::Path, pin::pin, sync::Arc, time::Duration};
 
-use distlock::{AcquireOptions, DistributedLock, Error, Guard, Identity, Keeper, Locks, QueueRow, Released};
+use distlock::{
+    AcquireOptions, DistributedLock, Error, Guard, Identity, Keeper, Locks, Outage, QueueRow, Released,
+};
 use tokio::time;
 
 use crate::{
-    args::LockArgs,
+    args::{AtOutage, LockArgs},
     exit::Exit,
     failure::{Failure, show},
     print,
@@ -38,9 +40,14 @@ pub(crate) struct Request {
     pub(crate) lock: Arc<dyn DistributedLock>,
     pub(crate) options: AcquireOptions,
     only_try: bool,
+    verbose: bool,
+    /// The wait that was asked for. That of the options may be what is left of it.
+    wait: Option<Duration>,
 }
 
 impl Request {
+    /// `waited` is what is over of the wait.
+    ///
     /// # Errors
     /// What is wrong with the command line.
     pub(crate) fn new(
@@ -48,6 +55,7 @@ impl Request {
         args: &LockArgs,
         file: &File,
         command: Option<&OsStr>,
+        waited: Duration,
     ) -> Result<Self, Failure> {
         let wrong = |error| Failure::of_lock(&error);
         let name = &args.name;
@@ -62,11 +70,16 @@ impl Request {
         };
         let label = args.label.clone().or_else(|| program(command?));
         let mut options = AcquireOptions::new().label(own_label(&label.unwrap_or_default())?);
-        options.wait = args.wait.or(file.wait).filter(|_| !args.only_try);
+        let wait = args.wait.or(file.wait).filter(|_| !args.only_try);
+        options.wait = wait.map(|wait| wait.saturating_sub(waited));
+        options.outage = args.outage.map(|outage| match outage {
+            AtOutage::Wait => Outage::Wait,
+            AtOutage::Fail => Outage::Fail,
+        });
         options.max_hold = args.max_hold;
         options.ttl = args.ttl.or(file.ttl).unwrap_or(options.ttl);
         options.validate().map_err(|error| Failure::of_input(&error))?;
-        Ok(Self { lock, options, only_try: args.only_try })
+        Ok(Self { lock, options, only_try: args.only_try, verbose: args.verbose, wait })
     }
 
     /// Takes the lock. A signal gives up.
@@ -139,7 +152,8 @@ impl Request {
     /// A wait is over. Whether the lock was busy all the time can only be said by a store that answers.
     fn too_late(&self, waited: Duration, seen: Seen, voice: &Voice) -> Failure {
         let name = self.lock.name();
-        let mut message = format!("lock `{name}` was not granted within {}", print::duration(waited));
+        let waited = print::duration(self.wait.unwrap_or(waited));
+        let mut message = format!("lock `{name}` was not granted within {waited}");
         let queue = match seen {
             None => {
                 let failure = Failure::new(Exit::STORE, format!("{message}, and the store does not answer"));
@@ -160,33 +174,41 @@ impl Request {
         failure.hint(format!("a longer --wait, or {}", show(name)))
     }
 
-    /// On a terminal: the place in the queue, and who holds the lock, for as long as it takes.
+    /// The place in the queue, and who holds the lock: on a terminal for as long as it takes, and elsewhere once, for who wants it.
     async fn show_place(&self, own: &OwnEntry, voice: &Voice) -> Result<Guard, Failure> {
-        if !voice.shows_status() || self.only_try {
+        let again = voice.shows_status();
+        if self.only_try || !(again || self.verbose) {
             return std::future::pending().await;
         }
         time::sleep(UNNOTICED).await;
         for look in 0_u32.. {
             // A store that does not answer is told by what waits for the lock.
             if let Ok(queue) = self.lock.queue().await {
-                let mine = own.known();
-                let before = queue.iter().take_while(|row| row.entry != mine);
-                let ahead = before.filter(|row| !row.admitted).count();
-                let waiting = queue.iter().filter(|row| !row.admitted).count();
-                let holders = holders(&queue).unwrap_or_else(|| "nobody any more".to_owned());
-                let place = if mine.is_some_and(|mine| queue.iter().any(|row| row.entry == Some(mine))) {
-                    format!("place {} of {waiting} in the queue", ahead + 1)
-                } else {
-                    "not in the queue yet".to_owned()
-                };
-                voice.status(format!(
-                    "distlock: waiting for `{}`: {place}; held by {holders}",
-                    self.lock.name()
-                ));
+                let place = self.place(&queue, own);
+                if !again {
+                    voice.note(place);
+                    break;
+                }
+                voice.status(format!("distlock: {place}"));
             }
             time::sleep(LOOKS[usize::from(look > 30)]).await;
         }
         std::future::pending().await
+    }
+
+    /// Where we stand, in a sentence.
+    fn place(&self, queue: &[QueueRow], own: &OwnEntry) -> String {
+        let mine = own.known();
+        let before = queue.iter().take_while(|row| row.entry != mine);
+        let ahead = before.filter(|row| !row.admitted).count();
+        let waiting = queue.iter().filter(|row| !row.admitted).count();
+        let holders = holders(queue).unwrap_or_else(|| "nobody any more".to_owned());
+        let place = if mine.is_some_and(|mine| queue.iter().any(|row| row.entry == Some(mine))) {
+            format!("place {} of {waiting} in the queue", ahead + 1)
+        } else {
+            "not in the queue yet".to_owned()
+        };
+        format!("waiting for `{}`: {place}; held by {holders}", self.lock.name())
     }
 }
 

@@ -38,9 +38,9 @@ struct Held<'a> {
 pub(crate) async fn hold(args: HoldArgs, settings: &Settings, voice: &Voice) -> Result<Exit, Failure> {
     let own = Traces::listen(voice);
     let ready = Ready::new(args.ready_fd)?;
-    let Store { locks, .. } = Store::connect(settings).await?;
+    let (Store { locks, .. }, waited) = Store::connect_for(&args.lock, settings, voice).await?;
     let mut signals = Signals::ending()?;
-    let request = Request::new(&locks, &args.lock, &settings.file, None)?;
+    let request = Request::new(&locks, &args.lock, &settings.file, None, waited)?;
     let guard = match request.granted(&own, &mut signals, voice).await {
         Ok(guard) => guard,
         Err(failure) => {

@@ -18,8 +18,15 @@ pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, F
     let Store { locks, .. } = Store::connect(settings).await?;
     let operator = locks.operator();
     let failed = |error| Failure::of_store("the locks cannot be listed", &error);
+    let names = operator.list(&args.prefix).await.map_err(failed)?;
+    if args.names {
+        let mut lines = String::new();
+        lines.extend(names.iter().map(|name| format!("{}\n", harmless(name.as_str()))));
+        print::text(&lines)?;
+        return Ok(Exit::DONE);
+    }
     let mut listed = Vec::new();
-    for name in operator.list(&args.prefix).await.map_err(failed)? {
+    for name in names {
         let queue = operator.queue(&name).await.map_err(failed)?;
         // Whoever was there has left meanwhile.
         let Some(first) = queue.first() else { continue };

@@ -12,6 +12,7 @@ mod failure;
 mod granting;
 mod hold;
 mod list;
+mod machine;
 mod outages;
 mod pages;
 mod print;
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
         }
     };
     let voice = Voice::start(args.store.quiet);
-    let codes = args.task.codes();
+    let (codes, is_json) = (args.task.codes(), args.task.is_json());
     let path = args.task.status_file().map(Path::to_owned);
     let status = StatusFile::begin(path.as_deref());
     let (status, done) = match status {
@@ -69,10 +70,13 @@ fn main() -> ExitCode {
     let (what, exit) = match done {
         Ok(exit) => ("command", exit),
         Err(failure) => {
-            if !failure.is_silent() {
-                eprintln!("{failure}");
+            let exit = codes.of(failure.exit());
+            match (failure.is_silent(), is_json) {
+                (true, _) => {}
+                (false, true) => eprintln!("{}", failure.json(exit)),
+                (false, false) => eprintln!("{failure}"),
             }
-            (failure.exit().word(), codes.of(failure.exit()))
+            (failure.exit().word(), exit)
         }
     };
     if let Some(status) = status {
@@ -97,6 +101,7 @@ fn carry_out(args: Args, voice: &Voice) -> Result<Exit, Failure> {
     match &args.task {
         Task::Completions(asked) => return pages::completions(asked.shell),
         Task::Man(asked) => return pages::man(asked.command.as_deref()),
+        Task::SetupMachine(asked) => return machine::setup(asked),
         _ => {}
     }
     let settings = Settings::of(&args.store)?;
@@ -114,7 +119,7 @@ fn carry_out(args: Args, voice: &Voice) -> Result<Exit, Failure> {
             Task::Break(asked) => evict::evict(&asked, &settings).await,
             Task::Watch(asked) => watch::watch(&asked, &settings).await,
             Task::Doctor(asked) => doctor::doctor(&asked, &settings).await,
-            Task::Completions(_) | Task::Man(_) => Ok(Exit::DONE),
+            Task::SetupMachine(_) | Task::Completions(_) | Task::Man(_) => Ok(Exit::DONE),
         }
     })
 }

@@ -1,15 +1,38 @@
 //! Completions and manual pages, made from the command line's own description.
 
+use std::collections::BTreeSet;
+
 use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::{args::Args, exit::Exit, failure::Failure, print};
 
+/// What bash asks the store for: the names of locks. `clap` completes what it knows by itself.
+const LOCKS: &str = include_str!("completions.bash");
+
 pub(crate) fn completions(shell: Shell) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "distlock", &mut script);
-    print::text(&String::from_utf8_lossy(&script))?;
+    let mut script = String::from_utf8_lossy(&script).into_owned();
+    if shell == Shell::Bash {
+        script.push_str(&LOCKS.replace("@WITH_VALUES@", &options_with_values()));
+    }
+    print::text(&script)?;
     Ok(Exit::DONE)
+}
+
+/// All options that are followed by a value, of whatever command: none is a flag of another.
+fn options_with_values() -> String {
+    let all = Args::command();
+    let of_all = all.get_arguments();
+    let arguments = of_all.chain(all.get_subcommands().flat_map(clap::Command::get_arguments));
+    let with_value = arguments.filter(|arg| !arg.is_positional() && arg.get_action().takes_values());
+    let mut options = BTreeSet::new();
+    for argument in with_value {
+        options.extend(argument.get_long().map(|long| format!("--{long}")));
+        options.extend(argument.get_short().map(|short| format!("-{short}")));
+    }
+    options.into_iter().collect::<Vec<_>>().join(" ")
 }
 
 /// The page of one command, or the page of all with their names.

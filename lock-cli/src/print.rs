@@ -25,10 +25,16 @@ pub(crate) fn text(text: &str) -> Result<(), Failure> {
 
 /// Writes something as one line of JSON.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
-    // What is written here has text for keys, and nothing that can fail.
-    let line =
-        serde_json::to_string(value).map_err(|error| Failure::new(Exit::NO, "no JSON").because(&error))?;
-    text(&format!("{}\n", harmless_json(&line)))
+    let line = json_line(value).map_err(|error| Failure::new(Exit::NO, "no JSON").because(&error))?;
+    text(&format!("{line}\n"))
+}
+
+/// Something as one line of JSON.
+///
+/// # Errors
+/// What is written here has text for keys, and nothing that can fail.
+pub(crate) fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
+    Ok(harmless_json(&serde_json::to_string(value)?))
 }
 
 /// The same JSON, in which the texts of others play no tricks on a terminal.

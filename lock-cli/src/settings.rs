@@ -24,6 +24,7 @@ use crate::{
     args::{self, StoreArgs},
     exit::Exit,
     failure::Failure,
+    machine,
 };
 
 /// The store when nobody says otherwise: one file, shared by all processes of this user on this machine.
@@ -100,6 +101,7 @@ impl Settings {
         let with_password = file.url.as_deref().is_some_and(has_password);
         warnings.extend(path.filter(|_| with_password).and_then(|path| exposed(&path)));
         let url = match &args.url_file {
+            _ if args.machine => machine::url()?,
             Some(path) => {
                 let url = url_in(path)?;
                 let with_password = has_password(&url);

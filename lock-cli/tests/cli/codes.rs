@@ -81,6 +81,25 @@ fn show_tells_who_asked_for_quiet_by_its_code_whether_a_lock_is_held() {
     }
 }
 
+/// Its standard output has none of it.
+#[test]
+fn a_program_that_reads_json_gets_errors_as_json() {
+    let store = Store::any();
+    let _holder = held(&store);
+    let busy = outcome(&store.url, &["hold", "a", "-n", "--exit", "busy=9", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&busy.complained).expect("one line of JSON");
+    assert_eq!((busy.code, busy.said.as_str()), (Some(9), ""), "{busy:?}");
+    assert_eq!(told["error"], "lock `a` is busy", "{told}");
+    assert_eq!(told["kind"], "busy", "{told}");
+    assert_eq!(told["code"], 9, "{told}");
+    assert!(told["try"].as_str().is_some_and(|hint| hint.contains("distlock show a")), "{told}");
+
+    let away = outcome("redis://127.0.0.1:1?connect_timeout=500ms", &["list", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&away.complained).expect("one line of JSON");
+    assert_eq!((away.code, told["kind"].as_str()), (Some(69), Some("unavailable")), "{told}");
+    assert!(told["because"][0].as_str().is_some_and(|why| why.starts_with("redis: ")), "{told}");
+}
+
 /// One who has the lock `a` already.
 fn held(store: &Store) -> Process {
     let holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");

@@ -1,6 +1,12 @@
 //! What people type who come from `flock`, `timeout` and `env`.
 
-use std::fs;
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::{PermissionsExt, symlink},
+    process::{Command, Stdio},
+};
+
+use lock_conformance::ran_nothing;
 
 use crate::{
     process::{Process, distlock, outcome, until},
@@ -53,6 +59,64 @@ fn a_busy_lock_is_told_to_who_asked_for_quiet_by_the_exit_code_alone() {
     // What is an error is told all the same.
     let wrong = outcome(&store.url, &["-q", "run", "a", "--of", "3", "-n", "true"]);
     assert!(wrong.code == Some(65) && wrong.complained.contains("in use as a mutex"), "{wrong:?}");
+}
+
+/// The page for those who come from elsewhere says nothing that does not work.
+#[test]
+fn the_lines_that_the_manual_gives_for_those_of_others_work() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let job = folder.path().join("job");
+    fs::write(&job, "#!/bin/sh\necho done\n").unwrap();
+    fs::set_permissions(&job, Permissions::from_mode(0o755)).unwrap();
+    symlink(env!("CARGO_BIN_EXE_distlock"), folder.path().join("distlock")).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let manual = manual();
+    let table = manual.split_once("| your line | ours |").expect("the table is there").1;
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let lines = rows.filter_map(|row| {
+        row.split('`').find(|text| text.starts_with("distlock ") && text.contains(" run "))
+    });
+    let mut tried = 0;
+    for line in lines {
+        let mut shell = Command::new("bash");
+        shell
+            .args(["-c", line])
+            .env("PATH", &path)
+            .env("DISTLOCK_URL", &store.url)
+            .env("XDG_CONFIG_HOME", "/nonexistent");
+        let ran = Process::start(shell.current_dir(&folder).stdin(Stdio::null())).end();
+        assert!(ran.code == Some(0) && ran.said.starts_with("done\n"), "{line}: {ran:?}");
+        tried += 1;
+    }
+    assert!(tried >= 8, "{tried}");
+}
+
+#[test]
+fn systemd_understands_the_units_that_the_manual_gives() {
+    const TEST: &str = "habits::systemd_understands_the_units_that_the_manual_gives";
+    if !Command::new("systemd-analyze").arg("--version").output().is_ok_and(|tried| tried.status.success()) {
+        return ran_nothing(TEST, "it takes systemd-analyze");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let units: Vec<_> = manual().split("```ini\n# /etc/systemd/system/").skip(1).map(str::to_owned).collect();
+    assert_eq!(units.len(), 2, "{units:?}");
+    for unit in units {
+        let (name, unit) = unit.split_once('\n').unwrap();
+        let unit = unit.split_once("```").unwrap().0;
+        let unit = unit.replace("/usr/local/bin/distlock", env!("CARGO_BIN_EXE_distlock"));
+        fs::write(folder.path().join(name), unit).unwrap();
+    }
+    let units = ["report.service", "report.timer"].map(|name| folder.path().join(name));
+    let told = Command::new("systemd-analyze").args(["verify", "--man=no"]).args(&units).output().unwrap();
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    // Of other units of this machine it may say what it likes.
+    let of_ours = told.lines().filter(|line| line.contains(folder.path().to_str().unwrap()));
+    assert_eq!(of_ours.count(), 0, "{told}");
+}
+
+fn manual() -> String {
+    fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md")).unwrap()
 }
 
 /// One who has the lock `a` already.

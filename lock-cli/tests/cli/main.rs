@@ -1,6 +1,7 @@
 //! The real binary, used as a user would.
 
 mod codes;
+mod completions;
 mod habits;
 mod hold;
 mod loss;

@@ -36,7 +36,7 @@ fn no_limit_is_no_number_in_json() {
 }
 
 #[test]
-fn a_name_that_is_too_long_is_not_repeated_whole_and_a_long_one_is_listed_whole() {
+fn a_name_too_long_is_not_repeated_whole_and_a_long_one_is_listed() {
     let store = Store::any();
     let name = "x\u{1b}".repeat(2_500);
     let refused = outcome(&store.url, &["show", &name]);
@@ -62,7 +62,7 @@ fn help_has_the_options_of_a_command_before_those_of_all() {
             .collect()
     };
     let (own, all) = (options(own), options(all));
-    assert_eq!(all, ["--url", "--url-file", "--config", "--quiet"], "{help}");
+    assert_eq!(all, ["--url", "--url-file", "--machine", "--config", "--quiet"], "{help}");
     assert_eq!(own[..4], ["--shared", "--exclusive", "--permits", "--of"], "{help}");
     assert!(own.contains(&"--grace".to_owned()) && !own.contains(&"--quiet".to_owned()), "{help}");
 }

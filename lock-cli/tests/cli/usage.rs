@@ -158,7 +158,7 @@ fn without_the_variable_the_home_folder_is_that_of_the_user_database() {
 }
 
 /// A folder with the program in it, which other users may run.
-fn for_everybody() -> tempfile::TempDir {
+pub(crate) fn for_everybody() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
     fs::copy(env!("CARGO_BIN_EXE_distlock"), folder.path().join("distlock")).unwrap();

@@ -6,10 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::{Links, Proxy};
+use lock_conformance::{Links, Newcomers, Proxy};
+use tempfile::TempDir;
 
 use crate::{
-    process::{Process, distlock, until, until_queued, until_written},
+    process::{Process, distlock, outcome, until, until_queued, until_written},
     store::Store,
 };
 
@@ -61,18 +62,76 @@ fn an_outage_is_told_with_the_time_where_there_is_no_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let _holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
     until_queued(&store.url, "a", 1);
-    let mut command = Command::new("sh");
-    command.args(["-c", "exec \"$@\" 2>said", "sh", env!("CARGO_BIN_EXE_distlock"), "--url", &store.url]);
-    command.args(["run", "a", "--", "true"]).env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null());
-    let _waiter = Process::start(command.current_dir(&folder));
+    let _waiter = waiter(&store, &folder, &[]);
     until_queued(&store.url, "a", 2);
     drop(store);
-    let mut told = String::new();
-    until("a word about the outage", || {
-        told = fs::read_to_string(folder.path().join("said")).unwrap_or_default();
-        told.contains("trying again")
-    });
+    let told = until_said(&folder, "trying again");
     let (time, what) = told.strip_prefix("distlock: ").and_then(|told| told.split_once(' ')).expect("a line");
     assert!(humantime::parse_rfc3339(time).is_ok(), "{told}");
     assert!(what.starts_with("the store does not answer, trying again (redis: "), "{told}");
+}
+
+#[test]
+fn who_has_the_lock_is_told_on_request_where_there_is_no_terminal() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let _holder = Process::fed(&mut distlock(&store.url, &["hold", "a", "--label", "anna"]), b"");
+    until_queued(&store.url, "a", 1);
+    let _waiter = waiter(&store, &folder, &["--verbose"]);
+    let told = until_said(&folder, "waiting for `a`: ");
+    assert!(told.contains("in the queue") && told.contains("; held by anna ("), "{told}");
+}
+
+/// As after a boot, when the server comes later than those who use it.
+#[test]
+fn a_store_that_is_down_at_the_start_is_waited_for_where_that_is_wanted() {
+    let store = Store::redis();
+    let way = Proxy::start(store.address(), |_| false);
+    way.newcomers(Newcomers::Refuse);
+    let folder = tempfile::tempdir().unwrap();
+    let run = ["run", "a", "--outage", "wait", "-w", "60", "--", "echo", "ran"];
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" 2>said", "sh", env!("CARGO_BIN_EXE_distlock")]);
+    command.args(["--url", &format!("redis://{}", way.address())]).args(run);
+    command.env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null()).current_dir(&folder);
+    let early = Process::start(&mut command);
+    until_said(&folder, "the store cannot be connected to, trying again (redis: ");
+    way.newcomers(Newcomers::Serve);
+    let ran = early.end();
+    assert_eq!((ran.code, ran.said.as_str()), (Some(0), "ran\n"), "{ran:?}");
+
+    // It is no longer waited for than the lock.
+    let nowhere = "redis://127.0.0.1:1?connect_timeout=500ms";
+    let away = outcome(nowhere, &["run", "a", "--outage", "wait", "-w", "0.3", "-E", "0", "echo", "ran"]);
+    assert_eq!((away.code, away.said.as_str()), (Some(69), ""), "{away:?}");
+}
+
+#[test]
+fn who_does_not_want_to_wait_for_a_store_gives_up_its_place() {
+    let store = Store::redis();
+    let _holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
+    until_queued(&store.url, "a", 1);
+    let waiter = Process::start(&mut distlock(&store.url, &["run", "a", "--outage", "fail", "echo", "ran"]));
+    until_queued(&store.url, "a", 2);
+    drop(store);
+    let ended = waiter.end();
+    assert_eq!((ended.code, ended.said.as_str()), (Some(69), ""), "{ended:?}");
+}
+
+/// One who waits for the lock `a`, and says what it has to say into a file.
+fn waiter(store: &Store, folder: &TempDir, args: &[&str]) -> Process {
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" 2>said", "sh", env!("CARGO_BIN_EXE_distlock"), "--url", &store.url]);
+    command.args(["run", "a"]).args(args).args(["--", "true"]);
+    command.env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null());
+    Process::start(command.current_dir(folder))
+}
+
+fn until_said(folder: &TempDir, what: &str) -> String {
+    let mut told = String::new();
+    until(what, || {
+        told = fs::read_to_string(folder.path().join("said")).unwrap_or_default();
+        told.contains(what)
+    });
+    told
 }

@@ -1,0 +1,133 @@
+//! `distlock setup-machine`, and the file that it prepares: one for all users of a group.
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions, Permissions},
+    io::{self, ErrorKind},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
+    path::Path,
+};
+
+use distlock::harmless;
+use nix::{
+    fcntl::OFlag,
+    unistd::{Group, geteuid},
+};
+
+use crate::{exit::Exit, failure::Failure, print};
+
+/// Where the file is, and what stands beside it. Only root makes it there.
+const FOLDER: &str = "/var/lib/distlock";
+const FILE: &str = "/var/lib/distlock/locks.db";
+
+/// What is made in the folder gets its group (2), and nobody else comes in.
+const SHARED_FOLDER: u32 = 0o2770;
+const SHARED_FILE: u32 = 0o660;
+
+/// Which users.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SetupArgs {
+    /// The group whose users share the locks of this machine, and can take each other's
+    #[arg(long, value_name = "NAME")]
+    group: String,
+}
+
+/// The URL of the file.
+///
+/// # Errors
+/// If there is none, or it is not for this user.
+pub(crate) fn url() -> Result<String, Failure> {
+    match fs::metadata(FILE) {
+        Ok(_) => Ok(format!("sqlite:{FILE}")),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let failure = Failure::new(Exit::USAGE, "this machine has no locks for all its users yet");
+            Err(failure.hint("sudo distlock setup-machine --group NAME"))
+        }
+        Err(error) => {
+            let failure = Failure::new(Exit::STORE, format!("{FILE} cannot be used")).because(&error);
+            Err(failure.hint(format!("membership of its group: ls -ld {FOLDER}")))
+        }
+    }
+}
+
+pub(crate) fn setup(args: &SetupArgs) -> Result<Exit, Failure> {
+    let name = harmless(&args.group);
+    // An error of the database is no such group either.
+    let Some(group) = Group::from_name(&args.group).ok().flatten() else {
+        let failure = Failure::new(Exit::USAGE, format!("there is no group `{name}`"));
+        return Err(failure.hint("groupadd, or the name of another one"));
+    };
+    prepare(Path::new(FOLDER), Path::new(FILE), group.gid.as_raw()).map_err(|error| {
+        let failure = Failure::new(Exit::STORE, format!("{FOLDER} cannot be prepared")).because(&error);
+        failure.hint("sudo distlock setup-machine --group NAME")
+    })?;
+    print::text(&format!("users of group `{name}` share the locks in {FILE}: distlock --machine run …\n"))?;
+    Ok(Exit::DONE)
+}
+
+/// Makes the folder and the file, which nobody else sees before they are as they are to be. Modes and groups are given by
+/// descriptors: a name may lead elsewhere.
+fn prepare(folder: &Path, file: &Path, group: u32) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let as_folder = (OFlag::O_NOFOLLOW | OFlag::O_DIRECTORY).bits();
+    let folder = OpenOptions::new().read(true).custom_flags(as_folder).open(folder)?;
+    let found = folder.metadata()?;
+    if found.uid() != geteuid().as_raw() {
+        return Err(io::Error::new(ErrorKind::PermissionDenied, "it belongs to another user"));
+    }
+    if found.mode() & 0o077 != 0 {
+        // It was prepared before, and what is in it is in use.
+        let is_same = found.gid() == group;
+        let why = format!("it is there for group {}; remove it while nobody uses it", found.gid());
+        return if is_same { Ok(()) } else { Err(io::Error::new(ErrorKind::AlreadyExists, why)) };
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
+    let file = options.open(file)?;
+    fchown(&file, None, Some(group))?;
+    file.set_permissions(Permissions::from_mode(SHARED_FILE))?;
+    fchown(&folder, None, Some(group))?;
+    folder.set_permissions(Permissions::from_mode(SHARED_FOLDER))
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::unistd::getegid;
+
+    use super::*;
+
+    #[test]
+    fn the_folder_and_the_file_are_for_the_group_and_are_left_alone_when_they_are() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("distlock");
+        let file = folder.join("locks.db");
+        let group = getegid().as_raw();
+        let modes = || [&folder, &file].map(|path| fs::metadata(path).unwrap().mode() & 0o7777);
+        for _ in 0..2 {
+            prepare(&folder, &file, group).unwrap();
+            assert_eq!(modes(), [0o2770, 0o660]);
+        }
+        let error = prepare(&folder, &file, group + 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+        assert_eq!(modes(), [0o2770, 0o660]);
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_folder_or_the_file_is_not_followed() {
+        let parent = tempfile::tempdir().unwrap();
+        let [other, link] = ["other", "link"].map(|name| parent.path().join(name));
+        fs::create_dir(&other).unwrap();
+        fs::set_permissions(&other, Permissions::from_mode(0o700)).unwrap();
+        std::os::unix::fs::symlink(&other, &link).unwrap();
+        assert!(prepare(&link, &link.join("locks.db"), getegid().as_raw()).is_err());
+        let victim = parent.path().join("victim");
+        fs::write(&victim, "").unwrap();
+        fs::set_permissions(&victim, Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink(&victim, other.join("locks.db")).unwrap();
+        assert!(prepare(&other, &other.join("locks.db"), getegid().as_raw()).is_err());
+        assert_eq!(fs::metadata(&victim).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(&other).unwrap().mode() & 0o777, 0o700);
+    }
+}

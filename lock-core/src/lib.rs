@@ -33,7 +33,7 @@
 //! |---|---|
 //! | taking locks | [`Locks`], [`DistributedLock`], [`AcquireOptions`], [`Guard`] |
 //! | what holds on which store | [`Guarantees`] |
-//! | writing a backend | [`Backend`], [`Operator`], [`Switchboard`], [`Paced`], and [`settings`] |
+//! | writing a backend | [`Backend`], [`Operator`], [`Switchboard`], [`Paced`], [`CircuitBreaker`], and [`settings`] |
 //! | what is traced | [`telemetry`] |
 //! | time, threads and randomness | [`Clock`], [`Keeper`], [`Entropy`] |
 //! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |
@@ -41,6 +41,7 @@
 
 pub mod admission;
 mod backend;
+mod circuit_breaker;
 mod client;
 mod clock;
 mod closing;
@@ -85,6 +86,7 @@ pub use self::{
         Alarms, Backend, Creates, Departure, Hint, Hints, Holder, Lease, MAX_TTL, MIN_TTL, Renewal, Standing,
         Step, WaitMode,
     },
+    circuit_breaker::CircuitBreaker,
     clock::{BootTime, Clock, SystemClock, margin, valid_until},
     entropy::{Entropy, SystemEntropy},
     entry::{Claim, Entry, EntryId, Kind},

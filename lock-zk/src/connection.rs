@@ -7,7 +7,7 @@ use futures_util::{
     future::{join_all, poll_fn, select_ok},
 };
 use lock_core::{
-    BackendErrorKind as Kind, BootTime, Entropy, Keeper, Paced, SystemEntropy, excerpt,
+    BackendErrorKind as Kind, BootTime, CircuitBreaker, Entropy, Keeper, Paced, SystemEntropy, excerpt,
     settings::{ConfigError, Password},
 };
 use tokio::{
@@ -18,7 +18,6 @@ use zookeeper_client::{Client, Connector, Error, SessionInfo};
 
 use crate::{
     ZkConfig,
-    circuit_breaker::{CircuitBreaker, is_of_connection},
     error::Failure,
     limits::Limits,
     link::Link,
@@ -33,7 +32,7 @@ pub(crate) struct Route {
     tls: Option<Tls>,
     keeper: Keeper,
     limits: Arc<Limits>,
-    breaker: Arc<CircuitBreaker>,
+    breaker: Arc<CircuitBreaker<Failure>>,
     /// What there is to say of all sessions and connections.
     pub(crate) log: Paced<&'static str>,
 }
@@ -43,8 +42,10 @@ impl Route {
     pub(crate) fn new(config: Arc<ZkConfig>, keeper: Keeper) -> Result<Self, ConfigError> {
         let (password, tls) = (config.login().read()?, Tls::load(&config)?);
         let limits = Arc::new(Limits::new(config.endpoints.len()));
-        let log = Paced::new(&keeper);
-        Ok(Self { config, password, tls, keeper, limits, breaker: Arc::default(), log })
+        let breaker =
+            CircuitBreaker::new(Failure::is_of_connection).with_longest_pause(config.connect_timeout / 2);
+        let (breaker, log) = (Arc::new(breaker), Paced::new(&keeper));
+        Ok(Self { config, password, tls, keeper, limits, breaker, log })
     }
 
     /// Opens a session. The client's tasks run where this is polled: on the keeper, which has I/O.
@@ -66,7 +67,7 @@ impl Route {
         for endpoint in self.endpoints_to_try(session_timeout).await {
             let limit = until.min(self.keeper.now() + patience);
             opened = self.open_at(endpoint, session_timeout, limit).await;
-            if !opened.as_ref().is_err_and(is_of_connection) || self.keeper.now() >= until {
+            if !opened.as_ref().is_err_and(Failure::is_of_connection) || self.keeper.now() >= until {
                 break;
             }
         }

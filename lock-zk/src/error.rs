@@ -106,6 +106,11 @@ impl Failure {
         self.cause
     }
 
+    /// Whether nobody answered, as where the ensemble is away.
+    pub(crate) fn is_of_connection(&self) -> bool {
+        matches!(self.kind, Kind::Unreachable | Kind::TimedOut)
+    }
+
     /// Whether it is certain that the request did nothing, and will not.
     pub(crate) fn is_an_answer(&self) -> bool {
         self.unsent || self.cause != Cause::Unknown
@@ -135,6 +140,18 @@ mod tests {
         let shown = BackendError::from(Failure::of(&Error::UnexpectedError(said))).to_string();
         assert!(shown.contains("no\\u{1b}[2J\\u{202e}xxx") && shown.len() < 400, "{shown}");
         assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
+    }
+
+    #[test]
+    fn an_ensemble_that_refuses_is_there() {
+        for (failure, away) in [
+            (Failure::new(Kind::Unreachable, "nobody there"), true),
+            (Failure::timed_out("opening a session", Duration::ZERO), true),
+            (Failure::session_gone(), false),
+            (Failure::of(&Error::AuthFailed), false),
+        ] {
+            assert_eq!(failure.is_of_connection(), away, "{failure}");
+        }
     }
 
     #[test]

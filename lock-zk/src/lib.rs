@@ -27,7 +27,6 @@
 
 mod alarms;
 mod backend;
-mod circuit_breaker;
 mod config;
 mod connect_error;
 mod connection;

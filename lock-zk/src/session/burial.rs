@@ -10,7 +10,6 @@ use tokio::{runtime::Handle, sync::watch};
 
 use super::{Pool, Session};
 use crate::{
-    circuit_breaker::is_of_connection,
     connection::Route,
     error::{Cause, Failure},
 };
@@ -42,7 +41,7 @@ pub(super) fn bury(pool: &Arc<Pool>, session: &Arc<Session>) {
                 Ok(true) => return,
                 Ok(false) => answers += 1,
                 Err(failure) => {
-                    answers += u32::from(!is_of_connection(&failure));
+                    answers += u32::from(!failure.is_of_connection());
                     tracing::debug!(session = %format_args!("{:#x}", session.id), "the end of a session is not confirmed yet: {failure}");
                 }
             }

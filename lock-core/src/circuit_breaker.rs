@@ -1,0 +1,339 @@
+//! [`CircuitBreaker`]: while a server cannot be reached, one attempt at a time for all who want a connection.
+
+use std::{fmt, future::Future, pin::pin, time::Duration};
+
+use tokio::{select, sync::watch};
+
+use crate::{BootTime, Entropy, Keeper, SystemEntropy};
+
+/// The pause after the first failure. Each of the next ones is twice as long.
+const LEAST: Duration = Duration::from_millis(50);
+
+/// The last pauses, without the part that is left to chance. So a server that is away is asked twice in a second at the most, and a
+/// lock of two seconds is renewed in time if the server is away for less than a half of that.
+const MOST: Duration = Duration::from_millis(500);
+
+/// This part of a pause is added at the most, so that processes which failed together do not come back together.
+const CHANCE: u32 = 4;
+
+/// Spaces the attempts to connect to a server while none succeeds, and lets all of them through after one that does.
+///
+/// Connections are asked for by everybody who waits for a lock, and each of them tries again by itself: without this, a thousand waiters
+/// would knock a thousand times at a server that is about to start. After a failure, all wait for the outcome of the next attempt: they
+/// fail as it did, or connect. An attempt that had begun before somebody came says nothing to them, for the server may have come back
+/// since. The pauses between two attempts are of 50, 100, 200, 400 and then always 500 ms, and up to a quarter longer by chance. Where
+/// nothing has failed, nobody waits.
+///
+/// There is one for each server, whatever its connections are for. Which failures are those of a server that is away is for the backend
+/// to say: `F` is its error. Any other failure is an answer, and opens the way as a success does.
+///
+/// ```
+/// use lock_core::{CircuitBreaker, Keeper};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (breaker, keeper) = (CircuitBreaker::<&str>::new(|failure| *failure == "nobody there"), Keeper::shared());
+///
+/// let failed = breaker.attempt(&keeper, async { Err::<(), _>("nobody there") }).await;
+/// assert_eq!(failed, Err("nobody there"));
+/// // A pause later:
+/// assert_eq!(breaker.attempt(&keeper, async { Ok("a connection") }).await, Ok("a connection"));
+/// # }
+/// ```
+pub struct CircuitBreaker<F> {
+    state: watch::Sender<State<F>>,
+    counts: fn(&F) -> bool,
+    longest: Duration,
+}
+
+struct State<F> {
+    /// So many attempts have begun. Each has the number that was reached by it.
+    begun: u64,
+    outage: Option<Outage<F>>,
+}
+
+struct Outage<F> {
+    failures: u32,
+    /// When somebody may try again.
+    retry_at: BootTime,
+    last: F,
+    /// The latest attempt that failed.
+    failed: u64,
+    /// So many attempts had begun when a failure was counted: those of them that fail later are not.
+    counted: u64,
+}
+
+enum Admission<F> {
+    /// With this number.
+    Granted(u64),
+    From(BootTime),
+    /// Another attempt failed meanwhile.
+    Refused(F),
+}
+
+impl<F: Clone> CircuitBreaker<F> {
+    /// Nothing has failed yet. `counts` says of a failure whether it is that of a server that is away.
+    #[must_use]
+    pub fn new(counts: fn(&F) -> bool) -> Self {
+        let state = watch::Sender::new(State { begun: 0, outage: None });
+        Self { state, counts, longest: MOST + MOST / CHANCE }
+    }
+
+    /// Shortens the pauses to this where they are longer: for clients whose time limits are so short that nothing of them would be left
+    /// for the attempt itself.
+    #[must_use]
+    pub fn with_longest_pause(mut self, longest: Duration) -> Self {
+        self.longest = self.longest.min(longest);
+        self
+    }
+
+    /// Makes the attempt, when it is its turn, or fails as another one that was made meanwhile.
+    ///
+    /// Its turn comes a pause later at the latest, unless attempts of others hang. A time limit of `connect` counts from its turn on.
+    ///
+    /// # Errors
+    /// That of this attempt, or a copy of that of another one.
+    ///
+    /// # Cancel safety
+    /// Safe to drop. If it was this one's turn, it is that of the next one a pause later, as it is if this one hangs.
+    pub async fn attempt<T>(
+        &self,
+        keeper: &Keeper,
+        connect: impl Future<Output = Result<T, F>>,
+    ) -> Result<T, F> {
+        let attempt = self.admitted(keeper).await?;
+        let connected = connect.await;
+        self.learn(keeper.now(), attempt, connected.as_ref().err());
+        connected
+    }
+
+    /// When the next attempt is made, if the last one failed. `None` if nobody has to wait.
+    #[must_use]
+    pub fn retry_at(&self) -> Option<BootTime> {
+        self.state.borrow().outage.as_ref().map(|outage| outage.retry_at)
+    }
+
+    /// Waits for the turn of one who comes now, and says which attempt it is.
+    async fn admitted(&self, keeper: &Keeper) -> Result<u64, F> {
+        let mut changes = self.state.subscribe();
+        let known = changes.borrow_and_update().begun;
+        loop {
+            match self.admission(keeper.now(), known) {
+                Admission::Granted(attempt) => return Ok(attempt),
+                Admission::Refused(failure) => return Err(failure),
+                Admission::From(retry_at) => {
+                    let pause = pin!(keeper.sleep_until(retry_at));
+                    select! {
+                        () = pause => {}
+                        // The sender is ours.
+                        _ = changes.changed() => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// What is to become of one who came when so many attempts had begun.
+    fn admission(&self, now: BootTime, known: u64) -> Admission<F> {
+        let mut admission = Admission::From(now);
+        self.state.send_if_modified(|state| {
+            admission = match &mut state.outage {
+                Some(outage) if outage.failed > known => Admission::Refused(outage.last.clone()),
+                Some(outage) if now < outage.retry_at => Admission::From(outage.retry_at),
+                outage => {
+                    if let Some(outage) = outage {
+                        // This one may hang, or be given up: then there is another one a pause later.
+                        outage.retry_at = now + self.pause(outage.failures);
+                    }
+                    state.begun += 1;
+                    Admission::Granted(state.begun)
+                }
+            };
+            // Nobody need know of that.
+            false
+        });
+        admission
+    }
+
+    /// What became of an attempt.
+    fn learn(&self, now: BootTime, attempt: u64, failure: Option<&F>) {
+        let failure = failure.filter(|failure| (self.counts)(failure));
+        self.state.send_if_modified(|state| {
+            let Some(failure) = failure else { return state.outage.take().is_some() };
+            let begun = state.begun;
+            let outage = state.outage.get_or_insert_with(|| Outage {
+                failures: 0,
+                retry_at: now,
+                last: failure.clone(),
+                failed: 0,
+                counted: 0,
+            });
+            outage.last = failure.clone();
+            outage.failed = outage.failed.max(attempt);
+            // Attempts that were made at the same time fail once.
+            if attempt > outage.counted {
+                outage.failures = outage.failures.saturating_add(1);
+                outage.retry_at = now + self.pause(outage.failures);
+                outage.counted = begun;
+            }
+            true
+        });
+    }
+
+    fn pause(&self, failures: u32) -> Duration {
+        let doublings = failures.saturating_sub(1).min(16);
+        let least = LEAST.saturating_mul(1 << doublings).min(MOST);
+        let chance = (SystemEntropy.bits() >> 96) as u32;
+        let more = (least / CHANCE).mul_f64(f64::from(chance) / f64::from(u32::MAX));
+        (least + more).min(self.longest)
+    }
+}
+
+impl<F: Clone> fmt::Debug for CircuitBreaker<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CircuitBreaker").field("retry_at", &self.retry_at()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::pending,
+        sync::atomic::{AtomicU32, Ordering::Relaxed},
+    };
+
+    use futures_util::{FutureExt, future::join_all};
+
+    use super::*;
+
+    /// Of these, only the first is that of a server that is away.
+    const AWAY: &str = "nobody there";
+    const DENIED: &str = "denied";
+
+    fn breaker() -> CircuitBreaker<&'static str> {
+        CircuitBreaker::new(|failure| *failure == AWAY)
+    }
+
+    fn at(ms: u64) -> BootTime {
+        BootTime::new(Duration::from_millis(ms))
+    }
+
+    /// The number of the attempt, if one who comes now may make it.
+    fn ask(breaker: &CircuitBreaker<&'static str>, ms: u64) -> Option<u64> {
+        let known = breaker.state.borrow().begun;
+        match breaker.admission(at(ms), known) {
+            Admission::Granted(attempt) => Some(attempt),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_away_is_asked_twice_a_second_however_many_ask() {
+        let breaker = breaker();
+        let mut attempts: Vec<u64> = Vec::new();
+        // Ten thousand ask in ten seconds.
+        for ms in 0..10_000 {
+            if let Some(attempt) = ask(&breaker, ms) {
+                attempts.push(ms);
+                breaker.learn(at(ms), attempt, Some(&AWAY));
+            }
+        }
+        let late = attempts.iter().filter(|ms| **ms >= 1000).count();
+        assert!((14..=18).contains(&late), "{attempts:?}");
+        assert!((4..=5).contains(&(attempts.len() - late)), "{attempts:?}");
+        assert!(attempts.windows(2).all(|pair| pair[1] - pair[0] <= 626), "{attempts:?}");
+    }
+
+    #[test]
+    fn after_one_success_everybody_connects_at_once() {
+        let breaker = breaker();
+        breaker.learn(at(0), ask(&breaker, 0).unwrap(), Some(&AWAY));
+        assert_eq!(ask(&breaker, 49), None);
+        let attempt = ask(&breaker, 63).unwrap();
+        assert_eq!(ask(&breaker, 63), None, "one at a time");
+        breaker.learn(at(64), attempt, None);
+        assert!((0..100).all(|_| ask(&breaker, 64).is_some()));
+        assert_eq!(breaker.retry_at(), None);
+    }
+
+    #[test]
+    fn a_server_that_refuses_is_there() {
+        let breaker = breaker();
+        let (one, other) = (ask(&breaker, 0).unwrap(), ask(&breaker, 0).unwrap());
+        breaker.learn(at(0), one, Some(&AWAY));
+        assert_eq!(ask(&breaker, 1), None);
+        breaker.learn(at(1), other, Some(&DENIED));
+        assert!(ask(&breaker, 1).is_some());
+    }
+
+    #[test]
+    fn attempts_that_fail_at_the_same_time_count_once() {
+        let breaker = breaker();
+        let attempts: Vec<_> = (0..100).map(|_| ask(&breaker, 0).unwrap()).collect();
+        for attempt in attempts {
+            breaker.learn(at(0), attempt, Some(&AWAY));
+        }
+        let next = ask(&breaker, 63).expect("the pause is that after one failure");
+        breaker.learn(at(63), next, Some(&AWAY));
+        assert_eq!(ask(&breaker, 162), None, "and the next one is twice as long");
+    }
+
+    #[test]
+    fn an_attempt_that_began_before_somebody_came_says_nothing_to_them() {
+        let breaker = breaker();
+        breaker.learn(at(0), ask(&breaker, 0).unwrap(), Some(&AWAY));
+        let before = breaker.state.borrow().begun;
+        let attempt = ask(&breaker, 63).unwrap();
+        let since = breaker.state.borrow().begun;
+        breaker.learn(at(64), attempt, Some(&AWAY));
+        assert!(matches!(breaker.admission(at(65), before), Admission::Refused(AWAY)));
+        assert!(matches!(breaker.admission(at(65), since), Admission::From(_)));
+        assert!(matches!(breaker.admission(at(200), since), Admission::Granted(_)));
+    }
+
+    #[test]
+    fn no_pause_is_longer_than_a_client_can_wait() {
+        let breaker = breaker().with_longest_pause(Duration::from_millis(70));
+        for second in 0..20 {
+            let attempt = ask(&breaker, second * 1000).unwrap();
+            breaker.learn(at(second * 1000), attempt, Some(&AWAY));
+        }
+        assert!(ask(&breaker, 19_070).is_some());
+    }
+
+    #[tokio::test]
+    async fn after_an_attempt_that_hangs_or_is_given_up_there_is_another() {
+        let (breaker, keeper) = (breaker(), Keeper::start().unwrap());
+        breaker.attempt(&keeper, async { Err::<(), _>(AWAY) }).await.unwrap_err();
+        keeper.sleep_until(breaker.retry_at().unwrap()).await;
+        let mut hanging = Box::pin(breaker.attempt(&keeper, pending::<Result<(), _>>()));
+        assert!(hanging.as_mut().now_or_never().is_none());
+        breaker.attempt(&keeper, async { Err::<(), _>(AWAY) }).await.unwrap_err();
+        drop(hanging);
+        assert_eq!(breaker.attempt(&keeper, async { Ok("connected") }).await, Ok("connected"));
+    }
+
+    #[tokio::test]
+    async fn those_who_wait_for_an_attempt_fail_as_it_did_or_connect() {
+        let (breaker, keeper) = (breaker(), Keeper::start().unwrap());
+        let attempts = AtomicU32::new(0);
+        let connect = async |result: Result<(), &'static str>| {
+            let connect = async {
+                attempts.fetch_add(1, Relaxed);
+                result
+            };
+            breaker.attempt(&keeper, connect).await
+        };
+        // Many have failed, so that all come within the next pause.
+        for second in 0..10 {
+            let attempt = ask(&breaker, second * 1000).unwrap();
+            breaker.learn(at(second * 1000), attempt, Some(&AWAY));
+        }
+        breaker.learn(keeper.now(), ask(&breaker, 10_000).unwrap(), Some(&AWAY));
+        let failed = join_all((0..100).map(|_| connect(Err(AWAY)))).await;
+        assert!(failed.iter().all(|failed| *failed == Err(AWAY)));
+        assert_eq!(attempts.load(Relaxed), 1, "one for a hundred");
+        let connected = join_all((0..100).map(|_| connect(Ok(())))).await;
+        assert!(connected.iter().all(Result::is_ok));
+    }
+}

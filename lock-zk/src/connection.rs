@@ -123,8 +123,11 @@ impl Route {
         if let Some(known) = self.limits.gives(endpoint, session_timeout) {
             return Ok(known);
         }
-        let until = self.keeper.now() + self.patience(session_timeout);
-        let opened = self.open_at(endpoint, session_timeout, until);
+        let opened = async {
+            // From when it is its turn, here as below.
+            let until = self.keeper.now() + self.patience(session_timeout);
+            self.open_at(endpoint, session_timeout, until).await
+        };
         let link = self.breaker.attempt(&self.keeper, opened).await?;
         Ok(link.session_timeout() >= session_timeout)
     }
@@ -138,8 +141,10 @@ impl Route {
         endpoint: usize,
     ) -> Result<Arc<Link>, Failure> {
         let connector = self.connector(session_timeout, self.patience(session_timeout)).with_session(session);
-        let until = self.keeper.now() + self.patience(session_timeout);
-        let connected = self.connect(connector, Some(endpoint), until);
+        let connected = async {
+            let until = self.keeper.now() + self.patience(session_timeout);
+            self.connect(connector, Some(endpoint), until).await
+        };
         let link = self.breaker.attempt(&self.keeper, connected).await?;
         self.limits.learn(endpoint, session_timeout, link.session_timeout());
         Ok(link)
@@ -152,7 +157,8 @@ impl Route {
         session: SessionInfo,
     ) -> Result<Arc<Link>, Failure> {
         let connector = self.connector(session_timeout, self.patience(session_timeout)).with_session(session);
-        self.breaker.attempt(&self.keeper, self.connect(connector, None, self.until())).await
+        let connected = async { self.connect(connector, None, self.until()).await };
+        self.breaker.attempt(&self.keeper, connected).await
     }
 
     /// Which of several servers says first that it serves, within the time that one has to answer. On the keeper, which has I/O.

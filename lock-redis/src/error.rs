@@ -48,6 +48,11 @@ impl Failure {
         &self.message
     }
 
+    /// Whether the server is away, or has no room for a client.
+    pub(crate) fn is_of_connection(&self) -> bool {
+        matches!(self.kind, Kind::Unreachable | Kind::TimedOut | Kind::Unavailable)
+    }
+
     /// For a command that waited for this connection, and so never left.
     pub(crate) fn to_unsent(&self) -> BackendError {
         let error = BackendError::new(STORE, self.kind.clone(), self.message.clone()).unsent();

@@ -3,7 +3,7 @@
 use std::{io, sync::Arc};
 
 use futures_util::future::select_ok;
-use lock_core::settings::Password;
+use lock_core::{CircuitBreaker, Keeper, settings::Password};
 use tokio::net::TcpStream;
 
 use super::{handshake, socket::Socket};
@@ -18,6 +18,8 @@ pub(crate) struct Endpoint {
     /// From the configuration, or from its file.
     pub(crate) password: Option<Password>,
     tls: Option<Tls>,
+    /// For connections of all kinds: each of them shows whether the server is there.
+    breaker: CircuitBreaker<Failure>,
 }
 
 impl Endpoint {
@@ -25,7 +27,10 @@ impl Endpoint {
     pub(crate) fn new(config: Arc<RedisConfig>) -> Result<Self, ConfigError> {
         config.validate()?;
         let (password, tls) = (config.login().read()?, Tls::load(&config)?);
-        Ok(Self { address: config.address(), config, password, tls })
+        // So a connection that waited for its turn has as much time left for the attempt.
+        let breaker =
+            CircuitBreaker::new(Failure::is_of_connection).with_longest_pause(config.connect_timeout / 2);
+        Ok(Self { address: config.address(), config, password, tls, breaker })
     }
 
     /// Opens a connection on the current runtime: authenticated, in its database, with its name. The caller bounds the
@@ -34,6 +39,11 @@ impl Endpoint {
         let mut socket = self.connect().await?;
         handshake::greet(&mut socket, self).await?;
         Ok(socket)
+    }
+
+    /// The same when it is its turn: while the server is away, one attempt is made for all who want a connection.
+    pub(crate) async fn open_in_turn(&self, keeper: &Keeper) -> Result<Socket, Failure> {
+        self.breaker.attempt(keeper, self.open()).await
     }
 
     async fn connect(&self) -> Result<Socket, Failure> {

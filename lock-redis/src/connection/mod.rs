@@ -35,7 +35,8 @@ use crate::{
 /// connections.
 ///
 /// * Opening is lazy, single-flight, and bounded by `connect_timeout`. A command whose connection could not be opened is
-///   [unsent](BackendError::is_unsent).
+///   [unsent](BackendError::is_unsent). While the server is away, one attempt is made for the connections of all runtimes, those for
+///   notifications included: a command waits for it, for half of `connect_timeout` at the most.
 /// * An answer is bounded by `command_timeout`, on the keeper's timers: it needs no timers of the caller's runtime.
 /// * Of many verbs that are asked for in the same moment several go out as one command, each with an answer of its own.
 /// * Nothing is sent twice. A connection that broke, or did not answer in time, gets no more commands; the next command
@@ -120,9 +121,9 @@ impl Wire {
         keys: &[Vec<u8>],
         args: &[Vec<u8>],
     ) -> Result<Vec<Result<bool, BackendError>>, BackendError> {
-        let doubt = self.0.keeper().now() + patience;
         let mut line = self.connect().await?;
-        line.doubt = Some(doubt);
+        // From here on: it may have waited for its turn to connect, and a new connection is not to pay for that.
+        line.doubt = Some(self.0.keeper().now() + patience);
         let answers = reply::renewals(&line.call(&RENEW, keys, args).await?, count)?;
         // What is refused to one is said in its place.
         for error in answers.iter().filter_map(|answer| answer.as_ref().err()) {

@@ -1,4 +1,11 @@
-use std::net::TcpListener;
+use std::{
+    net::TcpListener,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+};
 
 use lock_conformance::{Links, Port};
 
@@ -53,6 +60,40 @@ fn a_refused_port_and_a_name_that_is_not_there_are_unreachable() {
     }
     let error = refused(&limited(nobody.number()), "PING");
     assert_eq!(error.kind(), &Kind::Unreachable, "{error}");
+}
+
+/// Three at once at first, five within the first second, and two in each of the next ones.
+#[test]
+fn few_attempts_are_made_while_a_server_is_away_however_many_ask() {
+    const TRYING: Duration = Duration::from_secs(2);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let wire = wire(&format!("redis://127.0.0.1:{}", listener.local_addr().unwrap().port()));
+    let came = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&came);
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            counted.fetch_add(1, Relaxed);
+            drop(client);
+        }
+    });
+    let began = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let runtime = runtime();
+                while began.elapsed() < TRYING {
+                    runtime.block_on(wire.command(&words("PING"))).unwrap_err();
+                }
+            });
+        }
+        scope.spawn(|| {
+            while began.elapsed() < TRYING {
+                refused(&wire, "PING");
+            }
+        });
+    });
+    let (came, seconds) = (came.load(Relaxed), began.elapsed().as_secs() + 1);
+    assert!(came <= 8 + 2 * seconds, "{came} came within {seconds} s");
 }
 
 #[test]

@@ -84,6 +84,11 @@ impl Failure {
         Self { cause: Cause::Member, ..Self::new(Kind::TimedOut, message) }
     }
 
+    /// Whether nobody answered, as where the member is away.
+    pub(crate) fn is_of_connection(&self) -> bool {
+        matches!(self.kind, Kind::Unreachable | Kind::TimedOut)
+    }
+
     /// The same failure of a request that certainly never left.
     pub(crate) fn unsent(mut self) -> Self {
         self.unsent = true;

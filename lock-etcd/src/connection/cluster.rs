@@ -11,7 +11,7 @@ use std::{
 
 use etcd_client::{Client, ConnectOptions, StatusResponse};
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use lock_core::{BackendErrorKind as Kind, Keeper, excerpt};
+use lock_core::{BackendErrorKind as Kind, CircuitBreaker, Keeper, excerpt};
 
 use super::lane::Link;
 use crate::{
@@ -36,6 +36,8 @@ pub(crate) struct Cluster {
     options: ConnectOptions,
     /// The endpoint that is tried first.
     first: AtomicUsize,
+    /// One for each endpoint: while a member is away, one attempt is made for all who want a connection to it.
+    breakers: Vec<CircuitBreaker<Failure>>,
     /// Whether somebody was told of an old version.
     warned: AtomicBool,
 }
@@ -59,22 +61,30 @@ impl Cluster {
         if let (Some(user), Some(password)) = (&config.user, config.login().read()?) {
             options = options.with_user(user, password.expose());
         }
-        Ok(Self { config, options, first: AtomicUsize::new(0), warned: AtomicBool::new(false) })
+        // So a connection that waited for its turn has as much time left for the attempt.
+        let longest = config.connect_timeout / 2;
+        let breaker = || CircuitBreaker::new(Failure::is_of_connection).with_longest_pause(longest);
+        let breakers = config.endpoints.iter().map(|_| breaker()).collect();
+        Ok(Self { config, options, first: AtomicUsize::new(0), breakers, warned: AtomicBool::new(false) })
     }
 
     /// Opens a connection to a member on the current runtime. The caller bounds the time.
     ///
-    /// The members are tried in their order, beginning with the one that did last; the next one starts when one fails, or
-    /// is silent for a moment. Each has to say hello: a connection alone shows nothing. As long as one is silent, which it may be
+    /// The members are tried in their order, beginning with the one that did last, and those that could not be reached the last time
+    /// after all others; the next one starts when one fails, or is silent for a moment, which it is as well while it has to wait for its
+    /// turn. Each has to say hello: a connection alone shows nothing. As long as one is silent, which it may be
     /// for ever, those that failed are asked again: a cluster that has no leader may have one soon.
     pub(crate) async fn open(&self, keeper: &Keeper) -> Result<Link, Failure> {
         let (first, count) = (self.first.load(Ordering::Relaxed), self.config.endpoints.len());
-        let mut waiting = (0..count).map(|i| (first + i) % count);
+        let (away, there): (Vec<_>, Vec<_>) = (0..count)
+            .map(|i| (first + i) % count)
+            .partition(|endpoint| self.breakers[*endpoint].retry_at().is_some());
+        let mut waiting = there.into_iter().chain(away);
         let ask = |endpoint, again: bool| async move {
             if again {
                 keeper.sleep_until(keeper.now() + ASK_AGAIN).await;
             }
-            (endpoint, again, self.greet(endpoint).await)
+            (endpoint, again, self.greet(endpoint, keeper).await)
         };
         let mut tries = FuturesUnordered::new();
         // How many have not said anything yet.
@@ -116,8 +126,8 @@ impl Cluster {
         let _ = self.first.compare_exchange(endpoint, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    async fn greet(&self, endpoint: usize) -> Result<Link, Failure> {
-        let (client, status) = self.hello(endpoint).await?;
+    async fn greet(&self, endpoint: usize, keeper: &Keeper) -> Result<Link, Failure> {
+        let (client, status) = self.breakers[endpoint].attempt(keeper, self.hello(endpoint)).await?;
         let address = self.config.address(endpoint);
         if status.leader() == 0 {
             return Err(Failure::new(Kind::Unavailable, format!("{address} is a member without a leader")));
@@ -160,5 +170,27 @@ fn worse(before: Option<Failure>, now: Failure) -> Failure {
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cluster").field("cluster", &format_args!("{}", self.config)).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Five within the first second, and two in each of the next ones.
+    #[tokio::test]
+    async fn few_attempts_are_made_while_a_member_is_away_however_often_one_asks() {
+        const TRYING: Duration = Duration::from_secs(2);
+        let config: EtcdConfig = "etcd://127.0.0.1:1/p".parse().unwrap();
+        let (cluster, keeper) = (Cluster::new(Arc::new(config)).unwrap(), Keeper::start().unwrap());
+        let (began, mut tries) = (Instant::now(), 0);
+        while began.elapsed() < TRYING {
+            assert!(cluster.open(&keeper).await.is_err());
+            tries += 1;
+        }
+        let seconds = began.elapsed().as_secs() + 1;
+        assert!(tries <= 6 + 2 * seconds, "{tries} tries within {seconds} s");
     }
 }

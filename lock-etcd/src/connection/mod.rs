@@ -26,7 +26,8 @@ use crate::error::Failure;
 /// connections.
 ///
 /// * Opening is lazy, single-flight, and bounded by `connect_timeout`. It goes to whichever endpoint answers, and stays
-///   there: the client's own balancing would give every third request to a dead member (E4).
+///   there: the client's own balancing would give every third request to a dead member (E4). While a member is away, one attempt is made
+///   for all who want a connection to it.
 /// * An answer is bounded by `command_timeout`, on the keeper's timers: it needs no timers of the caller's runtime. The
 ///   client has no limits of its own (E1, E3).
 /// * A request that is not answered in a third of that time is sent to another member as well, if there is one: an

@@ -3,7 +3,10 @@
 use std::{
     fmt,
     future::poll_fn,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -28,6 +31,10 @@ use crate::{
 const PING_EVERY: Duration = Duration::from_secs(1);
 const PING_LIMIT: Duration = Duration::from_millis(1500);
 
+/// How long to wait before a connection is opened, in ms, after so many that could not be, and after more. So a server that is away is
+/// asked twice in a second at the most, however many wait: they share what comes of it.
+const PAUSES: [u64; 6] = [0, 50, 100, 200, 400, 500];
+
 /// How long it may take to make the schema, or to wait for somebody else who makes it: dozens of statements, once in its life.
 const MAKING_LIMIT: Duration = Duration::from_secs(10);
 
@@ -43,6 +50,8 @@ pub(crate) struct Sessions {
     /// Where hints for this client are sent.
     channel: String,
     board: Switchboard,
+    /// So many connections in a row could not be opened.
+    failures: AtomicUsize,
     current: Mutex<Option<Arc<Session>>>,
 }
 
@@ -59,6 +68,7 @@ impl Sessions {
             schema: format!("\"{}\"", schema.replace('"', "\"\"")),
             channel: format!("distlock_{:032x}", SystemEntropy.bits()),
             board: Switchboard::default(),
+            failures: AtomicUsize::new(0),
             current: Mutex::default(),
         }
     }
@@ -144,10 +154,9 @@ impl Session {
 /// Opens a connection, and drives it until it ends.
 async fn run(ending: Ending) {
     let shared = Arc::clone(&ending.shared);
-    let (client, connection) = match timeout(LIMIT, shared.server.connect(NoTls)).await {
-        Ok(Ok(connected)) => connected,
-        Ok(Err(error)) => return ending.publish(Err(error::of(error))),
-        Err(_) => return ending.publish(Err(timed_out("opening a connection", LIMIT))),
+    let (client, connection) = match connect(&shared).await {
+        Ok(connected) => connected,
+        Err(error) => return ending.publish(Err(error)),
     };
     let work = async {
         match greet(&client, &shared).await {
@@ -162,6 +171,19 @@ async fn run(ending: Ending) {
         () = work => {}
         () = hear(connection, &ending) => {}
     }
+}
+
+/// The pause counts as a part of the opening, for which somebody waits.
+async fn connect(shared: &Sessions) -> Result<(Client, Connection<Socket, NoTlsStream>), BackendError> {
+    let failures = shared.failures.load(Ordering::Relaxed);
+    let connecting = timeout(LIMIT, async {
+        sleep(Duration::from_millis(PAUSES[failures.min(PAUSES.len() - 1)])).await;
+        shared.server.connect(NoTls).await
+    });
+    let connected = connecting.await.map_err(|_| timed_out("opening a connection", LIMIT));
+    let connected = connected.and_then(|connected| connected.map_err(error::of));
+    shared.failures.store(if connected.is_ok() { 0 } else { failures + 1 }, Ordering::Relaxed);
+    connected
 }
 
 /// Listens, and sees to it that what the verbs need is there.

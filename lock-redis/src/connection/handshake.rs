@@ -9,7 +9,7 @@ use lock_core::{BackendErrorKind as Kind, excerpt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::endpoint::Endpoint;
-use crate::error::{Failure, kind_of_code};
+use crate::error::{Failure, SENTINEL, kind_of_code};
 
 /// An answer that is longer is none.
 const MAX_ANSWERS: usize = 16 * 1024;
@@ -35,11 +35,39 @@ pub(crate) async fn greet(
     socket.write_all(&packed).await.map_err(failed)?;
     socket.flush().await.map_err(failed)?;
     let mut answers = Answers::default();
-    for greeting in greetings {
+    for (to_come, greeting) in (0..greetings.len()).rev().zip(greetings) {
         let line = answers.next(socket).await.map_err(failed)?;
-        judge(&greeting, &line, endpoint)?;
+        let Err(failure) = judge(&greeting, &line, endpoint) else { continue };
+        // It has no databases, and so does not know what chooses one.
+        let asks = *failure.kind() == Kind::Unsupported;
+        if asks && is_a_sentinel(socket, answers, to_come).await.unwrap_or(false) {
+            return Err(Failure::new(Kind::WrongServer(SENTINEL), failure.message()));
+        }
+        return Err(failure);
     }
     Ok(())
+}
+
+/// Whether the server calls itself one, behind so many answers that are still to come.
+async fn is_a_sentinel(
+    socket: &mut (impl AsyncRead + AsyncWrite + Unpin + Send),
+    mut answers: Answers,
+    to_come: usize,
+) -> io::Result<bool> {
+    for _ in 0..to_come {
+        answers.next(socket).await?;
+    }
+    let mut role = redis::Cmd::new();
+    role.arg("ROLE");
+    socket.write_all(&role.get_packed_command()).await?;
+    socket.flush().await?;
+    // So its answer begins. Any other may be over with its first line.
+    for line in ["*2", "$8", "sentinel"] {
+        if answers.next(socket).await? != line {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// One command more, on a connection that has greeted and that nobody uses yet: the line that answers it.

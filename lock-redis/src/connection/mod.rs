@@ -49,6 +49,11 @@ impl Wire {
         Self(Arc::new(Terminal::new(endpoint, homes)))
     }
 
+    /// `host:port`, for messages.
+    pub(crate) fn server(&self) -> &str {
+        &self.0.endpoint.address
+    }
+
     /// Carries out a verb, alone or together with others that are asked for on the same runtime.
     ///
     /// # Cancel safety
@@ -123,7 +128,7 @@ impl Wire {
         let doubt = self.0.keeper().now() + patience;
         let mut line = self.connect().await?;
         line.doubt = Some(doubt);
-        let answers = reply::renewals(&line.call(&RENEW, keys, args).await?, count)?;
+        let answers = reply::renewals(&line.call(&RENEW, keys, args).await?, count, self.server())?;
         // What is refused to one is said in its place.
         for error in answers.iter().filter_map(|answer| answer.as_ref().err()) {
             line.abandon_if_read_only(error);

@@ -8,7 +8,7 @@ use std::io;
 use lock_core::{BackendErrorKind as Kind, excerpt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::endpoint::Endpoint;
+use super::{endpoint::Endpoint, spoken};
 use crate::error::{Failure, SENTINEL, kind_of_code};
 
 /// An answer that is longer is none.
@@ -36,7 +36,11 @@ pub(crate) async fn greet(
     socket.flush().await.map_err(failed)?;
     let mut answers = Answers::default();
     for (to_come, greeting) in (0..greetings.len()).rev().zip(greetings) {
-        let line = answers.next(socket).await.map_err(failed)?;
+        let answer = answers.next(socket).await;
+        let line = answer.map_err(|error| {
+            let failure = failed(error);
+            if answers.are_none() { failure.wordless() } else { failure }
+        })?;
         let Err(failure) = judge(&greeting, &line, endpoint) else { continue };
         // It has no databases, and so does not know what chooses one.
         let asks = *failure.kind() == Kind::Unsupported;
@@ -176,14 +180,22 @@ fn without_secret(text: &str, secret: &str) -> String {
 #[derive(Default)]
 struct Answers {
     read: Vec<u8>,
+    /// Whether there was one.
+    some: bool,
 }
 
 impl Answers {
+    /// Whether the server has said nothing, or nothing but what one with TLS says to clients without.
+    fn are_none(&self) -> bool {
+        !self.some && self.read.first().is_none_or(|first| *first == spoken::ALERT)
+    }
+
     async fn next(&mut self, socket: &mut (impl AsyncRead + Unpin + Send)) -> io::Result<String> {
         loop {
             if let Some(end) = self.read.windows(2).position(|pair| pair == b"\r\n") {
                 let line = String::from_utf8_lossy(&self.read[..end]).into_owned();
                 self.read.drain(..end + 2);
+                self.some = true;
                 return Ok(line);
             }
             if self.read.len() > MAX_ANSWERS {

@@ -9,6 +9,7 @@ mod homes;
 mod lane;
 mod meter;
 mod socket;
+mod spoken;
 mod terminal;
 
 use std::{future::Future, io, pin::pin, sync::Arc, task::Poll, time::Duration};

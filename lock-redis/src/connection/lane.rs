@@ -135,7 +135,7 @@ async fn open(
     keeper: &Keeper,
     demotion: &Demotion,
 ) -> Result<(MultiplexedConnection, impl Future<Output = ()> + Send + Unpin + 'static + use<>), Failure> {
-    let socket = endpoint.open().await?;
+    let socket = endpoint.open(keeper).await?;
     // Its own timers would need a runtime that has them.
     let config = AsyncConnectionConfig::new().set_response_timeout(None);
     let ready = MultiplexedConnection::new_with_config(&SAID, socket, config).await;

@@ -9,6 +9,7 @@ mod homes;
 mod lane;
 mod meter;
 mod socket;
+mod spoken;
 mod terminal;
 
 use std::{future::Future, io, pin::pin, sync::Arc, task::Poll, time::Duration};
@@ -47,6 +48,11 @@ impl Wire {
     /// No connection is opened yet.
     pub(crate) fn new(endpoint: Arc<Endpoint>, homes: Arc<Homes>) -> Self {
         Self(Arc::new(Terminal::new(endpoint, homes)))
+    }
+
+    /// `host:port`, for messages.
+    pub(crate) fn server(&self) -> &str {
+        &self.0.endpoint.address
     }
 
     /// Carries out a verb, alone or together with others that are asked for on the same runtime.
@@ -123,7 +129,7 @@ impl Wire {
         let doubt = self.0.keeper().now() + patience;
         let mut line = self.connect().await?;
         line.doubt = Some(doubt);
-        let answers = reply::renewals(&line.call(&RENEW, keys, args).await?, count)?;
+        let answers = reply::renewals(&line.call(&RENEW, keys, args).await?, count, self.server())?;
         // What is refused to one is said in its place.
         for error in answers.iter().filter_map(|answer| answer.as_ref().err()) {
             line.abandon_if_read_only(error);

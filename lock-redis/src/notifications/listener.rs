@@ -190,7 +190,7 @@ impl News {
         let mut relied_on = false;
         loop {
             let opened_by = keeper.now() + self.endpoint.config.connect_timeout;
-            let failure = match by(keeper, opened_by, self.open()).await {
+            let failure = match by(keeper, opened_by, self.open(keeper)).await {
                 Some(Ok(subscription)) => {
                     // Whoever listens from now on misses nothing, and those before look again.
                     self.hints.changed_for_all();
@@ -219,10 +219,10 @@ impl News {
         }
     }
 
-    async fn open(&self) -> Result<Subscription, Failure> {
+    async fn open(&self, keeper: &Keeper) -> Result<Subscription, Failure> {
         let evictions = self.evictions.as_ref().map(|evictions| evictions.channel.as_slice());
         let channels: Vec<&[u8]> = [self.channel.as_slice()].into_iter().chain(evictions).collect();
-        let mut socket = self.endpoint.open().await?;
+        let mut socket = self.endpoint.open(keeper).await?;
         if evictions.is_some() {
             self.voice.try_out(&mut socket, &self.endpoint, &self.channel).await?;
         }
@@ -234,7 +234,7 @@ impl News {
         while self.evictions.is_some() && self.voice.is_mute() {
             keeper.sleep_until(keeper.now() + MARK_AGAIN).await;
             let marking = async {
-                let mut socket = self.endpoint.open().await?;
+                let mut socket = self.endpoint.open(keeper).await?;
                 self.voice.try_out(&mut socket, &self.endpoint, &self.channel).await
             };
             // What is in the way is seen by the heartbeats, too.

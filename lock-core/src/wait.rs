@@ -3,7 +3,7 @@
 //! Looking again on a timer is already correct, so a hint that is lost or late costs nothing but time. There is always a timer:
 //! the time that the store names, a third of the waiter's own ttl (which also keeps its lease alive), and the end of `wait`.
 //! A store that has no hints says how soon to look again. But hints have to be true: a waiter that is told [`Hint::Admitted`]
-//! with its token goes on without another look.
+//! with its token goes on without another look, unless it has to ask for a longer lease than it waited with.
 
 use std::{future::Future, pin::pin, sync::Arc, task::Poll, time::Duration};
 

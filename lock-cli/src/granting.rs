@@ -13,7 +13,7 @@ use crate::{
     failure::{Failure, show},
     print,
     rows::{State, rows},
-    settings::File,
+    settings::Settings,
     signals::Signals,
     traces::OwnEntry,
     voice::Voice,
@@ -27,6 +27,9 @@ const LOOKS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
 /// So long before the end of a wait the store is asked for the queue: what a command may take, and some to spare.
 const LAST_LOOK: Duration = Duration::from_millis(2_500);
+
+/// The lease of one who waits, where only its end shows that it is dead.
+const WAITING_TTL: Duration = Duration::from_secs(10);
 
 /// So long the answer is waited for if the wait was shorter than that.
 const LATE_ANSWER: Duration = Duration::from_secs(1);
@@ -53,12 +56,12 @@ impl Request {
     pub(crate) fn new(
         locks: &Locks,
         args: &LockArgs,
-        file: &File,
+        settings: &Settings,
         command: Option<&OsStr>,
         waited: Duration,
     ) -> Result<Self, Failure> {
         let wrong = |error| Failure::of_lock(&error);
-        let name = &args.name;
+        let (name, file) = (&args.name, &settings.file);
         let lock: Arc<dyn DistributedLock> = match (args.of, args.shared, args.exclusive) {
             (Some(of), ..) => {
                 let semaphore = locks.semaphore(name, of).map_err(wrong)?;
@@ -78,6 +81,8 @@ impl Request {
         });
         options.max_hold = args.max_hold;
         options.ttl = args.ttl.or(file.ttl).unwrap_or(options.ttl);
+        // A file tells at once that a process is dead.
+        options.waiting_ttl = (!settings.is_file()).then_some(WAITING_TTL);
         options.validate().map_err(|error| Failure::of_input(&error))?;
         Ok(Self { lock, options, only_try: args.only_try, verbose: args.verbose, wait })
     }

@@ -118,12 +118,16 @@ impl Settings {
 
     /// Whom the locks are for.
     pub(crate) fn shared_by(&self) -> &'static str {
-        let is_file = self.url.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("sqlite:"));
-        match (self.is_default, is_file) {
+        match (self.is_default, self.is_file()) {
             (true, _) => "this user, this machine: other users and other machines have locks of their own",
             (false, true) => "this machine: those users who may write to the file",
             (false, false) => "all machines and users who use this server in the same way",
         }
+    }
+
+    /// Whether the store is a file of this machine.
+    pub(crate) fn is_file(&self) -> bool {
+        self.url.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("sqlite:"))
     }
 }
 

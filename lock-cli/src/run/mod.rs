@@ -53,7 +53,7 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, voice: &Voice) -> Re
     let (store, waited) = Store::connect_for(&args.lock, settings, voice).await?;
     let locks = &store.locks;
     let mut signals = Signals::ending()?;
-    let request = Request::new(locks, &args.lock, &settings.file, program(&args).as_deref(), waited)?;
+    let request = Request::new(locks, &args.lock, settings, program(&args).as_deref(), waited)?;
     let timing = Timing::new(&request.options, args.grace.or(settings.file.grace))?;
     let guard = match request.granted(&own, &mut signals, voice).await {
         Ok(guard) => guard,

@@ -7,10 +7,11 @@ use std::{
 };
 
 use lock_conformance::{Links, Newcomers, Proxy};
+use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 use crate::{
-    process::{Process, distlock, outcome, until, until_queued, until_written},
+    process::{Process, distlock, outcome, queue, until, until_queued, until_written},
     store::Store,
 };
 
@@ -80,6 +81,24 @@ fn who_has_the_lock_is_told_on_request_where_there_is_no_terminal() {
     let _waiter = waiter(&store, &folder, &["--verbose"]);
     let told = until_said(&folder, "waiting for `a`: ");
     assert!(told.contains("in the queue") && told.contains("; held by anna ("), "{told}");
+}
+
+/// A server does not see that a process is killed: its place goes with its lease.
+#[test]
+fn a_waiter_has_a_shorter_lease_on_a_server_than_a_holder() {
+    const SHORT_MS: u64 = 10_000;
+    let store = Store::redis();
+    let left = |place: usize| queue(&store.url, "a")[place]["lease_left_ms"].as_u64().expect("a number");
+    let holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
+    until_queued(&store.url, "a", 1);
+    let _waiter = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
+    until_queued(&store.url, "a", 2);
+    // The server rounds up, to a millisecond.
+    assert!(left(1) <= SHORT_MS + 1, "the lease of the waiter");
+    until("the full lease of the holder", || left(0) > 2 * SHORT_MS);
+    holder.signal(Signal::SIGTERM);
+    holder.end();
+    until("the full lease of the one who waited", || left(0) > 2 * SHORT_MS);
 }
 
 /// As after a boot, when the server comes later than those who use it.

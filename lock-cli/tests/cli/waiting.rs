@@ -68,7 +68,7 @@ fn an_outage_that_begins_just_before_the_end_of_a_wait_is_no_busy_lock() {
     let store = Store::redis();
     let _holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
     until_queued(&store.url, "a", 1);
-    // Whoever asks for a place is told of those before it: only the queue has this label in it.
+    // The answer to a request for a place has the labels of those before it: only that of the queue has this one.
     let url = way_that_ends_behind(store.address(), "berta");
     let run = ["run", "a", "--wait", "3s", "-E", "0", "--label", "berta", "--", "echo", "ran"];
     let ended = outcome(&url, &run);

@@ -101,7 +101,7 @@ impl Settings {
         let with_password = file.url.as_deref().is_some_and(has_password);
         warnings.extend(path.filter(|_| with_password).and_then(|path| exposed(&path)));
         let url = match &args.url_file {
-            _ if args.machine => machine::url()?,
+            _ if args.machine => machine::URL.to_owned(),
             Some(path) => {
                 let url = url_in(path)?;
                 let with_password = has_password(&url);
@@ -110,6 +110,9 @@ impl Settings {
             }
             None => url(args.url.as_deref(), &file)?,
         };
+        if machine::is_meant(&url) {
+            machine::check()?;
+        }
         let is_default = url == DEFAULT_URL;
         let url = if is_default { default_url()? } else { url };
         warnings.extend(password_file(&url).and_then(|path| exposed(&path)));

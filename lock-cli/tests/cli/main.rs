@@ -2,6 +2,7 @@
 
 mod codes;
 mod completions;
+mod disk;
 mod habits;
 mod hold;
 mod loss;

@@ -2,6 +2,7 @@
 
 mod codes;
 mod completions;
+mod crowd;
 mod habits;
 mod hold;
 mod loss;

@@ -1,4 +1,4 @@
-//! [`Bell`]: calls the thread that looks after those who wait, when it has gone to sleep for longer than whoever is the next can wait.
+//! [`Bell`]: calls the thread that looks after those who wait, when it has gone to sleep for longer than one that is the next can wait.
 
 use std::{
     fmt,
@@ -40,7 +40,7 @@ impl Bell {
         }
     }
 
-    /// Called by the thread before it goes to sleep, which may be for long. Gives how often it was rung: whoever rings is either seen
+    /// Called by the thread before it goes to sleep, which may be for long. Gives how often it was rung: who rings is either seen
     /// here, or sees that the thread sleeps.
     pub(crate) fn rests(&self, for_long: bool) -> u64 {
         self.0.is_resting.store(for_long, Ordering::SeqCst);

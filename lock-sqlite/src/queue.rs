@@ -160,7 +160,7 @@ impl Queue {
         self.rows.first().map(|row| row.claim).filter(|found| !found.agrees_with(&claim))
     }
 
-    /// Whether whoever stands there is the first that waits.
+    /// Whether the first that waits stands there.
     pub(crate) fn is_next(&self, place: usize) -> bool {
         self.rows.iter().position(|row| !row.admitted) == Some(place)
     }
@@ -242,7 +242,7 @@ impl Queue {
     }
 
     /// The end of every verb: admits all who now fit, and sees to it that each of them is told (PR11). But for one, who is
-    /// being answered. Whoever is the next then is told so.
+    /// being answered. Then the first that waits is told that it is, if it may not have been before.
     ///
     /// # Errors
     /// Those of SQLite.

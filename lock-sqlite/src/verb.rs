@@ -133,7 +133,7 @@ impl<'a> Verb<'a> {
         self.news.told.push((member, Message::Admitted(entry, FencingToken::new(token.cast_unsigned()))));
     }
 
-    /// An entry of somebody is the first that waits. Whoever was told already that he holds something looks, too.
+    /// An entry of somebody is the first that waits. A client that is told already that it holds something looks anyway.
     pub(crate) fn tells_next(&mut self, member: i64, entry: EntryId) {
         if !self.news.told.iter().any(|(told, _)| *told == member) {
             self.news.told.push((member, Message::Next(entry)));

@@ -7,13 +7,13 @@ use rusqlite::Connection;
 
 use crate::{error::Fault, presence::Member, verb::member};
 
-/// How often those are looked at for whom somebody here waits who is the next (PR34).
+/// How often holders are looked at where the next is one of ours (PR34).
 pub(crate) const NEXT: Duration = Duration::from_millis(25);
 
-/// And where one process is ahead, which looks for itself: it may be stopped, or die with the one for whom it waits.
+/// And where one process is ahead, which looks for itself: it may be stopped, or die with the holder.
 pub(crate) const BEHIND: Duration = Duration::from_millis(75);
 
-/// And where more are, of whom two would have to die: at first as often, then more and more seldom as long as the queue stands still,
+/// And where more are, of which two would have to die: at first as often, then more and more seldom as long as the queue stands still,
 /// down to this. A hundred processes that wait cost no more than a few.
 pub(crate) const FAR: Duration = Duration::from_secs(2);
 
@@ -75,7 +75,7 @@ impl Watched {
                     ahead.push(id);
                 }
             }
-            // Of whom nobody knows a file, nobody knows whether it lives.
+            // Without a file that is known, nobody can tell whether it lives.
             if id != me && row.get::<_, Option<i64>>(0)?.is_some() {
                 let found = member(row)?;
                 if !self.members.contains(&found) {
@@ -176,7 +176,7 @@ mod tests {
 
     /// Else nobody would look any more, when those who look often are dead.
     #[test]
-    fn those_who_look_often_are_buried_by_whoever_is_behind_them() {
+    fn those_who_look_often_are_buried_by_one_behind_them() {
         let folder = tempfile::tempdir().unwrap();
         let mut clients = Client::queue(&folder, 4);
         let mut last = clients.pop().unwrap();
@@ -193,7 +193,7 @@ mod tests {
 
     /// It has gone to sleep for long, and would not look for so long whether the holder lives.
     #[test]
-    fn whoever_becomes_the_next_is_told_and_nobody_else() {
+    fn who_becomes_the_next_is_told_and_nobody_else() {
         let folder = tempfile::tempdir().unwrap();
         let mut clients = Client::queue(&folder, 6);
         let before: Vec<u64> = clients.iter().map(Client::rings).collect();

@@ -173,7 +173,7 @@ async fn the_last_takes_over_when_the_holder_and_all_ahead_are_killed() {
     ahead[1..].iter().for_each(|other| other.signal("KILL"));
     ahead[0].signal("KILL");
     let killed = Instant::now();
-    let guard = within("the lock of whom only the last outlives", SLACK, waiter).await.unwrap();
+    let guard = within("the lock of a queue of which only the last lives", SLACK, waiter).await.unwrap();
     println!("replaced after {:?}", killed.elapsed());
     assert!(guard.token() > token);
     guard.release().await.unwrap();

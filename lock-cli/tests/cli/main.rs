@@ -2,6 +2,7 @@
 
 mod codes;
 mod completions;
+mod crowd;
 mod disk;
 mod habits;
 mod hold;

@@ -45,8 +45,8 @@ pub(crate) struct StoreArgs {
     #[arg(long, global = true, help_heading = FOR_ALL, value_name = "FILE", conflicts_with = "url")]
     pub(crate) url_file: Option<PathBuf>,
 
-    /// The locks of this machine, for all users of a group: `setup-machine` has to prepare them once. Each of them can take the locks of
-    /// the others; root has its own where that is too much
+    /// The locks of this machine, for all users of a group, as with the URL `sqlite:machine`: `setup-machine` has to prepare them once.
+    /// Each of them can take the locks of the others; root has its own where that is too much
     #[arg(long, global = true, help_heading = FOR_ALL, conflicts_with_all = ["url", "url_file"])]
     pub(crate) machine: bool,
 
@@ -86,7 +86,7 @@ pub(crate) enum Task {
     Break(BreakArgs),
     /// Tell of everybody who comes to a lock, gets it, and goes
     Watch(WatchArgs),
-    /// Prepare locks for all users of a group, on this machine: what `--machine` uses. Takes root
+    /// Prepare locks for all users of a group, on this machine: what `--machine` and `sqlite:machine` use. Takes root
     SetupMachine(SetupArgs),
     /// Look at the store: what it promises, and what is wrong with its settings
     Doctor(DoctorArgs),

@@ -13,7 +13,7 @@ use crate::{
     failure::{Failure, show},
     print,
     rows::{State, rows},
-    settings::File,
+    settings::Settings,
     signals::Signals,
     traces::OwnEntry,
     voice::Voice,
@@ -26,10 +26,14 @@ const UNNOTICED: Duration = Duration::from_millis(300);
 const LOOKS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
 /// So long before the end of a wait the store is asked for the queue: what a command may take, and some to spare.
-const LAST_LOOK: Duration = Duration::from_millis(2_500);
+const EARLY_LOOK: Duration = Duration::from_millis(2_500);
 
-/// So long the answer is waited for if the wait was shorter than that.
-const LATE_ANSWER: Duration = Duration::from_secs(1);
+/// The lease of one who waits, where only its end shows that it is dead.
+const WAITING_TTL: Duration = Duration::from_secs(10);
+
+/// So long an answer is waited for at the end; if the store was away before, it may have come back, and then answers at once.
+const LAST_LOOK: Duration = Duration::from_secs(1);
+const SHORT_LOOK: Duration = Duration::from_millis(250);
 
 /// What the store says of a queue, if it says anything in time.
 type Seen = Option<Result<Vec<QueueRow>, Error>>;
@@ -53,12 +57,12 @@ impl Request {
     pub(crate) fn new(
         locks: &Locks,
         args: &LockArgs,
-        file: &File,
+        settings: &Settings,
         command: Option<&OsStr>,
         waited: Duration,
     ) -> Result<Self, Failure> {
         let wrong = |error| Failure::of_lock(&error);
-        let name = &args.name;
+        let (name, file) = (&args.name, &settings.file);
         let lock: Arc<dyn DistributedLock> = match (args.of, args.shared, args.exclusive) {
             (Some(of), ..) => {
                 let semaphore = locks.semaphore(name, of).map_err(wrong)?;
@@ -78,6 +82,8 @@ impl Request {
         });
         options.max_hold = args.max_hold;
         options.ttl = args.ttl.or(file.ttl).unwrap_or(options.ttl);
+        // A file tells at once that a process is dead.
+        options.waiting_ttl = (!settings.is_file()).then_some(WAITING_TTL);
         options.validate().map_err(|error| Failure::of_input(&error))?;
         Ok(Self { lock, options, only_try: args.only_try, verbose: args.verbose, wait })
     }
@@ -120,32 +126,36 @@ impl Request {
         }
     }
 
-    /// Waits for the lock. Shortly before the wait is over, the store is asked for the queue: so it is known at the end whether it was
-    /// busy or away, and nobody has to wait for longer to hear that.
+    /// Waits for the lock. What the store says at the end of the wait tells whether it was busy or away. It is asked shortly before
+    /// that, too: so nobody has to wait for long to hear of an outage that has lasted for a while.
     async fn wait(&self) -> (Result<Guard, Error>, Seen) {
-        let mut look = pin!(self.last_look());
-        let mut seen = None;
+        let mut look = pin!(self.early_look());
+        let mut early = None;
         let granted = {
             let mut acquiring = pin!(self.lock.acquire_with(&self.options));
             loop {
                 tokio::select! {
                     biased;
                     granted = &mut acquiring => break granted,
-                    queue = &mut look, if seen.is_none() => seen = Some(queue),
+                    queue = &mut look, if early.is_none() => early = Some(queue),
                 }
             }
         };
-        if seen.is_none() && matches!(granted, Err(Error::WaitTimeout { .. })) {
-            seen = time::timeout(LATE_ANSWER, look).await.ok();
+        if !matches!(granted, Err(Error::WaitTimeout { .. })) {
+            return (granted, None);
         }
-        (granted, seen)
+        let was_away = matches!(&early, Some(Err(error)) if error.is_transient());
+        let within = if was_away { SHORT_LOOK } else { LAST_LOOK };
+        let seen = time::timeout(within, self.lock.queue()).await.ok();
+        // What it said before tells more than that it says nothing.
+        (granted, seen.or(early.filter(|_| was_away)))
     }
 
-    async fn last_look(&self) -> Result<Vec<QueueRow>, Error> {
+    async fn early_look(&self) -> Result<Vec<QueueRow>, Error> {
         let Some(wait) = self.options.wait else { return std::future::pending().await };
         // The clock that ends the wait, which counts the time that the machine sleeps.
         let keeper = Keeper::shared();
-        keeper.sleep_until(keeper.now() + wait.saturating_sub(LAST_LOOK)).await;
+        keeper.sleep_until(keeper.now() + wait.saturating_sub(EARLY_LOOK)).await;
         self.lock.queue().await
     }
 

@@ -40,7 +40,7 @@ pub(crate) async fn hold(args: HoldArgs, settings: &Settings, voice: &Voice) -> 
     let ready = Ready::new(args.ready_fd)?;
     let (Store { locks, .. }, waited) = Store::connect_for(&args.lock, settings, voice).await?;
     let mut signals = Signals::ending()?;
-    let request = Request::new(&locks, &args.lock, &settings.file, None, waited)?;
+    let request = Request::new(&locks, &args.lock, settings, None, waited)?;
     let guard = match request.granted(&own, &mut signals, voice).await {
         Ok(guard) => guard,
         Err(failure) => {

@@ -1,4 +1,4 @@
-//! `distlock setup-machine`, and the file that it prepares: one for all users of a group.
+//! `distlock setup-machine`, and the file that it prepares: one for all users of a group, which services use, too.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},
@@ -15,9 +15,14 @@ use nix::{
 
 use crate::{exit::Exit, failure::Failure, print};
 
-/// Where the file is, and what stands beside it. Only root makes it there.
-const FOLDER: &str = "/var/lib/distlock";
-const FILE: &str = "/var/lib/distlock/locks.db";
+/// What names the file.
+pub(crate) const URL: &str = "sqlite:machine";
+
+/// Where it is. Only root makes it there.
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
+const FILE: Option<&str> = Some(distlock::sqlite::SqliteConfig::MACHINE_FILE);
+#[cfg(not(all(feature = "sqlite", target_os = "linux")))]
+const FILE: Option<&str> = None;
 
 /// What is made in the folder gets its group (2), and nobody else comes in.
 const SHARED_FOLDER: u32 = 0o2770;
@@ -31,36 +36,58 @@ pub(crate) struct SetupArgs {
     group: String,
 }
 
-/// The URL of the file.
+/// Whether a URL names the file.
+pub(crate) fn is_meant(url: &str) -> bool {
+    let (scheme, rest) = url.split_once(':').unwrap_or_default();
+    scheme.eq_ignore_ascii_case("sqlite") && rest.split('?').next() == Some("machine")
+}
+
+/// Looks whether the file can be used.
 ///
 /// # Errors
 /// If there is none, or it is not for this user.
-pub(crate) fn url() -> Result<String, Failure> {
-    match fs::metadata(FILE) {
-        Ok(_) => Ok(format!("sqlite:{FILE}")),
+pub(crate) fn check() -> Result<(), Failure> {
+    // What was built without the store says so when it is to connect.
+    let Some(file) = FILE.map(Path::new) else { return Ok(()) };
+    match fs::metadata(file) {
+        Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let failure = Failure::new(Exit::USAGE, "this machine has no locks for all its users yet");
             Err(failure.hint("sudo distlock setup-machine --group NAME"))
         }
         Err(error) => {
-            let failure = Failure::new(Exit::STORE, format!("{FILE} cannot be used")).because(&error);
-            Err(failure.hint(format!("membership of its group: ls -ld {FOLDER}")))
+            let message = format!("{} cannot be used", file.display());
+            let failure = Failure::new(Exit::STORE, message).because(&error);
+            Err(failure.hint(format!("membership of its group: ls -ld {}", folder_of(file).display())))
         }
     }
 }
 
+fn folder_of(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new("/"))
+}
+
 pub(crate) fn setup(args: &SetupArgs) -> Result<Exit, Failure> {
+    let Some(file) = FILE.map(Path::new) else {
+        let message = "this `distlock` was built without the store of `sqlite:` URLs";
+        return Err(Failure::new(Exit::USAGE, message));
+    };
     let name = harmless(&args.group);
     // An error of the database is no such group either.
     let Some(group) = Group::from_name(&args.group).ok().flatten() else {
         let failure = Failure::new(Exit::USAGE, format!("there is no group `{name}`"));
         return Err(failure.hint("groupadd, or the name of another one"));
     };
-    prepare(Path::new(FOLDER), Path::new(FILE), group.gid.as_raw()).map_err(|error| {
-        let failure = Failure::new(Exit::STORE, format!("{FOLDER} cannot be prepared")).because(&error);
+    let folder = folder_of(file);
+    prepare(folder, file, group.gid.as_raw()).map_err(|error| {
+        let message = format!("{} cannot be prepared", folder.display());
+        let failure = Failure::new(Exit::STORE, message).because(&error);
         failure.hint("sudo distlock setup-machine --group NAME")
     })?;
-    print::text(&format!("users of group `{name}` share the locks in {FILE}: distlock --machine run …\n"))?;
+    let file = file.display();
+    print::text(&format!(
+        "users of group `{name}` share the locks in {file}: distlock --machine run …, and services by {URL}\n"
+    ))?;
     Ok(Exit::DONE)
 }
 
@@ -97,6 +124,16 @@ mod tests {
     use nix::unistd::getegid;
 
     use super::*;
+
+    #[test]
+    fn the_file_of_the_machine_is_known_by_its_url() {
+        for url in [URL, "SQLite:machine", "sqlite:machine?command_timeout=1s"] {
+            assert!(is_meant(url), "{url}");
+        }
+        for url in ["", "machine", "sqlite:", "sqlite:./machine", "sqlite:machine.db", "redis:machine"] {
+            assert!(!is_meant(url), "{url}");
+        }
+    }
 
     #[test]
     fn the_folder_and_the_file_are_for_the_group_and_are_left_alone_when_they_are() {

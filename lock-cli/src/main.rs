@@ -117,7 +117,7 @@ fn carry_out(args: Args, voice: &Voice) -> Result<Exit, Failure> {
             Task::Show(asked) => show::show(&asked, &settings, voice).await,
             Task::List(asked) => list::list(&asked, &settings).await,
             Task::Break(asked) => evict::evict(&asked, &settings).await,
-            Task::Watch(asked) => watch::watch(&asked, &settings).await,
+            Task::Watch(asked) => watch::watch(&asked, &settings, voice).await,
             Task::Doctor(asked) => doctor::doctor(&asked, &settings).await,
             Task::SetupMachine(_) | Task::Completions(_) | Task::Man(_) => Ok(Exit::DONE),
         }

@@ -101,7 +101,7 @@ impl Settings {
         let with_password = file.url.as_deref().is_some_and(has_password);
         warnings.extend(path.filter(|_| with_password).and_then(|path| exposed(&path)));
         let url = match &args.url_file {
-            _ if args.machine => machine::url()?,
+            _ if args.machine => machine::URL.to_owned(),
             Some(path) => {
                 let url = url_in(path)?;
                 let with_password = has_password(&url);
@@ -110,6 +110,9 @@ impl Settings {
             }
             None => url(args.url.as_deref(), &file)?,
         };
+        if machine::is_meant(&url) {
+            machine::check()?;
+        }
         let is_default = url == DEFAULT_URL;
         let url = if is_default { default_url()? } else { url };
         warnings.extend(password_file(&url).and_then(|path| exposed(&path)));
@@ -118,12 +121,16 @@ impl Settings {
 
     /// Whom the locks are for.
     pub(crate) fn shared_by(&self) -> &'static str {
-        let is_file = self.url.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("sqlite:"));
-        match (self.is_default, is_file) {
+        match (self.is_default, self.is_file()) {
             (true, _) => "this user, this machine: other users and other machines have locks of their own",
             (false, true) => "this machine: those users who may write to the file",
             (false, false) => "all machines and users who use this server in the same way",
         }
+    }
+
+    /// Whether the store is a file of this machine.
+    pub(crate) fn is_file(&self) -> bool {
+        self.url.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("sqlite:"))
     }
 }
 

@@ -10,6 +10,8 @@ use crate::{exit::Exit, failure::Failure};
 /// Some signals, which from now on have no effect but to be told here.
 #[derive(Debug)]
 pub(crate) struct Signals {
+    /// Those that were ignored when this process was started, one bit for each: the lowest one is that of signal 1.
+    ignored: u64,
     streams: Vec<(Signal, unix::Signal)>,
 }
 
@@ -20,7 +22,7 @@ impl Signals {
     /// # Errors
     /// If the operating system has no room for them.
     pub(crate) fn ending() -> Result<Self, Failure> {
-        let mut signals = Self { streams: Vec::new() };
+        let mut signals = Self { ignored: ignored(), streams: Vec::new() };
         signals.add(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT])?;
         Ok(signals)
     }
@@ -35,10 +37,9 @@ impl Signals {
     }
 
     fn add(&mut self, signals: &[Signal]) -> Result<(), Failure> {
-        let ignored = ignored();
         for &signal in signals {
             let number = signal as i32;
-            if ignored & (1 << (number - 1)) == 0 {
+            if self.ignored & (1 << (number - 1)) == 0 {
                 let stream = unix::signal(SignalKind::from_raw(number)).map_err(|error| {
                     Failure::new(Exit::STORE, format!("{signal} cannot be listened to")).because(&error)
                 })?;
@@ -62,7 +63,7 @@ impl Signals {
     }
 }
 
-/// The signals that are ignored now, one bit for each: the lowest one is that of signal 1.
+/// The signals that are ignored now.
 fn ignored() -> u64 {
     // Where there is no such file, none is known to be ignored.
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::{
     io::{IsTerminal, Write},
-    sync::mpsc,
+    sync::{Arc, OnceLock, mpsc},
     thread,
     time::{Duration, SystemTime},
 };
@@ -10,10 +10,10 @@ use std::{
 use distlock::harmless;
 
 /// Says things from a thread of its own: a terminal that was halted, or a pipe that nobody empties, must not hold up
-/// whoever renews the lease or watches over the command.
+/// whoever renews the lease or watches over the command. The thread begins with the first word, and most commands say none.
 #[derive(Clone, Debug)]
 pub(crate) struct Voice {
-    words: mpsc::Sender<Word>,
+    words: Arc<OnceLock<mpsc::Sender<Word>>>,
     quiet: bool,
     terminal: bool,
 }
@@ -29,10 +29,8 @@ enum Word {
 
 impl Voice {
     pub(crate) fn start(quiet: bool) -> Self {
-        let (words, told) = mpsc::channel();
-        thread::spawn(move || speak(&told));
         let terminal = std::io::stderr().is_terminal();
-        Self { words, quiet, terminal }
+        Self { words: Arc::default(), quiet, terminal }
     }
 
     /// Says a line, unless it was told to be quiet.
@@ -63,13 +61,18 @@ impl Voice {
 
     /// Shows a status in place of the last one; an empty one removes it.
     pub(crate) fn status(&self, status: impl Into<String>) {
-        if self.shows_status() {
-            self.send(Word::Status(harmless(&status.into())));
+        let status = status.into();
+        let is_there = || self.words.get().is_some();
+        if self.shows_status() && (!status.is_empty() || is_there()) {
+            self.send(Word::Status(harmless(&status)));
         }
     }
 
     /// Waits until all was said, for a moment at the most: there may be nobody who listens.
     pub(crate) fn finish(&self) {
+        if self.words.get().is_none() {
+            return;
+        }
         let (done, all_said) = mpsc::channel();
         self.send(Word::Tell(done));
         let _ = all_said.recv_timeout(Duration::from_millis(500));
@@ -77,8 +80,15 @@ impl Voice {
 
     fn send(&self, word: Word) {
         // The thread ends with the process.
-        let _ = self.words.send(word);
+        let _ = self.words.get_or_init(begin).send(word);
     }
+}
+
+fn begin() -> mpsc::Sender<Word> {
+    let (words, told) = mpsc::channel();
+    // Where there is no room for one more, nothing is said, and the command is watched over all the same.
+    let _ = thread::Builder::new().name("distlock-voice".into()).spawn(move || speak(&told));
+    words
 }
 
 fn speak(told: &mpsc::Receiver<Word>) {

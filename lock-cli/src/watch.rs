@@ -13,6 +13,7 @@ use crate::{
     print,
     rows::{Row, State, rows},
     settings::Settings,
+    voice::Voice,
 };
 
 const LEAST: Duration = Duration::from_millis(50);
@@ -38,7 +39,7 @@ enum Event {
     Gone,
 }
 
-pub(crate) async fn watch(args: &WatchArgs, settings: &Settings) -> Result<Exit, Failure> {
+pub(crate) async fn watch(args: &WatchArgs, settings: &Settings, voice: &Voice) -> Result<Exit, Failure> {
     let name = &args.name;
     let Store { locks, .. } = Store::connect(settings).await?;
     let mut before = Vec::new();
@@ -64,7 +65,7 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings) -> Result<Exit,
             Err(error) if error.is_transient() => {
                 // Once for each outage.
                 if !std::mem::replace(&mut away, true) {
-                    eprintln!("{}", no_answer(&error));
+                    voice.note(no_answer(&error));
                 }
             }
             Err(error) => return Err(Failure::of_store(&format!("lock `{name}` cannot be watched"), &error)),
@@ -98,7 +99,7 @@ fn tell(args: &WatchArgs, event: Event, row: &Row) -> Result<(), Failure> {
 }
 
 fn no_answer(error: &BackendError) -> String {
-    format!("distlock: the store does not answer, trying again ({})", harmless(&error.to_string()))
+    format!("the store does not answer, trying again ({})", harmless(&error.to_string()))
 }
 
 fn now() -> String {

@@ -189,14 +189,14 @@ fn a_speed_that_is_missed_makes_the_night_red() {
 fn the_night_runs_what_is_ignored_also_after_a_failure_and_by_itself() {
     let checkout = Checkout::new("volume", &["nightly"]);
     checkout.pretends("scripts/build-tests", "printf 'p\\t/x/store-0a\\np\\t/x/paused_leader-0b\\n' >\"$1\"");
-    let fails = "echo \"programs ${PROGRAMS_AT_ONCE-} tests ${RUST_TEST_THREADS-}\" >>\"$CALLS\"\n\
+    let fails = "echo \"programs ${PROGRAMS_AT_ONCE-} crowds ${CROWDS_AT_ONCE-} tests ${RUST_TEST_THREADS-}\" >>\"$CALLS\"\n\
         [ \"$1\" != --ignored ] || cat \"$2\" >>\"$CALLS\"; [ \"$1\" = --ignored ]";
     checkout.pretends("scripts/run-tests", fails);
     red(&checkout.run("nightly", &["volume"], &[]));
     let calls = checkout.calls();
     assert_eq!(calls.matches("run-tests ").count(), 2, "{calls}");
     let (_, ignored) = calls.split_once("run-tests --ignored").expect("what is ignored runs");
-    assert!(ignored.contains("programs 1 tests 1") && ignored.contains("/x/store-0a"), "{calls}");
+    assert!(ignored.contains("programs 1 crowds 1 tests 1") && ignored.contains("/x/store-0a"), "{calls}");
     assert!(!ignored.contains("paused_leader-0b"), "that has a part of its own: {calls}");
     green(&checkout.run("nightly", &["model"], &[]));
     assert!(checkout.calls().contains("--test model -- --test-threads=1"), "{}", checkout.calls());

@@ -36,6 +36,9 @@ pub trait Backend: fmt::Debug + Send + Sync + 'static {
     /// [`Step::Create`] creates the entry if it is not there. [`Step::Again`] never creates: if the entry is not there
     /// with that token, the answer is [`Standing::Gone`]. Idempotent per entry id.
     ///
+    /// The lease is refreshed by the ttl of the entry as it is given here, which is longer than the one that it was created with when
+    /// somebody who [waited with less](crate::AcquireOptions::waiting_ttl) is to hold the lock.
+    ///
     /// # Errors
     /// [`BackendErrorKind::ClaimMismatch`](crate::BackendErrorKind::ClaimMismatch) leaves no entry behind. Any other
     /// error that is not [unsent](BackendError::is_unsent) means that the entry may be there.

@@ -71,7 +71,7 @@ enum Admission<F> {
     Refused(F),
 }
 
-impl<F: Clone> CircuitBreaker<F> {
+impl<F: Clone + Send + Sync> CircuitBreaker<F> {
     /// Nothing has failed yet. `counts` says of a failure whether it is that of a server that is away.
     #[must_use]
     pub fn new(counts: fn(&F) -> bool) -> Self {
@@ -96,10 +96,10 @@ impl<F: Clone> CircuitBreaker<F> {
     ///
     /// # Cancel safety
     /// Safe to drop. If it was this one's turn, it is that of the next one a pause later, as it is if this one hangs.
-    pub async fn attempt<T>(
+    pub async fn attempt<T: Send>(
         &self,
         keeper: &Keeper,
-        connect: impl Future<Output = Result<T, F>>,
+        connect: impl Future<Output = Result<T, F>> + Send,
     ) -> Result<T, F> {
         let attempt = self.admitted(keeper).await?;
         let connected = connect.await;

@@ -201,7 +201,8 @@ pub struct Entry {
     pub id: EntryId,
     /// What it asks for.
     pub claim: Claim,
-    /// How long it lives without being refreshed. Fixed for the life of the entry.
+    /// How long it lives from each request that refreshes it. It becomes longer when somebody who
+    /// [waited with less](crate::AcquireOptions::waiting_ttl) is to hold the lock, and never shorter.
     pub ttl: Duration,
     /// Who it is, for people: shown by `queue`, never compared.
     pub label: Option<String>,

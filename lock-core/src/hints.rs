@@ -1,4 +1,4 @@
-//! [`Switchboard`]: hands hints to the entries that wait for them, and alarms to whoever keeps them.
+//! [`Switchboard`]: hands hints to the entries that wait for them, and alarms to keepers.
 
 use std::{
     collections::BTreeMap,

@@ -28,6 +28,14 @@ pub struct AcquireOptions {
     /// ones grants a longer one, which [`Guard::ttl`](crate::Guard::ttl) shows.
     #[serde(with = "crate::settings::duration")]
     pub ttl: Duration,
+    /// How long the place in the queue lives without being refreshed, if that is shorter than [`ttl`](Self::ttl). Default: as long as
+    /// `ttl`; 100 ms to 24 h. So long a waiter that was killed keeps the others from the lock, where the store does not notice its end.
+    ///
+    /// A waiter that is admitted asks for a lease of `ttl` before the lock is granted. So this costs one more request, a look at the
+    /// queue for each third of it, and the place when the store is away for longer. Without [`renew`](Self::renew), and where leases
+    /// are [shared](crate::Guarantees::shared_leases), it is `ttl` all the time.
+    #[serde(with = "crate::settings::duration::option")]
+    pub waiting_ttl: Option<Duration>,
     /// How long to wait for the lock at the most. Default: for ever. Zero asks once.
     #[serde(with = "crate::settings::duration::option")]
     pub wait: Option<Duration>,
@@ -125,6 +133,13 @@ impl AcquireOptions {
         self
     }
 
+    /// Sets [`waiting_ttl`](Self::waiting_ttl).
+    #[must_use]
+    pub fn waiting_ttl(mut self, ttl: Duration) -> Self {
+        self.waiting_ttl = Some(ttl);
+        self
+    }
+
     /// Sets [`wait`](Self::wait).
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
@@ -180,6 +195,9 @@ impl AcquireOptions {
     /// [`InputError`] names the first option that is out of its range, and the range.
     pub fn validate(&self) -> Result<(), InputError> {
         within("ttl", self.ttl, MIN_TTL, MAX_TTL)?;
+        if let Some(waiting_ttl) = self.waiting_ttl {
+            within("waiting_ttl", waiting_ttl, MIN_TTL, MAX_TTL)?;
+        }
         if let Some(max_hold) = self.max_hold {
             within("max_hold", max_hold, MIN_TTL, Duration::MAX)?;
         }
@@ -206,6 +224,7 @@ impl Default for AcquireOptions {
     fn default() -> Self {
         Self {
             ttl: Duration::from_secs(30),
+            waiting_ttl: None,
             wait: None,
             renew: true,
             max_hold: None,
@@ -273,6 +292,7 @@ mod tests {
         let huge = Duration::MAX;
         for options in [
             AcquireOptions::new().ttl(huge),
+            AcquireOptions::new().waiting_ttl(Duration::ZERO),
             AcquireOptions::new().max_hold(Duration::ZERO),
             AcquireOptions::new().back_off(Duration::ZERO, huge),
             AcquireOptions::new().back_off(Duration::from_secs(2), Duration::from_secs(1)),

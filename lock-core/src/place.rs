@@ -17,6 +17,8 @@ pub(crate) struct Place {
     entry: Arc<Entry>,
     /// The life that was answered last.
     token: Option<FencingToken>,
+    /// The ttl that an entry begins with.
+    waiting_ttl: Duration,
     /// The ttl that the store granted.
     ttl: Duration,
     /// The keeper knows of the place: it leaves for it when its lease has ended, or its client is closed.
@@ -32,8 +34,15 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn new(client: &Arc<Client>, name: &LockName, claim: Claim, options: &AcquireOptions) -> Self {
-        let entry = Entry::new(name.clone(), client.fresh_id(), claim, options.ttl)
+    /// `waiting_ttl` is that of its lease until a longer one is [asked for](Self::ask_for).
+    pub(crate) fn new(
+        client: &Arc<Client>,
+        name: &LockName,
+        claim: Claim,
+        options: &AcquireOptions,
+        waiting_ttl: Duration,
+    ) -> Self {
+        let entry = Entry::new(name.clone(), client.fresh_id(), claim, waiting_ttl)
             .with_label(options.label.clone())
             .with_renew(options.renew);
         let free_by = client.keeper.now();
@@ -42,7 +51,8 @@ impl Place {
             client,
             entry: Arc::new(entry),
             token: None,
-            ttl: options.ttl,
+            waiting_ttl,
+            ttl: waiting_ttl,
             watched: false,
             in_doubt: false,
             in_flight: false,
@@ -53,6 +63,15 @@ impl Place {
 
     pub(crate) fn entry(&self) -> &Arc<Entry> {
         &self.entry
+    }
+
+    /// Has the entry ask for a lease of this ttl from its next look on. False if it has asked for no less already.
+    pub(crate) fn ask_for(&mut self, ttl: Duration) -> bool {
+        let longer = self.entry.ttl < ttl;
+        if longer {
+            Arc::make_mut(&mut self.entry).ttl = ttl;
+        }
+        longer
     }
 
     /// Enters the queue, or looks again from the place taken. Whatever the store says, a place that the keeper gave up
@@ -120,6 +139,7 @@ impl Place {
         self.abandon();
         let mut entry = Entry::clone(&self.entry);
         entry.id = self.client.fresh_id();
+        entry.ttl = self.waiting_ttl;
         self.entry = Arc::new(entry);
     }
 

@@ -3,7 +3,7 @@
 //! Looking again on a timer is already correct, so a hint that is lost or late costs nothing but time. There is always a timer:
 //! the time that the store names, a third of the waiter's own ttl (which also keeps its lease alive), and the end of `wait`.
 //! A store that has no hints says how soon to look again. But hints have to be true: a waiter that is told [`Hint::Admitted`]
-//! with its token goes on without another look.
+//! with its token goes on without another look, unless it has to ask for a longer lease than it waited with.
 
 use std::{future::Future, pin::pin, sync::Arc, task::Poll, time::Duration};
 
@@ -61,13 +61,15 @@ async fn begin(
         WaitMode::Try => None,
     };
     let told = AcquireSpan::new(name, claim, &client.keeper, started);
-    let place = Place::new(client, name, claim, options);
+    let ttl = waiting_ttl(client, options, mode);
+    let place = Place::new(client, name, claim, options, ttl);
     AcquireSpan::entry(told.span(), place.entry().id);
     let waiting = Waiting {
         span: told.span().clone(),
         client,
         options,
         mode,
+        ttl,
         give_up,
         queued: false,
         failures: 0,
@@ -93,12 +95,21 @@ async fn begin(
     ended
 }
 
+/// The ttl of a lease while it waits. One that nobody renews ends as it began, and in a session that others share an entry lives as long as
+/// that.
+fn waiting_ttl(client: &Client, options: &AcquireOptions, mode: WaitMode) -> Duration {
+    let changes = mode == WaitMode::Queue && options.renew && !client.backend.guarantees().shared_leases;
+    options.waiting_ttl.filter(|_| changes).map_or(options.ttl, |waiting_ttl| waiting_ttl.min(options.ttl))
+}
+
 /// One acquisition on its way.
 struct Waiting<'a> {
     span: tracing::Span,
     client: &'a Arc<Client>,
     options: &'a AcquireOptions,
     mode: WaitMode,
+    /// That of the lease while it waits.
+    ttl: Duration,
     give_up: Option<BootTime>,
     /// Whether the store has ever answered that we stand in the queue.
     queued: bool,
@@ -139,13 +150,19 @@ impl Waiting<'_> {
                 return Err(self.timed_out(&place));
             };
             let look_at = match answer {
-                Ok(Standing::Admitted { valid_until, .. }) => match self.take(place, valid_until)? {
-                    Ok(guard) => return Ok(Some(guard)),
-                    Err(late) => {
-                        place = late;
+                Ok(Standing::Admitted { valid_until, .. }) => {
+                    // It waited with a shorter lease than it is to hold with: it asks for that one before it holds.
+                    if self.client.keeper.now() < valid_until && place.ask_for(self.options.ttl) {
                         continue;
                     }
-                },
+                    match self.take(place, valid_until)? {
+                        Ok(guard) => return Ok(Some(guard)),
+                        Err(late) => {
+                            place = late;
+                            continue;
+                        }
+                    }
+                }
                 Ok(Standing::Waiting { token, ttl, valid_until, ahead, holder, look_again, hints }) => {
                     self.queued = true;
                     (self.failures, self.too_slow) = (0, 0);
@@ -166,6 +183,9 @@ impl Waiting<'_> {
                 Err(error) => self.after_failure(&place, error)?,
             };
             match self.pause(look_at).await {
+                Woken::Granted(_) if self.ttl < self.options.ttl => {
+                    place.ask_for(self.options.ttl);
+                }
                 Woken::Granted(valid_until) => match self.take(place, valid_until)? {
                     Ok(guard) => return Ok(Some(guard)),
                     Err(late) => place = late,
@@ -176,7 +196,7 @@ impl Waiting<'_> {
         }
     }
 
-    /// When to look again after an answer to a request sent at `sent`: never later than a third of the ttl after it, or
+    /// When to look again after an answer to a request sent at `sent`: never later than a third of its ttl after it, or
     /// the place would be lost. Where no hint will come, soon: others may have gone since, and nobody says so.
     fn next_look(&self, sent: BootTime, asked: BootTime) -> BootTime {
         let bounds = &self.options.look_again;
@@ -185,7 +205,7 @@ impl Waiting<'_> {
             now + polls.pause(self.looks, self.client.entropy.bits() as u64)
         });
         let asked = asked.min(polled);
-        asked.max(now + bounds.least).min(now + bounds.most).min(sent + self.options.ttl / 3)
+        asked.max(now + bounds.least).min(now + bounds.most).min(sent + self.ttl / 3)
     }
 
     /// A grant is taken only while its deadline is ahead; otherwise the place comes back.
@@ -239,7 +259,7 @@ impl Waiting<'_> {
         let keeper = &self.client.keeper;
         let mut timer =
             pin!(keeper.sleep_until(self.give_up.map_or(look_at, |give_up| give_up.min(look_at))));
-        let (client, asked, listening) = (self.client, self.options.ttl, &mut self.listening);
+        let (client, asked, listening) = (self.client, self.ttl, &mut self.listening);
         let woken = poll_fn(|cx| {
             if let Some(Listening { token, valid_until, ttl, hints }) = listening {
                 let near = asked.min(*ttl) / 3;

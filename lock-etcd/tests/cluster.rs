@@ -1,4 +1,4 @@
-//! Locks on three servers, of which some are lost for a while. H52, H53, H54, H76; E1, E4, E10.
+//! Locks on three servers, of which some are lost for a while. H52, H53, H54, H76; E1, E4, E15, E16.
 
 mod common;
 mod server;
@@ -76,7 +76,7 @@ async fn waiters_are_granted_after_the_leader_was_killed() {
     other.assert_free(NAME).await;
 }
 
-/// A new leader counts every lease from its start (E10): the next comes later than otherwise, and never too early.
+/// A new leader counts every lease from its start (E15): the next comes later than otherwise, and never too early.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_holder_is_followed_although_the_leader_is_killed() {
     let cluster = Cluster::start("case").await;
@@ -197,7 +197,7 @@ async fn a_client_goes_on_when_it_is_cut_off_from_the_member_that_it_talks_to() 
     .await;
 }
 
-/// The member still answers, but nothing of what happens reaches it: H76, E10.
+/// The member still answers, but nothing of what happens reaches it: H76, E16.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_goes_on_when_the_member_that_it_talks_to_is_cut_off_from_the_others() {
     on_a_cluster(async |cluster| {
@@ -207,7 +207,7 @@ async fn a_client_goes_on_when_the_member_that_it_talks_to_is_cut_off_from_the_o
     .await;
 }
 
-/// It still believes that it leads: H76, E10.
+/// It still believes that it leads: H76, E16.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_goes_on_when_the_leader_that_it_talks_to_is_cut_off_from_the_others() {
     on_a_cluster(async |cluster| {

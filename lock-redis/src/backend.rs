@@ -153,7 +153,8 @@ impl Backend for Redis {
         let args = [owner.into_bytes(), millis(entry.ttl), place.into_bytes(), listener.channel().to_vec()];
         let creates = (step == Step::Create).then_some(entry.id);
         let sent = self.keeper.now();
-        let look = reply::look(&self.wire.ask(Request::enter(creates, keys, args)).await?)?;
+        let answer = self.wire.ask(Request::enter(creates, keys, args)).await?;
+        let look = reply::look(&answer, self.wire.server())?;
         let valid_until = valid_until(sent, entry.ttl, entry.ttl);
         if let Look::Waiting { holder: Some(Holder::Foreign { expires: false }), .. } = look {
             self.strangers.met(self.prefix(), entry, self.keeper.now());
@@ -199,7 +200,7 @@ impl Backend for Redis {
         if let Some(hint) = reply::hint(&answer) {
             listener.told(hint);
         }
-        let departure = reply::departure(&answer)?;
+        let departure = reply::departure(&answer, self.wire.server())?;
         if creates == Creates::InDoubt {
             self.wire.open_door(entry.id, &own.tombstone(entry.id));
         }

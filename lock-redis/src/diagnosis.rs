@@ -26,7 +26,7 @@ pub(crate) async fn check(redis: &Redis) -> Result<(), BackendError> {
     hello.arg("HELLO");
     let answer = redis.wire.command(&hello).await.map_err(|error| match error.kind() {
         // What refuses the connection before it is asked says itself why, as of a database that is not there.
-        Kind::Unsupported if !error.is_unsent() => unsupported("older than 6.0"),
+        Kind::Unsupported if !error.is_unsent() => unsupported(redis.wire.server(), "older than 6.0"),
         _ => error,
     })?;
     let facts = Facts::from_pairs(&answer);
@@ -38,7 +38,7 @@ pub(crate) async fn check(redis: &Redis) -> Result<(), BackendError> {
         ));
     }
     let version = facts.get("version").unwrap_or_default();
-    if is_too_old(version) { Err(unsupported(version)) } else { Ok(()) }
+    if is_too_old(version) { Err(unsupported(redis.wire.server(), version)) } else { Ok(()) }
 }
 
 pub(crate) async fn diagnose(redis: &Redis) -> Result<Diagnosis, BackendError> {
@@ -206,8 +206,10 @@ async fn clock_ahead(redis: &Redis) -> Result<Ahead, BackendError> {
     let before = wall_clock();
     let answer = redis.wire.command(&time).await?;
     let after = wall_clock();
-    let theirs = facts::time(&answer)
-        .ok_or_else(|| BackendError::new(STORE, Kind::Protocol, "TIME was answered with something else"))?;
+    let theirs = facts::time(&answer).ok_or_else(|| {
+        let message = format!("{} answered TIME with something else", redis.wire.server());
+        BackendError::new(STORE, Kind::Protocol, message)
+    })?;
     Ok(Ahead::between(before, theirs, after))
 }
 
@@ -229,9 +231,10 @@ pub(crate) fn is_too_old(version: &str) -> bool {
     }
 }
 
-fn unsupported(version: &str) -> BackendError {
+fn unsupported(server: &str, version: &str) -> BackendError {
     let version = excerpt(format_args!("{version}"));
-    BackendError::new(STORE, Kind::Unsupported, format!("the server is {version}; 6.2 or later is needed"))
+    let message = format!("the server at {server} is {version}; 6.2 or later is needed");
+    BackendError::new(STORE, Kind::Unsupported, message)
 }
 
 #[cfg(test)]
@@ -291,7 +294,9 @@ mod tests {
 
     #[test]
     fn a_version_is_shown_as_harmless_as_it_is_long() {
-        let shown = unsupported(&format!("6.0\u{1b}[2J\u{202e}{}", "x".repeat(1_000))).to_string();
+        let version = format!("6.0\u{1b}[2J\u{202e}{}", "x".repeat(1_000));
+        let shown = unsupported("h:1", &version).to_string();
+        assert!(shown.starts_with("redis: the server at h:1 is 6.0\\u{1b}"), "{shown}");
         assert!(shown.contains("6.0\\u{1b}[2J\\u{202e}") && shown.len() < 400, "{shown}");
         assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
     }

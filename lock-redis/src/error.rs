@@ -16,28 +16,44 @@ pub(crate) const SENTINEL: &str =
     "the server is a sentinel, which keeps no data; connect to the master that it names";
 pub(crate) const REPLICA: &str = "the server is a replica, which takes no writes; connect to its master";
 
+/// Ports for clients of the other sort. To do without TLS is named last: who stands in between may want just that.
+pub(crate) const WITHOUT_TLS: &str =
+    "the server does not speak tls there; use its port for tls, or redis:// to do without";
+pub(crate) const WITH_TLS: &str = "the server speaks tls there; use rediss://";
+
 /// A connection that could not be opened. Everybody who waited for it gets a copy.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     kind: Kind,
     message: String,
     source: Option<Arc<dyn StdError + Send + Sync>>,
+    wordless: bool,
 }
 
 impl Failure {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), source: None }
+        Self { kind, message: message.into(), source: None, wordless: false }
     }
 
     /// The network or TLS failed, at `doing` (`connecting to host:port`).
     pub(crate) fn io(doing: &str, error: io::Error) -> Self {
         let kind = kind_of_io(&error);
-        Self { kind, message: format!("{doing}: {error}"), source: Some(Arc::new(error)) }
+        let message = format!("{doing}: {error}");
+        Self { kind, message, source: Some(Arc::new(error)), wordless: false }
     }
 
     /// `doing` at `address` took too long.
     pub(crate) fn timed_out(address: &str, doing: &str, limit: Duration) -> Self {
         Self::new(Kind::TimedOut, format!("{doing} at {address} was not done within {limit:?}"))
+    }
+
+    /// The same failure, before the server has said a word.
+    pub(crate) fn wordless(self) -> Self {
+        Self { wordless: true, ..self }
+    }
+
+    pub(crate) fn is_wordless(&self) -> bool {
+        self.wordless
     }
 
     pub(crate) fn kind(&self) -> &Kind {

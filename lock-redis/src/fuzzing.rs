@@ -30,6 +30,9 @@ const SECRET: &str = "hunter2";
 /// More than any message to people has a reason to be long, but for what they wrote themselves.
 const LONG: usize = 2_000;
 
+/// Whose answers they are.
+const SERVER: &str = "localhost:6379";
+
 /// A URL is refused, or gives a valid configuration. With a password in it, nothing shows that.
 ///
 /// The bytes are one URL; and four parts between `|`, around a password: `1|2|3|4` stands for `1:2PASSWORD3@4`.
@@ -111,25 +114,25 @@ pub fn replies(data: &[u8]) {
 /// The same for an answer that the driver has read.
 pub(crate) fn answer(answer: &Value) {
     let parts = if let Value::Array(parts) = answer { parts.len() } else { 0 };
-    if let Some(Look::Waiting { look_again, .. }) = understood(reply::look(answer)) {
+    if let Some(Look::Waiting { look_again, .. }) = understood(reply::look(answer, SERVER)) {
         let now = BootTime::new(look_again);
         assert!(now + look_again >= now, "an instant has no overflow");
     }
-    understood(reply::departure(answer));
+    understood(reply::departure(answer, SERVER));
     for count in [0, 1, parts] {
-        if let Some(answers) = understood(reply::renewals(answer, count)) {
+        if let Some(answers) = understood(reply::renewals(answer, count, SERVER)) {
             assert_eq!(answers.len(), count);
             for answer in answers {
                 understood(answer);
             }
         }
     }
-    if let Some(rows) = understood(reply::rows(answer)) {
+    if let Some(rows) = understood(reply::rows(answer, SERVER)) {
         assert!(rows.len() <= parts);
         assert!(rows.is_sorted_by_key(|row| (!row.admitted, row.token)), "{rows:?}");
     }
     if let Value::ServerError(error) = answer {
-        is_legible(&refused("localhost:6379", error));
+        is_legible(&refused(SERVER, error));
     }
     if let Some(hint) = reply::hint(answer) {
         notifications(hint);

@@ -12,7 +12,7 @@ use std::{
 
 use futures_channel::mpsc::{UnboundedSender, unbounded};
 use futures_util::future::join;
-use lock_core::{Alarms, BackendErrorKind as Kind, EntryId, Hints};
+use lock_core::{Alarms, BackendErrorKind as Kind, EntryId, Hints, Keeper};
 use tokio::sync::oneshot;
 
 pub(crate) use self::listener::Listener;
@@ -103,7 +103,7 @@ impl Notifications {
         let (tell, told) = oneshot::channel();
         self.homes.keeper.spawn(async move {
             let limit = endpoint.config.connect_timeout;
-            let asked = by(&keeper, keeper.now() + limit, problems(&endpoint, &channels)).await;
+            let asked = by(&keeper, keeper.now() + limit, problems(&endpoint, &keeper, &channels)).await;
             let late = || Err(Failure::timed_out(&endpoint.address, "subscribing", limit));
             // Whoever asked may no longer wait.
             let _ = tell.send(asked.unwrap_or_else(late));
@@ -139,8 +139,12 @@ impl Notifications {
     }
 }
 
-async fn problems(endpoint: &Endpoint, channels: &[Vec<u8>; 2]) -> Result<Vec<String>, Failure> {
-    let mut socket = endpoint.open().await?;
+async fn problems(
+    endpoint: &Endpoint,
+    keeper: &Keeper,
+    channels: &[Vec<u8>; 2],
+) -> Result<Vec<String>, Failure> {
+    let mut socket = endpoint.open(keeper).await?;
     let mut problems = Vec::new();
     if voice::is_refused(&mut socket, endpoint, &channels[0]).await? {
         problems.push(voice::refused(endpoint, voice::PUBLISH));

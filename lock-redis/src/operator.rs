@@ -64,7 +64,7 @@ impl Operator for Redis {
     async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
         let own = self.keys(name);
         let keys = [own.lock(), own.queue(), own.entries()];
-        reply::rows(&self.wire.call(&QUEUE, &keys, &[]).await?)
+        reply::rows(&self.wire.call(&QUEUE, &keys, &[]).await?, self.wire.server())
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
@@ -91,7 +91,7 @@ impl Operator for Redis {
         let keys = [own.lock(), own.queue(), own.entries()];
         let alarms = self.notifications.eviction_channel().to_vec();
         let args = [text(entry), Vec::new(), self.channel(), Vec::new(), alarms];
-        reply::departure(&self.wire.call(&LEAVE, &keys, &args).await?)
+        reply::departure(&self.wire.call(&LEAVE, &keys, &args).await?, self.wire.server())
     }
 
     async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
@@ -114,7 +114,7 @@ impl Redis {
             scan.arg("SCAN").arg(&*cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
             let answer = self.wire.command(scan.arg("TYPE").arg(sort.stored_as())).await?;
             let (next, keys) = page(&answer).ok_or_else(|| {
-                let message = "SCAN was answered with something else".to_owned();
+                let message = format!("{} answered SCAN with something else", self.wire.server());
                 BackendError::new(STORE, BackendErrorKind::Protocol, message)
             })?;
             let (queues, locks): (Vec<_>, Vec<_>) =
@@ -136,7 +136,7 @@ impl Redis {
         }
         let keys: Vec<_> = names.iter().map(|name| sort.key(&self.keys(name))).collect();
         let answer = self.wire.call(&PERHAPS_OURS, &keys, &[sort.flag()]).await?;
-        let ours = reply::perhaps_ours(&answer, names.len())?;
+        let ours = reply::perhaps_ours(&answer, names.len(), self.wire.server())?;
         Ok(names.into_iter().zip(ours).filter(|(_, ours)| *ours).map(|(name, _)| name).collect())
     }
 

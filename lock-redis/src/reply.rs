@@ -1,4 +1,6 @@
 //! What the scripts answer, read with suspicion: anything but what they write is a [`Protocol`](Kind::Protocol) error.
+//!
+//! Each reader is told the `server` whose answer it is, for its errors.
 
 use std::time::Duration;
 
@@ -9,6 +11,23 @@ use lock_core::{
 use redis::Value;
 
 use crate::error::{STORE, kind_of_code};
+
+/// What was read of an answer.
+type Read<T> = Result<T, Refusal>;
+
+/// An answer that was not understood, or says why it is none.
+#[derive(Debug)]
+struct Refusal {
+    kind: Kind,
+    message: String,
+}
+
+impl Refusal {
+    /// Whose answer it was.
+    fn of(self, server: &str) -> BackendError {
+        BackendError::new(STORE, self.kind, format!("{server}: {}", self.message))
+    }
+}
 
 /// What `enter` found.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,7 +47,11 @@ pub(crate) enum Look {
     Gone,
 }
 
-pub(crate) fn look(answer: &Value) -> Result<Look, BackendError> {
+pub(crate) fn look(answer: &Value, server: &str) -> Result<Look, BackendError> {
+    read_look(answer).map_err(|refusal| refusal.of(server))
+}
+
+fn read_look(answer: &Value) -> Read<Look> {
     if let Value::BulkString(_) = answer {
         return Ok(Look::Admitted { token: token(answer)? });
     }
@@ -45,7 +68,7 @@ pub(crate) fn look(answer: &Value) -> Result<Look, BackendError> {
         ("G", []) => Ok(Look::Gone),
         ("M", [kind, limit]) => Err(mismatch(self::kind(kind)?, number(limit)?)),
         ("F", [what]) => Err(foreign(text(Some(what))?)),
-        ("X", []) => Err(error(Kind::TokensExhausted, "the token counter is at its end".into())),
+        ("X", []) => Err(refusal(Kind::TokensExhausted, "the token counter is at its end".into())),
         _ => Err(not_understood(answer)),
     }
 }
@@ -58,11 +81,11 @@ pub(crate) fn hint(answer: &Value) -> Option<&[u8]> {
     }
 }
 
-pub(crate) fn departure(answer: &Value) -> Result<Departure, BackendError> {
+pub(crate) fn departure(answer: &Value, server: &str) -> Result<Departure, BackendError> {
     match answer {
         Value::Int(1) | Value::BulkString(_) => Ok(Departure::Left),
         Value::Int(0) => Ok(Departure::Absent),
-        _ => Err(not_understood(answer)),
+        _ => Err(not_understood(answer).of(server)),
     }
 }
 
@@ -70,24 +93,30 @@ pub(crate) fn departure(answer: &Value) -> Result<Departure, BackendError> {
 pub(crate) fn renewals(
     answer: &Value,
     count: usize,
+    server: &str,
 ) -> Result<Vec<Result<bool, BackendError>>, BackendError> {
-    let parts = array(answer)?;
-    if parts.len() != count {
-        return Err(not_understood(answer));
-    }
-    let renewed = |part: &Value| match part {
+    let parts = several(answer, count).map_err(|refusal| refusal.of(server))?;
+    Ok(parts.iter().map(|part| renewed(part).map_err(|refusal| refusal.of(server))).collect())
+}
+
+fn renewed(part: &Value) -> Read<bool> {
+    match part {
         Value::Int(1) => Ok(true),
         Value::Int(0) => Ok(false),
         part => Err(failed(&String::from_utf8_lossy(bytes(Some(part))?))),
-    };
-    Ok(parts.iter().map(renewed).collect())
+    }
 }
 
 /// For each of `count` keys whether what it holds may be ours.
-pub(crate) fn perhaps_ours(answer: &Value, count: usize) -> Result<Vec<bool>, BackendError> {
-    let parts = array(answer)?;
+pub(crate) fn perhaps_ours(answer: &Value, count: usize, server: &str) -> Result<Vec<bool>, BackendError> {
+    let parts = several(answer, count).map_err(|refusal| refusal.of(server))?;
     let marks: Option<Vec<_>> = parts.iter().map(as_bool).collect();
-    marks.filter(|marks| marks.len() == count).ok_or_else(|| not_understood(answer))
+    marks.ok_or_else(|| not_understood(answer).of(server))
+}
+
+fn several(answer: &Value, count: usize) -> Read<&[Value]> {
+    let parts = array(answer)?;
+    if parts.len() == count { Ok(parts) } else { Err(not_understood(answer)) }
 }
 
 fn as_bool(mark: &Value) -> Option<bool> {
@@ -98,7 +127,11 @@ fn as_bool(mark: &Value) -> Option<bool> {
     }
 }
 
-pub(crate) fn rows(answer: &Value) -> Result<Vec<QueueRow>, BackendError> {
+pub(crate) fn rows(answer: &Value, server: &str) -> Result<Vec<QueueRow>, BackendError> {
+    read_rows(answer).map_err(|refusal| refusal.of(server))
+}
+
+fn read_rows(answer: &Value) -> Read<Vec<QueueRow>> {
     let parts = array(answer)?;
     if let [tag, what] = parts
         && matches!(text(Some(tag)), Ok("F"))
@@ -113,7 +146,7 @@ pub(crate) fn rows(answer: &Value) -> Result<Vec<QueueRow>, BackendError> {
     Ok(rows)
 }
 
-fn row(kind: LockKind, limit: u32, row: &Value) -> Result<QueueRow, BackendError> {
+fn row(kind: LockKind, limit: u32, row: &Value) -> Read<QueueRow> {
     let [role, id, token, permits, left, label] = array(row)? else { return Err(not_understood(row)) };
     let lease_left = match left {
         Value::Int(..0) => None,
@@ -148,7 +181,7 @@ fn claim(kind: LockKind, permits: u32, limit: u32) -> Option<Claim> {
     }
 }
 
-fn holder(who: &Value, label: &Value) -> Result<Option<Holder>, BackendError> {
+fn holder(who: &Value, label: &Value) -> Read<Option<Holder>> {
     match text(Some(who))? {
         "o" => Ok(Some(Holder::Ours { label: self::label(label)? })),
         "f" => Ok(Some(Holder::Foreign { expires: true })),
@@ -159,11 +192,11 @@ fn holder(who: &Value, label: &Value) -> Result<Option<Holder>, BackendError> {
 }
 
 /// A label stands behind a colon, so that none and an empty one differ.
-fn label(value: &Value) -> Result<Option<String>, BackendError> {
+fn label(value: &Value) -> Read<Option<String>> {
     Ok(bytes(Some(value))?.strip_prefix(b":").map(shown_label))
 }
 
-fn kind(value: &Value) -> Result<LockKind, BackendError> {
+fn kind(value: &Value) -> Read<LockKind> {
     match text(Some(value))? {
         "m" => Ok(LockKind::Mutex),
         "r" => Ok(LockKind::RwLock),
@@ -173,11 +206,11 @@ fn kind(value: &Value) -> Result<LockKind, BackendError> {
 }
 
 /// Tokens travel as text: Lua's numbers lose bits past 2^53.
-fn token(value: &Value) -> Result<FencingToken, BackendError> {
+fn token(value: &Value) -> Read<FencingToken> {
     text(Some(value))?.parse().map_err(|_| not_understood(value))
 }
 
-fn number<N: TryFrom<i64> + std::str::FromStr>(value: &Value) -> Result<N, BackendError> {
+fn number<N: TryFrom<i64> + std::str::FromStr>(value: &Value) -> Read<N> {
     let number = match value {
         Value::Int(number) => N::try_from(*number).ok(),
         value => text(Some(value))?.parse().ok(),
@@ -185,18 +218,18 @@ fn number<N: TryFrom<i64> + std::str::FromStr>(value: &Value) -> Result<N, Backe
     number.ok_or_else(|| not_understood(value))
 }
 
-fn array(value: &Value) -> Result<&[Value], BackendError> {
+fn array(value: &Value) -> Read<&[Value]> {
     match value {
         Value::Array(parts) => Ok(parts),
         _ => Err(not_understood(value)),
     }
 }
 
-fn text(value: Option<&Value>) -> Result<&str, BackendError> {
+fn text(value: Option<&Value>) -> Read<&str> {
     std::str::from_utf8(bytes(value)?).map_err(|_| not_understood(value.unwrap_or(&Value::Nil)))
 }
 
-fn bytes(value: Option<&Value>) -> Result<&[u8], BackendError> {
+fn bytes(value: Option<&Value>) -> Read<&[u8]> {
     match value {
         Some(Value::BulkString(bytes)) => Ok(bytes),
         Some(Value::SimpleString(text)) => Ok(text.as_bytes()),
@@ -204,29 +237,29 @@ fn bytes(value: Option<&Value>) -> Result<&[u8], BackendError> {
     }
 }
 
-fn mismatch(found_kind: LockKind, found_limit: u32) -> BackendError {
+fn mismatch(found_kind: LockKind, found_limit: u32) -> Refusal {
     let message = format!("the queue is that of a {found_kind} with limit {found_limit}");
-    error(Kind::ClaimMismatch { found_kind, found_limit }, message)
+    refusal(Kind::ClaimMismatch { found_kind, found_limit }, message)
 }
 
-fn foreign(what: &str) -> BackendError {
+fn foreign(what: &str) -> Refusal {
     let what = excerpt(format_args!("{what}"));
-    error(Kind::ForeignData, format!("the key holds a {what} that no lock of ours wrote"))
+    refusal(Kind::ForeignData, format!("the key holds a {what} that no lock of ours wrote"))
 }
 
 /// What a script says about one lease of several: a line as the server writes it.
-fn failed(line: &str) -> BackendError {
+fn failed(line: &str) -> Refusal {
     let line = line.trim_start_matches('-').trim_end();
     let (code, rest) = line.split_once(' ').unwrap_or((line, ""));
-    error(kind_of_code(code, rest), excerpt(format_args!("{line}")))
+    refusal(kind_of_code(code, rest), excerpt(format_args!("{line}")))
 }
 
-fn not_understood(answer: &Value) -> BackendError {
-    error(Kind::Protocol, format!("a script answered {}", excerpt(format_args!("{answer:?}"))))
+fn not_understood(answer: &Value) -> Refusal {
+    refusal(Kind::Protocol, format!("a script answered {}", excerpt(format_args!("{answer:?}"))))
 }
 
-fn error(kind: Kind, message: String) -> BackendError {
-    BackendError::new(STORE, kind, message)
+fn refusal(kind: Kind, message: String) -> Refusal {
+    Refusal { kind, message }
 }
 
 #[cfg(test)]

@@ -46,18 +46,31 @@ async fn a_replica_is_refused_at_once() {
     assert!(Redis::connect(replica.url().parse().unwrap(), &Keeper::start().unwrap()).await.is_ok());
 }
 
-#[tokio::test]
-async fn a_sentinel_is_refused_at_once() {
+/// What `connect` says of a sentinel, once that listens.
+async fn refusal_of_a_sentinel(database: &str) -> BackendError {
     let (port, directory) = (Port::reserve(), tempfile::tempdir().unwrap());
     let _sentinel = Process::sentinel(port.number(), directory.path());
-    let error = soon(async {
+    soon(async {
         loop {
-            let error = refusal(&format!("redis://127.0.0.1:{port}")).await;
+            let error = refusal(&format!("redis://127.0.0.1:{port}{database}")).await;
             if *error.kind() != Kind::Unreachable {
                 return error;
             }
             tokio::time::sleep(ms(5)).await;
         }
-    });
-    assert_says(&error.await, "a sentinel", "the master that it names");
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_sentinel_is_refused_at_once() {
+    assert_says(&refusal_of_a_sentinel("").await, "a sentinel", "the master that it names");
+}
+
+/// It does not know what chooses one, and is asked what it is.
+#[tokio::test]
+async fn a_sentinel_is_refused_for_any_database() {
+    let error = refusal_of_a_sentinel("/3").await;
+    assert_says(&error, "a sentinel", "the master that it names");
+    assert!(error.to_string().contains("refused the choice of the database"), "{error}");
 }

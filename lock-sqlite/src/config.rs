@@ -17,10 +17,12 @@ use serde::{Deserialize, Deserializer};
 ///
 /// ```text
 /// sqlite:[path][?command_timeout=…]
+/// sqlite:machine[?command_timeout=…]
 /// ```
 ///
 /// A path that begins with `~/` starts from the home folder (`HOME`), and one that does not begin with `/` from the folder that the
-/// process is in when the backend is made. In it, `?`, `#` and `%` are percent-encoded.
+/// process is in when the backend is made. In it, `?`, `#` and `%` are percent-encoded. `machine` is no path, but
+/// [the file of this machine](Self::MACHINE_FILE); a file of that name is `./machine`.
 ///
 /// ```
 /// # use std::{path::Path, time::Duration};
@@ -30,8 +32,10 @@ use serde::{Deserialize, Deserializer};
 /// assert_eq!(config.path.as_deref(), Some(Path::new("/var/lib/app/locks.db")));
 /// assert_eq!(config.command_timeout, Duration::from_millis(500));
 ///
-/// // The default file of this user.
+/// // The default file of this user, and that of this machine.
 /// assert_eq!("sqlite:".parse::<SqliteConfig>()?, SqliteConfig::default());
+/// let machine: SqliteConfig = "sqlite:machine".parse()?;
+/// assert_eq!(machine.path.as_deref(), Some(Path::new(SqliteConfig::MACHINE_FILE)));
 ///
 /// // The same from a file: what is left out has its default, what is unknown is an error.
 /// let same: SqliteConfig =
@@ -58,6 +62,9 @@ const FORM: UrlForm = UrlForm {
     parameters: &["command_timeout"],
 };
 
+/// What stands for the file of this machine in a URL.
+const MACHINE: &str = "machine";
+
 impl Default for SqliteConfig {
     fn default() -> Self {
         Self { path: None, command_timeout: Duration::from_secs(2) }
@@ -65,6 +72,11 @@ impl Default for SqliteConfig {
 }
 
 impl SqliteConfig {
+    /// The file for all users of a group on this machine, which `sqlite:machine` names, and `--machine` of the `distlock` command. It is
+    /// not made by itself: `distlock setup-machine --group NAME` makes it once, as root, with its folder and their modes. Each
+    /// of these users can take the locks of the others.
+    pub const MACHINE_FILE: &str = "/var/lib/distlock/locks.db";
+
     /// Reads a URL, as `parse` does.
     ///
     /// # Errors
@@ -87,7 +99,11 @@ impl SqliteConfig {
         };
         let path =
             percent_decode_str(path).decode_utf8().map_err(|_| ConfigError::Encoding { part: "path" })?;
-        let path = Some(path).filter(|path| !path.is_empty()).map(|path| PathBuf::from(&*path));
+        let path: Option<PathBuf> = match &*path {
+            "" => None,
+            MACHINE => Some(Self::MACHINE_FILE.into()),
+            path => Some(path.into()),
+        };
         let mut config = Self { path, ..Self::default() };
         for (parameter, value) in FORM.read(&format!("sqlite://here?{query}"))?.parameters {
             config.command_timeout = duration::setting(parameter, &value)?;
@@ -157,6 +173,10 @@ mod tests {
             ("sqlite:a%3Fb%23%25.db", Some("a?b#%.db")),
             ("sqlite:user@host.db", Some("user@host.db")),
             ("sqlite:~/b.db", Some("~/b.db")),
+            ("sqlite:machine", Some(SqliteConfig::MACHINE_FILE)),
+            ("sqlite:machine?command_timeout=1s", Some(SqliteConfig::MACHINE_FILE)),
+            ("sqlite:./machine", Some("./machine")),
+            ("sqlite:Machine", Some("Machine")),
             ("sqlite:", None),
             ("sqlite:?command_timeout=1s", None),
         ] {

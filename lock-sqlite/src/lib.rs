@@ -35,6 +35,7 @@ compile_error!("lock-sqlite needs Linux: a boot id, CLOCK_BOOTTIME, flock and /p
 
 mod access;
 mod backend;
+mod bell;
 mod beside;
 mod config;
 mod connect_error;
@@ -59,6 +60,7 @@ mod operator;
 mod post;
 mod presence;
 mod queue;
+mod row;
 mod schema;
 mod shared;
 mod store;
@@ -67,6 +69,7 @@ mod verb;
 mod verbs;
 mod waiters;
 mod watch;
+mod watched;
 mod worker;
 mod world;
 mod writer;

@@ -28,6 +28,8 @@ pub(crate) enum Message {
     Admitted(EntryId, FencingToken),
     /// This entry of yours was taken out of its queue by force.
     Evicted(EntryId),
+    /// This entry of yours is the first that waits.
+    Next(EntryId),
 }
 
 /// Longer than any message.
@@ -41,6 +43,7 @@ impl Message {
         let message = match what {
             "admitted" => Self::Admitted(entry, words.next()?.parse().ok()?),
             "evicted" => Self::Evicted(entry),
+            "next" => Self::Next(entry),
             _ => return None,
         };
         words.next().is_none().then_some(message)
@@ -52,6 +55,7 @@ impl fmt::Display for Message {
         match self {
             Self::Admitted(entry, token) => write!(f, "admitted {entry} {token}"),
             Self::Evicted(entry) => write!(f, "evicted {entry}"),
+            Self::Next(entry) => write!(f, "next {entry}"),
         }
     }
 }
@@ -75,7 +79,10 @@ impl Hall {
                 self.board.alarm(entry);
                 self.waiters.tell(entry, Hint::Changed);
             }
+            Message::Next(_) => {}
         }
+        // Who holds something by now, or waits for something else, may be the next in another place.
+        self.waiters.bell.ring();
     }
 }
 
@@ -151,7 +158,8 @@ mod tests {
     #[test]
     fn messages_are_read_back_and_nothing_else_is_one() {
         let entry = EntryId::new(u128::MAX / 3);
-        for message in [Message::Admitted(entry, FencingToken::new(u64::MAX)), Message::Evicted(entry)] {
+        let token = FencingToken::new(u64::MAX);
+        for message in [Message::Admitted(entry, token), Message::Evicted(entry), Message::Next(entry)] {
             let text = message.to_string();
             assert!(text.len() < BUFFER);
             assert_eq!(Message::read(text.as_bytes()), Some(message));

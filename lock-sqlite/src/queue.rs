@@ -1,12 +1,10 @@
 //! [`Queue`]: the live entries of a name, as a transaction sees them. Who is admitted is decided by `lock_core::admission`.
 
-use lock_core::{
-    BackendError, BackendErrorKind, Claim, Entry, EntryId, Kind, LockName, QueueRow, admission, shown_label,
-};
-use rusqlite::types::ValueRef;
+use lock_core::{Claim, Entry, EntryId, LockName, QueueRow, admission};
 
 use crate::{
-    error::{Fault, STORE},
+    error::Fault,
+    row::{Row, damaged, read_claim},
     store::nanos,
     verb::Verb,
 };
@@ -30,18 +28,8 @@ pub(crate) struct Queue {
     front: usize,
     /// Whether there are others behind the front.
     goes_on: bool,
-}
-
-/// An entry as it stands in the file.
-#[derive(Clone, Debug)]
-pub(crate) struct Row {
-    pub(crate) token: i64,
-    pub(crate) entry: EntryId,
-    pub(crate) claim: Claim,
-    pub(crate) expires: i64,
-    pub(crate) admitted: bool,
-    pub(crate) member: i64,
-    pub(crate) label: Option<String>,
+    /// Whether somebody else may be the first that waits than before.
+    moved: bool,
 }
 
 /// Who is ahead of somebody who waits.
@@ -64,7 +52,7 @@ impl Queue {
     /// # Errors
     /// Those of SQLite, and if a row is none that we wrote.
     pub(crate) fn load(verb: &Verb<'_>, name: &LockName, part: Part) -> Result<Self, Fault> {
-        let mut queue = Self { name: name.clone(), rows: Vec::new(), front: 0, goes_on: false };
+        let mut queue = Self { name: name.clone(), rows: Vec::new(), front: 0, goes_on: false, moved: false };
         let (mut ahead, mut dead) = (0, Vec::new());
         {
             let mut select = verb.connection.prepare_cached(FRONT)?;
@@ -86,6 +74,7 @@ impl Queue {
             }
         }
         queue.front = queue.rows.len();
+        queue.moved = !dead.is_empty();
         for token in dead {
             queue.delete(verb, token)?;
         }
@@ -171,6 +160,16 @@ impl Queue {
         self.rows.first().map(|row| row.claim).filter(|found| !found.agrees_with(&claim))
     }
 
+    /// Whether the first that waits stands there.
+    pub(crate) fn is_next(&self, place: usize) -> bool {
+        self.rows.iter().position(|row| !row.admitted) == Some(place)
+    }
+
+    /// Somebody has gone who was ahead of others, or may have been.
+    pub(crate) fn moves_on(&mut self) {
+        self.moved = true;
+    }
+
     /// Whether nobody else stands in it.
     pub(crate) fn is_alone(&self) -> bool {
         self.rows.len() == 1 && !self.goes_on
@@ -243,7 +242,7 @@ impl Queue {
     }
 
     /// The end of every verb: admits all who now fit, and sees to it that each of them is told (PR11). But for one, who is
-    /// being answered.
+    /// being answered. Then the first that waits is told that it is, if it may not have been before.
     ///
     /// # Errors
     /// Those of SQLite.
@@ -258,7 +257,12 @@ impl Queue {
             if answered != Some(row.entry) {
                 verb.admits(row.member, row.entry, row.token);
             }
+            self.moved = true;
         }
+        if let Some(next) = self.rows.get(admitted).filter(|_| self.moved) {
+            verb.tells_next(next.member, next.entry);
+        }
+        self.moved = false;
         Ok(())
     }
 
@@ -285,43 +289,10 @@ impl Queue {
     }
 }
 
-impl Row {
-    fn read(row: &rusqlite::Row<'_>) -> Result<Self, Fault> {
-        Ok(Self {
-            token: row.get(0)?,
-            entry: text(row, 1)?.parse().map_err(|_| damaged("an entry id"))?,
-            claim: read_claim(row, 2)?,
-            expires: row.get(5)?,
-            admitted: row.get(6)?,
-            member: row.get(7)?,
-            label: row.get_ref(8)?.as_bytes_or_null().unwrap_or_default().map(shown_label),
-        })
-    }
-}
-
-fn text<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> rusqlite::Result<&'a str> {
-    match row.get_ref(column)? {
-        ValueRef::Text(text) => Ok(std::str::from_utf8(text).unwrap_or_default()),
-        _ => Ok(""),
-    }
-}
-
-/// Its kind stands in this column, and its numbers in the next two.
-fn read_claim(row: &rusqlite::Row<'_>, column: usize) -> Result<Claim, Fault> {
-    let (permits, limit) = (row.get(column + 1)?, row.get(column + 2)?);
-    let kind = Kind::from_word(text(row, column)?);
-    kind.and_then(|kind| Claim::from_parts(kind, permits, limit)).ok_or_else(|| damaged("a claim"))
-}
-
 /// # Errors
 /// If it is no name.
 pub(crate) fn lock_name(name: &str) -> Result<LockName, Fault> {
     LockName::new(name).map_err(|_| damaged("a name"))
-}
-
-fn damaged(what: &str) -> Fault {
-    let message = format!("{what} in the file is none that this library wrote; see what else writes to it");
-    Fault::Refused(BackendError::new(STORE, BackendErrorKind::Protocol, message))
 }
 
 #[cfg(test)]

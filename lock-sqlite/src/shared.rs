@@ -59,7 +59,15 @@ impl Shared {
         let (jobs, todo) = channel();
         let desk = Arc::new(Desk::new(Store::new(files.clone(), Hall::default(), patience)));
         worker::start(todo, Arc::clone(&desk))?;
-        Ok(Arc::new(Self { desk, jobs }))
+        let shared = Arc::new(Self { desk, jobs });
+        // It keeps no thread from its end.
+        let weak = Arc::downgrade(&shared);
+        shared.desk.hall.waiters.bell.hang(Box::new(move || {
+            if let Some(shared) = weak.upgrade() {
+                shared.give(Box::new(|_| Box::new(|| ())));
+            }
+        }));
+        Ok(shared)
     }
 
     /// Gives the thread something to do. False if there is no thread any more.

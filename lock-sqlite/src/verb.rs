@@ -133,6 +133,13 @@ impl<'a> Verb<'a> {
         self.news.told.push((member, Message::Admitted(entry, FencingToken::new(token.cast_unsigned()))));
     }
 
+    /// An entry of somebody is the first that waits. A client that is told already that it holds something looks anyway.
+    pub(crate) fn tells_next(&mut self, member: i64, entry: EntryId) {
+        if !self.news.told.iter().any(|(told, _)| *told == member) {
+            self.news.told.push((member, Message::Next(entry)));
+        }
+    }
+
     /// All clients that were not buried.
     ///
     /// # Errors
@@ -191,7 +198,9 @@ impl<'a> Verb<'a> {
         }
         self.connection.prepare_cached("DELETE FROM members WHERE id = ?1")?.execute([member])?;
         for name in names {
-            Queue::load(self, &name, Part::Head)?.settle(self, None)?;
+            let mut queue = Queue::load(self, &name, Part::Head)?;
+            queue.moves_on();
+            queue.settle(self, None)?;
         }
         self.news.buried.push(member);
         Ok(())

@@ -130,12 +130,16 @@ pub(crate) fn leave(
         queue.settle(verb, None)?;
         return Ok((Departure::Absent, None));
     };
-    let member = queue.rows[place].member;
+    let (member, was_next) = (queue.rows[place].member, queue.is_next(place));
     queue.delete(verb, queue.rows[place].token)?;
     if queue.is_alone() {
         return Ok((Departure::Left, Some(member)));
     }
-    Queue::load(verb, name, Part::Head)?.settle(verb, None)?;
+    let mut left = Queue::load(verb, name, Part::Head)?;
+    if was_next {
+        left.moves_on();
+    }
+    left.settle(verb, None)?;
     Ok((Departure::Left, Some(member)))
 }
 

@@ -10,10 +10,14 @@ use std::{
 use futures_core::Stream;
 use lock_core::{EntryId, FencingToken, Hint, Hints, LockName, Switchboard};
 
+use crate::bell::Bell;
+
 /// The entries of this process that listen for hints. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiters {
     board: Switchboard,
+    /// For the thread that looks after them.
+    pub(crate) bell: Bell,
     book: Arc<Mutex<Book>>,
 }
 
@@ -50,6 +54,8 @@ impl Waiters {
             *standing += usize::from(waiting.place.is_none());
             *changes += 1;
             waiting.place = Some((name.clone(), token));
+            drop(book);
+            self.bell.ring();
         }
     }
 

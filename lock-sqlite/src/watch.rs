@@ -11,18 +11,7 @@ use std::{
 use lock_core::{BackendError, EntryId, FencingToken, Hint, LockName};
 use rusqlite::Connection;
 
-use crate::{
-    error::Fault,
-    presence::{self, Member},
-    store::Store,
-    verb::member,
-};
-
-/// How often those are looked at for whom somebody here waits who is the next (PR34).
-const NEXT: Duration = Duration::from_millis(25);
-
-/// And where others are ahead, who look for themselves: they may be stopped, or die with the one for whom they wait.
-const BEHIND: Duration = Duration::from_millis(75);
+use crate::{error::Fault, presence, store::Store, watched::Watched};
 
 /// How often it is looked for hints that were lost.
 const HINTS: Duration = Duration::from_millis(100);
@@ -53,9 +42,9 @@ pub(crate) struct Watch {
     /// When the rest was read: what SQLite counts of others, what the store counts of our own, and who waited.
     read_at: Option<(i64, u64, u64)>,
     waiting: Waiting,
-    holders: Vec<Member>,
-    /// Whether somebody here is the next.
-    is_next: bool,
+    watched: Watched,
+    /// Looks since anything of this was another.
+    still: u32,
     /// Whether a hint may have been lost since it was last looked for some.
     hints_due: bool,
     hints_at: Option<Instant>,
@@ -89,8 +78,8 @@ impl Watch {
             unasked: 0,
             read_at: None,
             waiting: Waiting::new(),
-            holders: Vec::new(),
-            is_next: true,
+            watched: Watched::at_the_front(),
+            still: 0,
             hints_due: true,
             hints_at: None,
         }
@@ -98,7 +87,7 @@ impl Watch {
 
     /// How long until the next look.
     pub(crate) fn pause(&self) -> Duration {
-        if self.is_next { NEXT } else { BEHIND }
+        self.watched.pause(self.still)
     }
 
     /// A dead process tells nobody. And what it would have told, had it lived, may be lost: that is given.
@@ -117,6 +106,7 @@ impl Watch {
     ) -> Result<Vec<(EntryId, Hint)>, BackendError> {
         let (glance, is_fresh) = Glance::at(store);
         self.unasked += 1;
+        self.still = self.still.saturating_add(1);
         if self.glance != Some(glance) || is_fresh || self.unasked >= UNASKED {
             self.ask(store, glance, give_up)?;
         }
@@ -125,7 +115,8 @@ impl Watch {
             return Ok(Vec::new());
         };
         let dead: Vec<i64> = self
-            .holders
+            .watched
+            .members
             .iter()
             .filter(|member| presence::is_dead(&folder, member))
             .map(|member| member.id)
@@ -133,7 +124,7 @@ impl Watch {
         if !dead.is_empty() {
             store.write(give_up, |verb| verb.bury_dead(dead.iter().copied()))?;
             // Who holds it now may be dead, too.
-            (self.read_at, self.glance, self.is_next) = (None, None, true);
+            (self.read_at, self.glance, self.watched) = (None, None, Watched::at_the_front());
         }
         if self.hints_due && self.hints_at.is_none_or(|at| at.elapsed() >= HINTS) {
             let hints = self.lost_hints(store, give_up)?;
@@ -153,15 +144,19 @@ impl Watch {
         if self.read_at != Some(read_at) {
             if self.read_at.is_none_or(|(_, _, waiters)| waiters != glance.waiters) {
                 self.waiting = by_name(store.hall.waiters.places());
+                self.still = 0;
             }
             let waiting = &self.waiting;
-            (self.holders, self.is_next) = store.read(give_up, |connection, home| {
-                let (mut holders, mut is_next) = (Vec::new(), false);
+            let watched = store.read(give_up, |connection, home| {
+                let mut watched = Watched::nobody();
                 for name in waiting.keys() {
-                    is_next |= holders_of(connection, name, home.id(), &mut holders)?;
+                    watched.add(connection, name, home.id())?;
                 }
-                Ok((holders, is_next))
+                Ok(watched)
             })?;
+            if self.watched != watched {
+                (self.watched, self.still) = (watched, 0);
+            }
             (self.read_at, self.hints_due) = (Some(read_at), true);
         }
         (self.glance, self.unasked) = (Some(glance), 0);
@@ -193,34 +188,6 @@ fn by_name(places: Vec<(EntryId, LockName, FencingToken)>) -> Waiting {
         waiting.entry(name).or_default().push((token, entry));
     }
     waiting
-}
-
-/// Adds those who hold it, but for ourselves. True if the first who waits for it is one of ours.
-fn holders_of(
-    connection: &Connection,
-    name: &LockName,
-    me: i64,
-    holders: &mut Vec<Member>,
-) -> Result<bool, Fault> {
-    let mut select = connection.prepare_cached(
-        "SELECT members.id, device, inode, admitted, member FROM entries LEFT JOIN members ON members.id = member
-         WHERE name = ?1 ORDER BY token",
-    )?;
-    let mut rows = select.query([name.as_str()])?;
-    while let Some(row) = rows.next()? {
-        // Those who are admitted come first.
-        if !row.get::<_, bool>(3)? {
-            return Ok(row.get::<_, i64>(4)? == me);
-        }
-        if row.get::<_, Option<i64>>(0)?.is_none_or(|id| id == me) {
-            continue;
-        }
-        let holder = member(row)?;
-        if !holders.contains(&holder) {
-            holders.push(holder);
-        }
-    }
-    Ok(false)
 }
 
 /// Which of these are there, by their tokens, and whether they are admitted.
@@ -265,6 +232,7 @@ mod tests {
         files::Files,
         post::Hall,
         verbs::{self, Look},
+        watched::{BEHIND, NEXT},
     };
 
     const PATIENCE: Duration = Duration::from_secs(20);

@@ -16,6 +16,7 @@ use crate::{
     desk::{Desk, Job},
     store::Store,
     watch::Watch,
+    watched::NEXT,
 };
 
 /// How often somebody who does nothing looks whether the file is still where it was: if he has half of it, others wait for him.
@@ -32,9 +33,15 @@ pub(crate) fn start(jobs: Receiver<Job>, desk: Arc<Desk>) -> io::Result<()> {
 
 /// Until nobody is left who could give it something to do.
 fn work(jobs: &Receiver<Job>, desk: &Arc<Desk>) {
-    let (mut watch, mut next_look) = (Watch::new(), Instant::now());
+    let (mut watch, mut next_look, mut heard) = (Watch::new(), Instant::now(), 0);
     loop {
         let asleep = desk.may_sleep();
+        // Somebody here may be the next by now.
+        let soon = Instant::now() + NEXT;
+        let rings = desk.hall.waiters.bell.rests(next_look > soon);
+        if std::mem::replace(&mut heard, rings) != rings {
+            next_look = next_look.min(soon);
+        }
         let pause = if asleep { PLACE } else { next_look.saturating_duration_since(Instant::now()) };
         match jobs.recv_timeout(pause) {
             Ok(job) => desk.carry_out(job),

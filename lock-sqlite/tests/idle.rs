@@ -2,24 +2,47 @@
 
 #[allow(dead_code, reason = "shared with the suite")]
 mod file;
+#[allow(dead_code, reason = "shared with other tests")]
+mod other;
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use lock_core::{AcquireOptions, DistributedLock, Keeper, Lock, Locks, SystemEntropy};
+
+/// So long that nobody renews, or looks from its place, while it is counted: that is another cost, and one of each who waits.
+const TTL: Duration = Duration::from_secs(600);
+
+/// Not a test: what another process does.
+#[test]
+fn other() {
+    other::carry_out(async |_, path| {
+        let keeper = Keeper::start().unwrap();
+        let guard = lock(path, &keeper).acquire().await.unwrap();
+        other::say("granted");
+        guard.release().await.unwrap();
+    });
+}
+
+/// A client that has nothing in common with another one of this process, so that each is a process to the other.
+fn lock(path: &Path, keeper: &Keeper) -> Lock {
+    let backend = Arc::new(file::client(path, keeper));
+    let locks = Locks::with(backend, keeper.clone(), Arc::new(SystemEntropy));
+    locks.mutex("job").unwrap().with_options(AcquireOptions::new().ttl(TTL))
+}
 
 /// What is counted is that of a whole process, which has nothing else to do.
 mod resources {
     use std::{
         fs,
-        sync::Arc,
         time::{Duration, Instant},
     };
 
     use lock_conformance::{SLACK, alone, audit::eventually};
-    use lock_core::{AcquireOptions, DistributedLock, Keeper, Lock, Locks, SystemEntropy};
+    use lock_core::{DistributedLock, Keeper};
     use rustix::time::{ClockId, clock_gettime};
     use tokio::{runtime::Runtime, task::JoinSet, time::sleep};
 
-    use crate::file::{self, OwnFile};
-
-    /// So long that nobody renews, or looks from its place, while it is counted: that is another cost, and one of each who waits.
-    const TTL: Duration = Duration::from_secs(600);
+    use crate::{file::OwnFile, lock, other::Other};
 
     /// When somebody has written, SQLite is asked at each look for two seconds.
     const QUIET: Duration = Duration::from_millis(2500);
@@ -33,6 +56,43 @@ mod resources {
     /// Forty looks, and what else has a timer: the keeper, and this test. If each who waits has a timer of its own, these come at different
     /// times, and it is hundreds.
     const MOST_WAKES_A_SECOND: f64 = 120.0;
+
+    /// Those behind two others look every two seconds, when nothing has moved for as long.
+    const STILL: Duration = Duration::from_secs(5);
+
+    /// The thread of the file, which looks. The keeper has a timer of its own on any store.
+    const STORE: &str = "distlock-sqlite";
+    const MOST_LOOKS_A_SECOND: f64 = 2.0;
+
+    /// Each looks far more often when it comes, and when the queue moves.
+    #[test]
+    fn who_waits_behind_two_other_processes_wakes_twice_a_second_at_most() {
+        alone("resources::who_waits_behind_two_other_processes_wakes_twice_a_second_at_most", || {
+            Runtime::new().unwrap().block_on(async {
+                let (file, keeper) = (OwnFile::new(), Keeper::start().unwrap());
+                let holder = lock(&file.path(), &keeper);
+                let held = holder.acquire().await.unwrap();
+                let mut waiting = Vec::new();
+                for ahead in 1..=3 {
+                    waiting.push(Other::start("wait", &file.path()));
+                    let stands = || async { holder.queue().await.unwrap().len() > ahead };
+                    eventually("one more in the queue", SLACK, stands).await;
+                }
+                sleep(STILL).await;
+                let third = waiting[2].child.id().to_string();
+                let (began, before) = (Instant::now(), slept(&third, STORE));
+                sleep(COUNTED).await;
+                let wakes = f64::from(slept(&third, STORE) - before) / began.elapsed().as_secs_f64();
+                println!("behind two others: {wakes:.1} wake-ups a second");
+                assert!(wakes > 0.0, "nobody looks");
+                assert!(wakes <= MOST_LOOKS_A_SECOND, "it wakes {wakes:.1} times a second");
+                held.release().await.unwrap();
+                for other in &waiting {
+                    assert_eq!(other.says(), "granted");
+                }
+            });
+        });
+    }
 
     #[test]
     fn idle_waiters_of_a_process_cost_a_twentieth_of_a_core_at_most() {
@@ -51,17 +111,10 @@ mod resources {
         });
     }
 
-    /// A client that has nothing in common with another one of this process, so that each is a process to the other.
-    fn lock(file: &OwnFile, keeper: &Keeper) -> Lock {
-        let backend = Arc::new(file::client(&file.path(), keeper));
-        let locks = Locks::with(backend, keeper.clone(), Arc::new(SystemEntropy));
-        locks.mutex("job").unwrap().with_options(AcquireOptions::new().ttl(TTL))
-    }
-
     /// What so many who wait take of a core, and how often in a second one of the threads here is woken.
     async fn cost_of(waiters: usize) -> (f64, f64) {
         let (file, keeper) = (OwnFile::new(), Keeper::start().unwrap());
-        let [holder, other] = [lock(&file, &keeper), lock(&file, &keeper)];
+        let [holder, other] = [lock(&file.path(), &keeper), lock(&file.path(), &keeper)];
         let held = holder.acquire().await.unwrap();
         let mut waiting = JoinSet::new();
         for _ in 0..waiters {
@@ -72,9 +125,9 @@ mod resources {
         eventually("all of them in the queue", SLACK, all_stand).await;
         sleep(QUIET).await;
 
-        let (began, before) = (Instant::now(), (used(), slept()));
+        let (began, before) = (Instant::now(), (used(), slept("self", "")));
         sleep(COUNTED).await;
-        let (seconds, now) = (began.elapsed().as_secs_f64(), (used(), slept()));
+        let (seconds, now) = (began.elapsed().as_secs_f64(), (used(), slept("self", "")));
 
         assert!(waiting.try_join_next().is_none(), "somebody does not wait any more");
         waiting.shutdown().await;
@@ -93,15 +146,16 @@ mod resources {
         Duration::from_secs(used.tv_sec.unsigned_abs()) + Duration::from_nanos(used.tv_nsec.unsigned_abs())
     }
 
-    /// How often a thread of this process went to sleep, which is as often as one was woken.
-    fn slept() -> u32 {
-        let threads = fs::read_dir("/proc/self/task").unwrap().flatten();
+    /// How often one of these threads of a process went to sleep, which is as often as one was woken.
+    fn slept(process: &str, threads: &str) -> u32 {
+        let name = format!("Name:\t{threads}");
+        let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
         // It may have ended.
         let states = threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
         let count = |state: String| -> u32 {
             let line = state.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
             line.expect("Linux counts them").trim().parse().unwrap()
         };
-        states.map(count).sum()
+        states.filter(|state| state.starts_with(&name)).map(count).sum()
     }
 }

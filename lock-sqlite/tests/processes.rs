@@ -43,6 +43,7 @@ fn other() {
     other::carry_out(async |task, path| match task {
         "hold" => hold(path, LONG).await,
         "hold briefly" => hold(path, Duration::from_secs(3)).await,
+        "wait" => say(job(path).acquire().await.unwrap().token()),
         "hold with a child" => hold_with_a_child(path).await,
         "write" => write(path),
         _ => crowd(path).await,
@@ -143,6 +144,39 @@ async fn a_holder_that_was_killed_is_replaced_at_once_and_not_when_its_ttl_ends(
         assert!(guard.token() > token);
         guard.release().await.unwrap();
     }
+}
+
+/// Those who look often are among the dead: those behind look at them, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_takes_over_when_the_holder_and_all_ahead_are_killed() {
+    let file = OwnFile::new();
+    let lock = job(&file.path());
+    let mut ahead = vec![Other::start("hold", &file.path())];
+    let token: FencingToken = ahead[0].says().parse().unwrap();
+    let stand = async |number: usize| {
+        while lock.queue().await.unwrap().len() < number {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    for _ in 0..4 {
+        ahead.push(Other::start("wait", &file.path()));
+        stand(ahead.len()).await;
+    }
+    let waiter = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.acquire().await.unwrap() }
+    });
+    stand(ahead.len() + 1).await;
+    // By then it looks as seldom as it ever does.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    // Those in between first, so that none of them takes the lock.
+    ahead[1..].iter().for_each(|other| other.signal("KILL"));
+    ahead[0].signal("KILL");
+    let killed = Instant::now();
+    let guard = within("the lock of a queue of which only the last lives", SLACK, waiter).await.unwrap();
+    println!("replaced after {:?}", killed.elapsed());
+    assert!(guard.token() > token);
+    guard.release().await.unwrap();
 }
 
 /// PR34: nobody stood there to notice.

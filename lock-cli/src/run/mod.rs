@@ -25,7 +25,7 @@ use self::{
     command::Command,
     supervisor::{Ended, Supervisor},
     timing::Timing,
-    watchdog::Watchdog,
+    watchdog::{Dismissed, Duty, Watchdog},
 };
 use crate::{
     args::RunArgs,
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, voice: &Voice) -> Re
     let (store, waited) = Store::connect_for(&args.lock, settings, voice).await?;
     let locks = &store.locks;
     let mut signals = Signals::ending()?;
-    let request = Request::new(locks, &args.lock, &settings.file, program(&args).as_deref(), waited)?;
+    let request = Request::new(locks, &args.lock, settings, program(&args).as_deref(), waited)?;
     let timing = Timing::new(&request.options, args.grace.or(settings.file.grace))?;
     let guard = match request.granted(&own, &mut signals, voice).await {
         Ok(guard) => guard,
@@ -70,7 +70,7 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, voice: &Voice) -> Re
         }
         Err(failure) => Err(failure),
     };
-    let was_lost = ended.as_ref().is_ok_and(|ended| ended.lost.is_some());
+    let was_lost = ended.as_ref().is_ok_and(|(ended, _)| ended.lost.is_some());
     let kept = if was_lost {
         drop(guard);
         close(locks).await;
@@ -78,7 +78,10 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, voice: &Voice) -> Re
     } else {
         give_back(locks, guard, voice).await
     };
-    let Ended { exit, lost, out_of_reach } = ended?;
+    let (ended, watchdog) = ended?;
+    // Only now: it ends when it gets processor time, and nobody has to wait for the lock until then.
+    let duty = watchdog.map_or(Duty::Watched, Dismissed::duty);
+    let Ended { exit, lost, out_of_reach } = ended.and(duty);
     match lost {
         Some(why) if out_of_reach => {
             let message = format!(
@@ -120,7 +123,7 @@ async fn supervise(
     url: Option<&str>,
     signals: &mut Signals,
     voice: &Voice,
-) -> Result<Ended, Failure> {
+) -> Result<(Ended, Option<Dismissed>), Failure> {
     let failed = |what: &'static str| move |error| Failure::new(Exit::CANNOT_RUN, what).because(&error);
     signals.add_passed_on()?;
     let children = signal(SignalKind::child()).map_err(failed("the end of a command cannot be noticed"))?;

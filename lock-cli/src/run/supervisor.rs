@@ -14,7 +14,7 @@ use super::{
     group::{Group, OutOfReach},
     terminal::Terminal,
     timing::Timing,
-    watchdog::{Duty, Watchdog},
+    watchdog::{Dismissed, Duty, Watchdog},
 };
 use crate::{exit::Exit, print, signals::Signals, voice::Voice};
 
@@ -75,6 +75,18 @@ pub(crate) struct Ended {
     pub(crate) out_of_reach: bool,
 }
 
+impl Ended {
+    /// With what the watchdog had to do.
+    pub(crate) fn and(mut self, duty: Duty) -> Self {
+        if duty != Duty::Watched {
+            let why = || "this process did not run in time to renew its lease".to_owned();
+            self.lost.get_or_insert_with(why);
+        }
+        self.out_of_reach |= duty == Duty::CouldNotKill;
+        self
+    }
+}
+
 impl Supervisor {
     pub(crate) fn new(
         hold: Hold,
@@ -107,21 +119,25 @@ impl Supervisor {
         supervisor
     }
 
-    /// Returns when the command has ended, and all of its group if it had to be stopped.
-    pub(crate) async fn watch(mut self, signals: &mut Signals, mut children: unix::Signal) -> Ended {
+    /// Returns when the command has ended, and all of its group if it had to be stopped. The watchdog was let go by then, and may still
+    /// have to be asked what it had to do.
+    pub(crate) async fn watch(
+        mut self,
+        signals: &mut Signals,
+        mut children: unix::Signal,
+    ) -> (Ended, Option<Dismissed>) {
         let mut lost = pin!(self.hold.lost());
         loop {
             let next_look = self.look_at_lock();
             self.look_at_command();
-            if let Some(mut ended) = self.ended() {
+            if let Some(ended) = self.ended() {
                 self.leave_terminal();
-                let duty = self.watchdog.dismiss();
-                if duty != Duty::Watched {
-                    let why = || "this process did not run in time to renew its lease".to_owned();
-                    ended.lost.get_or_insert_with(why);
+                let watchdog = self.watchdog.dismiss();
+                if ended.exit == Exit::by(Signal::SIGKILL) {
+                    // That may have been the watchdog, which ends when all of the group are dead.
+                    return (ended.and(watchdog.duty()), None);
                 }
-                ended.out_of_reach |= duty == Duty::CouldNotKill;
-                return ended;
+                return (ended, Some(watchdog));
             }
             let next_look = next_look.min(self.look_at_watchdog()).min(self.look_at_others());
             tokio::select! {

@@ -100,13 +100,9 @@ impl Watchdog {
     }
 
     /// Lets it go: the group is none of its business any more.
-    pub(crate) fn dismiss(mut self) -> Duty {
+    pub(crate) fn dismiss(mut self) -> Dismissed {
         self.tell(&Told::Dismissed);
-        match self.process.wait().map(|status| status.code()) {
-            Ok(Some(HAS_KILLED)) => Duty::HasKilled,
-            Ok(Some(COULD_NOT_KILL)) => Duty::CouldNotKill,
-            _ => Duty::Watched,
-        }
+        Dismissed(self.process)
     }
 
     fn tell(&mut self, told: &Told) {
@@ -121,6 +117,21 @@ fn spawn(known: Vec<String>) -> io::Result<Child> {
     let mut program = this_program();
     program.arg(INNER).args(known).stdin(Stdio::piped()).stdout(Stdio::null());
     program.process_group(0).spawn()
+}
+
+/// A watchdog that was let go, and ends as soon as it hears of it.
+#[derive(Debug)]
+pub(crate) struct Dismissed(Child);
+
+impl Dismissed {
+    /// Waits for its end.
+    pub(crate) fn duty(mut self) -> Duty {
+        match self.0.wait().map(|status| status.code()) {
+            Ok(Some(HAS_KILLED)) => Duty::HasKilled,
+            Ok(Some(COULD_NOT_KILL)) => Duty::CouldNotKill,
+            _ => Duty::Watched,
+        }
+    }
 }
 
 /// What a watchdog had to do.

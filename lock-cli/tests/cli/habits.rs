@@ -9,7 +9,7 @@ use std::{
 use lock_conformance::ran_nothing;
 
 use crate::{
-    process::{Process, distlock, outcome, until},
+    process::{Process, distlock, outcome, until, until_queued},
     store::Store,
 };
 
@@ -93,26 +93,56 @@ fn the_lines_that_the_manual_gives_for_those_of_others_work() {
 }
 
 #[test]
-fn systemd_understands_the_units_that_the_manual_gives() {
-    const TEST: &str = "habits::systemd_understands_the_units_that_the_manual_gives";
+fn systemd_understands_the_units_of_the_examples() {
+    const TEST: &str = "habits::systemd_understands_the_units_of_the_examples";
     if !Command::new("systemd-analyze").arg("--version").output().is_ok_and(|tried| tried.status.success()) {
         return ran_nothing(TEST, "it takes systemd-analyze");
     }
     let folder = tempfile::tempdir().unwrap();
-    let units: Vec<_> = manual().split("```ini\n# /etc/systemd/system/").skip(1).map(str::to_owned).collect();
-    assert_eq!(units.len(), 2, "{units:?}");
-    for unit in units {
-        let (name, unit) = unit.split_once('\n').unwrap();
-        let unit = unit.split_once("```").unwrap().0;
-        let unit = unit.replace("/usr/local/bin/distlock", env!("CARGO_BIN_EXE_distlock"));
-        fs::write(folder.path().join(name), unit).unwrap();
-    }
-    let units = ["report.service", "report.timer"].map(|name| folder.path().join(name));
+    let units = ["report.service", "report.timer"].map(|name| {
+        let path = folder.path().join(name);
+        let unit = unit(name).replace("/usr/local/bin/distlock", env!("CARGO_BIN_EXE_distlock"));
+        fs::write(&path, unit).unwrap();
+        path
+    });
     let told = Command::new("systemd-analyze").args(["verify", "--man=no"]).args(&units).output().unwrap();
     let told = String::from_utf8_lossy(&told.stderr).into_owned();
     // Of other units of this machine it may say what it likes.
     let of_ours = told.lines().filter(|line| line.contains(folder.path().to_str().unwrap()));
     assert_eq!(of_ours.count(), 0, "{told}");
+}
+
+/// As systemd starts it: when the lock is free, and when another machine has it.
+#[test]
+fn the_unit_of_the_examples_runs_its_job_and_takes_busy_for_done() {
+    let store = Store::any();
+    let unit = unit("report.service");
+    let line = value(&unit, "ExecStart").replace("/usr/local/bin/distlock", env!("CARGO_BIN_EXE_distlock"));
+    let line = line.replace("/usr/local/bin/report", "echo");
+    let start = || {
+        let mut words = line.split(' ');
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).env("DISTLOCK_URL", &store.url).env("XDG_CONFIG_HOME", "/nonexistent");
+        Process::start(command.stdin(Stdio::null())).end()
+    };
+    let ran = start();
+    assert_eq!((ran.code, ran.said.as_str()), (Some(0), "\n"), "{ran:?}");
+    let _other = Process::fed(&mut distlock(&store.url, &["hold", "report"]), b"");
+    until_queued(&store.url, "report", 1);
+    let busy = start();
+    assert_eq!((busy.code, busy.said.as_str()), (Some(75), ""), "{busy:?}");
+    assert_eq!((value(&unit, "SuccessExitStatus"), value(&unit, "KillMode")), ("75", "mixed"));
+}
+
+fn unit(name: &str) -> String {
+    let path = format!("{}/../examples/systemd/{name}", env!("CARGO_MANIFEST_DIR"));
+    fs::read_to_string(path).unwrap()
+}
+
+/// What stands behind a key.
+fn value<'a>(unit: &'a str, key: &str) -> &'a str {
+    let found = unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    found.unwrap_or_else(|| panic!("{key} is missing"))
 }
 
 fn manual() -> String {

@@ -2,6 +2,8 @@
 
 mod codes;
 mod completions;
+mod crowd;
+mod disk;
 mod habits;
 mod hold;
 mod loss;

@@ -229,3 +229,15 @@ fn the_command_gets_the_url_of_the_store_only_when_that_is_asked_for() {
         assert_eq!((ran.code, ran.said), (Some(0), expected), "{flags:?}: {}", ran.complained);
     }
 }
+
+/// It would take time that a short command does not have.
+#[test]
+fn no_thread_is_there_to_tell_what_nobody_has_said() {
+    let store = Store::sqlite();
+    let ran = outcome(&store.url, &["run", "a", "-c", "cat /proc/$PPID/task/*/comm"]);
+    let threads: Vec<_> = ran.said.lines().collect();
+    assert!(ran.code == Some(0) && threads.contains(&"distlock-keeper"), "{ran:?}");
+    // The first thread has the name of the program, as those without a name of their own.
+    let unnamed = threads.iter().filter(|name| **name == "distlock").count();
+    assert!(unnamed == 1 && !threads.contains(&"distlock-voice"), "{ran:?}");
+}

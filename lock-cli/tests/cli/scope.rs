@@ -79,6 +79,8 @@ const MACHINE: &str = r#"
 mount -t tmpfs -o mode=755 none /var/lib
 as() { user=$1 group=$2; shift 2; setpriv --reuid="$user" --regid="$group" --clear-groups "$D" --machine "$@"; }
 as 54321 "$G" list; echo "before: $?"
+by_url() { DISTLOCK_URL=sqlite:machine setpriv --reuid=54322 --regid="$G" --clear-groups "$D" "$@"; }
+by_url list; echo "by url, too early: $?"
 "$D" setup-machine --group nobody-has-this-group; echo "no group: $?"
 "$D" setup-machine --group daemon; echo "setup: $?"
 "$D" setup-machine --group daemon; echo "again: $?"
@@ -87,6 +89,7 @@ stat -c 'modes: %a %g' /var/lib/distlock /var/lib/distlock/locks.db
 as 54321 "$G" run job -- sh -c 'echo > held; while [ ! -e enough ]; do sleep 0.01; done' &
 for i in $(seq 3000); do [ -e held ] && break; sleep 0.01; done
 as 54322 "$G" run job -n true; echo "busy: $?"
+by_url run job -n true; echo "by url: $?"
 touch enough
 wait
 as 54322 "$G" run job -w 30 true; echo "free: $?"
@@ -113,12 +116,14 @@ fn the_locks_of_a_machine_are_for_a_group_of_users_once_prepared() {
     let modes = [2770, 660].map(|mode| format!("modes: {mode} {}\n", group.gid));
     for expected in [
         "before: 64\n",
+        "by url, too early: 64\n",
         "no group: 64\n",
         "setup: 0\n",
         "again: 0\n",
         "for others: 69\n",
         &modes.concat(),
         "busy: 75\n",
+        "by url: 75\n",
         "free: 0\n",
         "stranger: 69\n",
         "this machine: those users who may write to the file",

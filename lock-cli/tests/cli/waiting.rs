@@ -2,15 +2,23 @@
 
 use std::{
     fs,
+    io::{Read, Write},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
     time::{Duration, Instant},
 };
 
 use lock_conformance::{Links, Newcomers, Proxy};
+use nix::sys::signal::Signal;
 use tempfile::TempDir;
 
 use crate::{
-    process::{Process, distlock, outcome, until, until_queued, until_written},
+    process::{Process, distlock, outcome, queue, until, until_queued, until_written},
     store::Store,
 };
 
@@ -55,6 +63,20 @@ fn a_wait_that_ends_in_an_outage_is_no_busy_lock_and_takes_no_longer() {
     assert!(took < Duration::from_millis(9_500), "it waited for longer than it was told to: {took:?}");
 }
 
+/// The look shortly before the end is answered, and nothing after it.
+#[test]
+fn an_outage_that_begins_just_before_the_end_of_a_wait_is_no_busy_lock() {
+    let store = Store::redis();
+    let _holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
+    until_queued(&store.url, "a", 1);
+    // The answer to a request for a place has the labels of those before it: only that of the queue has this one.
+    let url = way_that_ends_behind(store.address(), "berta");
+    let run = ["run", "a", "--wait", "3s", "-E", "0", "--label", "berta", "--", "echo", "ran"];
+    let ended = outcome(&url, &run);
+    assert_eq!((ended.code, ended.said.as_str()), (Some(69), ""), "{ended:?}");
+    assert!(ended.complained.contains("lock `a` was not granted within 3.0s, and the store"), "{ended:?}");
+}
+
 /// In a log that nobody watches, the line alone would not say when it was.
 #[test]
 fn an_outage_is_told_with_the_time_where_there_is_no_terminal() {
@@ -65,7 +87,25 @@ fn an_outage_is_told_with_the_time_where_there_is_no_terminal() {
     let _waiter = waiter(&store, &folder, &[]);
     until_queued(&store.url, "a", 2);
     drop(store);
-    let told = until_said(&folder, "trying again");
+    assert_has_the_time(&until_said(&folder, "trying again"));
+}
+
+#[test]
+fn watch_tells_an_outage_with_the_time_where_there_is_no_terminal() {
+    let store = Store::redis();
+    let folder = tempfile::tempdir().unwrap();
+    let _holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
+    until_queued(&store.url, "a", 1);
+    let _watcher = noted(&store, &folder, &["watch", "a", "--interval", "50ms"]);
+    until("the first look", || {
+        fs::read_to_string(folder.path().join("out")).unwrap_or_default().contains("holds it")
+    });
+    drop(store);
+    assert_has_the_time(&until_said(&folder, "trying again"));
+}
+
+#[track_caller]
+fn assert_has_the_time(told: &str) {
     let (time, what) = told.strip_prefix("distlock: ").and_then(|told| told.split_once(' ')).expect("a line");
     assert!(humantime::parse_rfc3339(time).is_ok(), "{told}");
     assert!(what.starts_with("the store does not answer, trying again (redis: "), "{told}");
@@ -80,6 +120,24 @@ fn who_has_the_lock_is_told_on_request_where_there_is_no_terminal() {
     let _waiter = waiter(&store, &folder, &["--verbose"]);
     let told = until_said(&folder, "waiting for `a`: ");
     assert!(told.contains("in the queue") && told.contains("; held by anna ("), "{told}");
+}
+
+/// A server does not see that a process is killed: its place goes with its lease.
+#[test]
+fn a_waiter_has_a_shorter_lease_on_a_server_than_a_holder() {
+    const SHORT_MS: u64 = 10_000;
+    let store = Store::redis();
+    let left = |place: usize| queue(&store.url, "a")[place]["lease_left_ms"].as_u64().expect("a number");
+    let holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
+    until_queued(&store.url, "a", 1);
+    let _waiter = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
+    until_queued(&store.url, "a", 2);
+    // The server rounds up, to a millisecond.
+    assert!(left(1) <= SHORT_MS + 1, "the lease of the waiter");
+    until("the full lease of the holder", || left(0) > 2 * SHORT_MS);
+    holder.signal(Signal::SIGTERM);
+    holder.end();
+    until("the full lease of the one who waited", || left(0) > 2 * SHORT_MS);
 }
 
 /// As after a boot, when the server comes later than those who use it.
@@ -120,11 +178,51 @@ fn who_does_not_want_to_wait_for_a_store_gives_up_its_place() {
 
 /// One who waits for the lock `a`, and says what it has to say into a file.
 fn waiter(store: &Store, folder: &TempDir, args: &[&str]) -> Process {
+    noted(store, folder, &[&["run", "a"], args, &["--", "true"]].concat())
+}
+
+/// The command, which says all into files.
+fn noted(store: &Store, folder: &TempDir, args: &[&str]) -> Process {
     let mut command = Command::new("sh");
-    command.args(["-c", "exec \"$@\" 2>said", "sh", env!("CARGO_BIN_EXE_distlock"), "--url", &store.url]);
-    command.args(["run", "a"]).args(args).args(["--", "true"]);
+    let line = "exec \"$@\" >out 2>said";
+    command.args(["-c", line, "sh", env!("CARGO_BIN_EXE_distlock"), "--url", &store.url]).args(args);
     command.env("XDG_CONFIG_HOME", "/nonexistent").stdin(Stdio::null());
     Process::start(command.current_dir(folder))
+}
+
+/// The URL of a way to a server: nothing comes through any more once an answer with this text in it has.
+fn way_that_ends_behind(server: SocketAddr, text: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let server = TcpStream::connect(server).unwrap();
+            for (from, to, last) in [(&client, &server, None), (&server, &client, Some(text))] {
+                let (from, to, over) =
+                    (from.try_clone().unwrap(), to.try_clone().unwrap(), Arc::clone(&over));
+                thread::spawn(move || pass_on(&from, &to, last, &over));
+            }
+        }
+    });
+    format!("redis://{address}")
+}
+
+fn pass_on(mut from: &TcpStream, mut to: &TcpStream, last: Option<&str>, over: &AtomicBool) {
+    let mut buffer = [0; 8_192];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if over.load(Ordering::SeqCst) {
+            continue;
+        }
+        let bytes = &buffer[..count];
+        let is_last = last.is_some_and(|text| String::from_utf8_lossy(bytes).contains(text));
+        if to.write_all(bytes).is_err() {
+            break;
+        }
+        over.fetch_or(is_last, Ordering::SeqCst);
+    }
+    // The other one may have ended before.
+    let _ = to.shutdown(Shutdown::Both);
 }
 
 fn until_said(folder: &TempDir, what: &str) -> String {

@@ -12,7 +12,7 @@ use nix::{
 
 use crate::{
     loss::{Scene, looked, lost},
-    process::{Process, outcome, until},
+    process::{Process, distlock, outcome, until, until_written},
     store::Store,
 };
 
@@ -65,6 +65,23 @@ fn the_supervisor_itself_kills_a_command_that_hears_nothing() {
     // It is waited for when it is let go.
     kill(watchdog, Signal::SIGCONT).unwrap();
     lost(scene.holder);
+}
+
+/// It gets processor time when others have had theirs, and they wait for the lock.
+#[test]
+fn a_lock_is_free_before_the_watchdog_has_ended() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let line = "echo > ready; until [ -e enough ]; do sleep 0.01; done";
+    let holder = Process::start(distlock(&store.url, &["run", "a", "-c", line]).current_dir(&folder));
+    until_written(&folder.path().join("ready"));
+    let watchdog = watchdog(&holder).expect("a supervisor has a watchdog");
+    kill(watchdog, Signal::SIGSTOP).unwrap();
+    fs::write(folder.path().join("enough"), "").unwrap();
+    let next = outcome(&store.url, &["run", "a", "-w", "20", "--", "echo", "ran"]);
+    kill(watchdog, Signal::SIGCONT).unwrap();
+    assert_eq!((next.code, next.said.as_str()), (Some(0), "ran\n"), "{next:?}");
+    assert_eq!(holder.end().code, Some(0));
 }
 
 /// The process that watches over this supervisor, if there is one.

@@ -45,8 +45,8 @@ impl Checkout {
         // No tool that happens to be installed here.
         command.args(arguments).env("PATH", format!("{}:/usr/bin:/bin", self.0.join("bin").display()));
         command.env("CALLS", self.0.join("calls")).env("CARGO_TARGET_DIR", self.0.join("target"));
-        for variable in
-            ["GITHUB_ACTIONS", "GITHUB_REF_TYPE", "GITHUB_REF_NAME", "PROGRAMS_AT_ONCE", "RUST_TEST_THREADS"]
+        let from_the_gate = ["PROGRAMS_AT_ONCE", "CROWDS_AT_ONCE", "RUST_TEST_THREADS"];
+        for variable in ["GITHUB_ACTIONS", "GITHUB_REF_TYPE", "GITHUB_REF_NAME"].iter().chain(&from_the_gate)
         {
             command.env_remove(variable);
         }

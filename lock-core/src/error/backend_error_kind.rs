@@ -48,7 +48,7 @@ impl BackendErrorKind {
             Self::Unreachable => ("the store cannot be reached", "check its address, and that it runs"),
             Self::TimedOut => ("the store did not answer in time", "check its load and the network"),
             Self::Unavailable => ("the store is not ready", "try again"),
-            Self::OutOfMemory => ("the store is out of memory", "free some, or raise its limit"),
+            Self::OutOfMemory => ("the store is out of memory or space", "free some, or raise its limit"),
             Self::ReadOnly => ("the store takes no writes", "connect to the one that does"),
             Self::Denied => ("the store denies it", "check the credentials and their permissions"),
             Self::ClaimMismatch { found_kind, found_limit } => {

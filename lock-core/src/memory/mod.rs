@@ -121,7 +121,7 @@ impl Backend for Memory {
                 }
                 _ => {}
             }
-            queue.refresh(entry.id, now);
+            queue.refresh(entry.id, now + entry.ttl);
             queue.admit_quietly(entry.id);
             Ok(queue.look(entry.id))
         });
@@ -143,7 +143,7 @@ impl Backend for Memory {
             let renewed = self.on_queue(&lease.entry.name, |_, queue, now| {
                 let holds = queue.holds(lease.entry.id, lease.token);
                 if holds {
-                    queue.refresh(lease.entry.id, now);
+                    queue.refresh(lease.entry.id, now + lease.entry.ttl);
                 }
                 holds
             });

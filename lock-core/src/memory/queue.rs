@@ -73,10 +73,10 @@ impl Queue {
         self.rows.insert(token, Row { entry, expires, admitted: false });
     }
 
-    /// Extends a lease. The ttl is fixed for the life of an entry, and time goes on, so this never shortens it.
-    pub(super) fn refresh(&mut self, id: EntryId, now: BootTime) {
+    /// Extends a lease, and never shortens it (PR04).
+    pub(super) fn refresh(&mut self, id: EntryId, expires: BootTime) {
         if let Some(row) = self.tokens.get(&id).and_then(|token| self.rows.get_mut(token)) {
-            row.expires = now + row.entry.ttl;
+            row.expires = row.expires.max(expires);
         }
     }
 

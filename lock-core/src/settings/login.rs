@@ -1,4 +1,4 @@
-//! [`Login`]: who we say we are, by a user and a password.
+//! [`Login`]: the identity of the client, as a user and a password.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! [`TlsFiles`]: whom to trust, and who we say we are, as files.
+//! [`TlsFiles`]: which servers to trust, and the identity of the client, as files.
 
 use std::{
     fs,

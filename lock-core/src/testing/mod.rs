@@ -45,8 +45,8 @@
 //! 6. Repeat it with many seeds, and then with a mistake in the service, to see that it is found. A seed that fails goes into
 //!    the message: it gives the same run again.
 //!
-//! `examples/tested_service.rs` in the repository does all of this in a page. An operator who takes a lock away is told of to its
-//! holder afterwards, not before: do not expect of a service that it never writes in between.
+//! `examples/tested_service.rs` in the repository does all of this in a page. A holder is told afterwards that an operator took its lock
+//! away, not before: do not expect of a service that it never writes in between.
 //!
 //! # What can go wrong in it
 //!

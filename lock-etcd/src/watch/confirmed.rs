@@ -1,10 +1,8 @@
 //! [`Confirmed`]: what a waiter is told, once it is certain.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, Wake, Waker, ready},
+    task::{Context, Poll, ready},
 };
 
 use futures_core::Stream;
@@ -31,29 +29,13 @@ use crate::{
 pub(crate) struct Confirmed {
     attending: Attending,
     wire: Wire,
+    /// The waker that it is polled with is the core's own: one of a user that panics harms no connection.
     asking: Option<BoxFuture<'static, Hint>>,
-    shield: Option<Arc<Shield>>,
-}
-
-/// The waiter's waker. What wakes it here is a connection that others use, too: if it panics, that ends here, and the panic hook tells.
-struct Shield(Waker);
-
-impl Wake for Shield {
-    fn wake(self: Arc<Self>) {
-        drop(catch_unwind(AssertUnwindSafe(|| self.0.wake_by_ref())));
-    }
 }
 
 impl Confirmed {
     pub(crate) fn new(attending: Attending, wire: &Wire) -> Self {
-        Self { attending, wire: wire.clone(), asking: None, shield: None }
-    }
-
-    /// One for all polls by one task: a timer that is set for it need not be set again.
-    fn shielded(&mut self, waker: &Waker) -> Waker {
-        let shield = self.shield.take().filter(|shield| shield.0.will_wake(waker));
-        let shield = shield.unwrap_or_else(|| Arc::new(Shield(waker.clone())));
-        Waker::from(Arc::clone(self.shield.insert(shield)))
+        Self { attending, wire: wire.clone(), asking: None }
     }
 }
 
@@ -63,9 +45,8 @@ impl Stream for Confirmed {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Hint>> {
         let this = self.get_mut();
         loop {
-            let waker = this.asking.is_some().then(|| this.shielded(cx.waker()));
-            if let (Some(asking), Some(waker)) = (&mut this.asking, &waker) {
-                let hint = ready!(asking.poll_unpin(&mut Context::from_waker(waker)));
+            if let Some(asking) = &mut this.asking {
+                let hint = ready!(asking.poll_unpin(cx));
                 this.asking = None;
                 return Poll::Ready(Some(hint));
             }

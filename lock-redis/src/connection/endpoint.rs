@@ -1,13 +1,30 @@
 //! [`Endpoint`]: a server, and how a connection to it is opened.
 
-use std::{io, sync::Arc};
+use std::{
+    future::Future,
+    io,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use futures_util::future::select_ok;
-use lock_core::{CircuitBreaker, Keeper, settings::Password};
+use futures_util::future::{Either, select, select_ok};
+use lock_core::{BackendErrorKind as Kind, CircuitBreaker, Keeper, settings::Password};
 use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 
-use super::{handshake, socket::Socket};
-use crate::{ConfigError, RedisConfig, config::tls::Tls, error::Failure};
+use super::{by, handshake, socket::Socket, spoken};
+use crate::{
+    ConfigError, RedisConfig,
+    config::tls::Tls,
+    error::{Failure, WITH_TLS, WITHOUT_TLS},
+};
+
+/// A server that has not answered so soon in a handshake is asked whether it knows TLS.
+const PROMPT: Duration = Duration::from_millis(100);
 
 /// A server, with all that was read from files for it.
 #[derive(Debug)]
@@ -20,6 +37,8 @@ pub(crate) struct Endpoint {
     tls: Option<Tls>,
     /// For connections of all kinds: each of them shows whether the server is there.
     breaker: CircuitBreaker<Failure>,
+    /// Whether a connection was ever opened: then the port is the right one.
+    was_reached: AtomicBool,
 }
 
 impl Endpoint {
@@ -30,31 +49,104 @@ impl Endpoint {
         // So a connection that waited for its turn has as much time left for the attempt.
         let breaker =
             CircuitBreaker::new(Failure::is_of_connection).with_longest_pause(config.connect_timeout / 2);
-        Ok(Self { address: config.address(), config, password, tls, breaker })
+        Ok(Self {
+            address: config.address(),
+            config,
+            password,
+            tls,
+            breaker,
+            was_reached: AtomicBool::new(false),
+        })
     }
 
     /// Opens a connection on the current runtime: authenticated, in its database, with its name. The caller bounds the
     /// time.
-    pub(crate) async fn open(&self) -> Result<Socket, Failure> {
-        let mut socket = self.connect().await?;
-        handshake::greet(&mut socket, self).await?;
+    pub(crate) async fn open(&self, keeper: &Keeper) -> Result<Socket, Failure> {
+        let mut socket = match &self.tls {
+            Some(tls) => Socket::tls(self.start_tls(tls, keeper).await?),
+            None => Socket::plain(self.connect().await?),
+        };
+        let greeted = handshake::greet(&mut socket, self).await;
+        if let Err(failure) = greeted {
+            drop(socket);
+            return Err(self.or_speaks_tls(failure, keeper).await);
+        }
+        self.was_reached.store(true, Ordering::Relaxed);
         Ok(socket)
     }
 
     /// The same when it is its turn: while the server is away, one attempt is made for all who want a connection.
     pub(crate) async fn open_in_turn(&self, keeper: &Keeper) -> Result<Socket, Failure> {
-        self.breaker.attempt(keeper, self.open()).await
+        self.breaker.attempt(keeper, self.open(keeper)).await
     }
 
-    async fn connect(&self) -> Result<Socket, Failure> {
+    /// A server without TLS waits for the end of what it takes for a command, and its client for an answer. So one that is not prompt is
+    /// asked what it speaks while the handshake goes on.
+    async fn start_tls(&self, tls: &Tls, keeper: &Keeper) -> Result<TlsStream<TcpStream>, Failure> {
+        let socket = self.connect().await?;
+        let mut handshake = pin!(tls.connector.connect(tls.server.clone(), socket));
+        let prompt = if self.was_reached() {
+            Some(handshake.as_mut().await)
+        } else {
+            by(keeper, keeper.now() + PROMPT, handshake.as_mut()).await
+        };
+        let shaken = if let Some(shaken) = prompt {
+            shaken
+        } else {
+            let asked = pin!(self.answers_plainly(keeper));
+            let first = select(handshake.as_mut(), asked).await;
+            match first {
+                Either::Left((shaken, _)) => shaken,
+                Either::Right((true, _)) => return Err(self.without_tls()),
+                Either::Right((false, handshake)) => handshake.await,
+            }
+        };
+        match shaken {
+            Ok(socket) => Ok(socket),
+            Err(error) => Err(self.or_speaks_plainly(error, keeper).await),
+        }
+    }
+
+    /// What there is to say where a handshake failed.
+    async fn or_speaks_plainly(&self, error: io::Error, keeper: &Keeper) -> Failure {
+        let failure = Failure::io(&format!("starting tls with {}", self.address), error);
+        // Either side that does not trust the other knows TLS.
+        let asks = !self.was_reached() && *failure.kind() != Kind::Denied;
+        if asks && self.answers_plainly(keeper).await { self.without_tls() } else { failure }
+    }
+
+    /// What there is to say where a greeting failed: a server with TLS answers it with an alert, or with nothing.
+    async fn or_speaks_tls(&self, failure: Failure, keeper: &Keeper) -> Failure {
+        let asks = self.tls.is_none() && !self.was_reached() && failure.is_wordless();
+        let asked = async { spoken::is_tls(self.connect_tcp().await?, &self.config.host).await };
+        if asks && self.is_so(keeper, asked).await {
+            return Failure::new(Kind::WrongServer(WITH_TLS), format!("{} answers with tls", self.address));
+        }
+        failure
+    }
+
+    async fn answers_plainly(&self, keeper: &Keeper) -> bool {
+        let asked = async { spoken::is_plain(self.connect_tcp().await?).await };
+        self.is_so(keeper, asked).await
+    }
+
+    /// Whether the answer to a question is there in time, and is yes.
+    async fn is_so(&self, keeper: &Keeper, asked: impl Future<Output = io::Result<bool>> + Send) -> bool {
+        let until = keeper.now() + self.config.connect_timeout / 2;
+        by(keeper, until, asked).await.is_some_and(|answer| answer.unwrap_or(false))
+    }
+
+    fn without_tls(&self) -> Failure {
+        Failure::new(Kind::WrongServer(WITHOUT_TLS), format!("{} answers without tls", self.address))
+    }
+
+    fn was_reached(&self) -> bool {
+        self.was_reached.load(Ordering::Relaxed)
+    }
+
+    async fn connect(&self) -> Result<TcpStream, Failure> {
         let socket = self.connect_tcp().await;
-        let socket =
-            socket.map_err(|error| Failure::io(&format!("connecting to {}", self.address), error))?;
-        let Some(Tls { connector, server }) = &self.tls else { return Ok(Socket::plain(socket)) };
-        let socket = connector.connect(server.clone(), socket).await;
-        let socket =
-            socket.map_err(|error| Failure::io(&format!("starting tls with {}", self.address), error))?;
-        Ok(Socket::tls(socket))
+        socket.map_err(|error| Failure::io(&format!("connecting to {}", self.address), error))
     }
 
     /// To whichever address of the host answers first: one that swallows everything must not cost the others' time.

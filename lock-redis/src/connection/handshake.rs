@@ -8,8 +8,8 @@ use std::io;
 use lock_core::{BackendErrorKind as Kind, excerpt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::endpoint::Endpoint;
-use crate::error::{Failure, kind_of_code};
+use super::{endpoint::Endpoint, spoken};
+use crate::error::{Failure, SENTINEL, kind_of_code};
 
 /// An answer that is longer is none.
 const MAX_ANSWERS: usize = 16 * 1024;
@@ -35,11 +35,43 @@ pub(crate) async fn greet(
     socket.write_all(&packed).await.map_err(failed)?;
     socket.flush().await.map_err(failed)?;
     let mut answers = Answers::default();
-    for greeting in greetings {
-        let line = answers.next(socket).await.map_err(failed)?;
-        judge(&greeting, &line, endpoint)?;
+    for (to_come, greeting) in (0..greetings.len()).rev().zip(greetings) {
+        let answer = answers.next(socket).await;
+        let line = answer.map_err(|error| {
+            let failure = failed(error);
+            if answers.are_none() { failure.wordless() } else { failure }
+        })?;
+        let Err(failure) = judge(&greeting, &line, endpoint) else { continue };
+        // It has no databases, and so does not know what chooses one.
+        let asks = *failure.kind() == Kind::Unsupported;
+        if asks && is_a_sentinel(socket, answers, to_come).await.unwrap_or(false) {
+            return Err(Failure::new(Kind::WrongServer(SENTINEL), failure.message()));
+        }
+        return Err(failure);
     }
     Ok(())
+}
+
+/// Whether the server calls itself one, behind so many answers that are still to come.
+async fn is_a_sentinel(
+    socket: &mut (impl AsyncRead + AsyncWrite + Unpin + Send),
+    mut answers: Answers,
+    to_come: usize,
+) -> io::Result<bool> {
+    for _ in 0..to_come {
+        answers.next(socket).await?;
+    }
+    let mut role = redis::Cmd::new();
+    role.arg("ROLE");
+    socket.write_all(&role.get_packed_command()).await?;
+    socket.flush().await?;
+    // So its answer begins. Any other may be over with its first line.
+    for line in ["*2", "$8", "sentinel"] {
+        if answers.next(socket).await? != line {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// One command more, on a connection that has greeted and that nobody uses yet: the line that answers it.
@@ -148,14 +180,22 @@ fn without_secret(text: &str, secret: &str) -> String {
 #[derive(Default)]
 struct Answers {
     read: Vec<u8>,
+    /// Whether there was one.
+    some: bool,
 }
 
 impl Answers {
+    /// Whether the server has said nothing, or nothing but what one with TLS says to clients without.
+    fn are_none(&self) -> bool {
+        !self.some && self.read.first().is_none_or(|first| *first == spoken::ALERT)
+    }
+
     async fn next(&mut self, socket: &mut (impl AsyncRead + Unpin + Send)) -> io::Result<String> {
         loop {
             if let Some(end) = self.read.windows(2).position(|pair| pair == b"\r\n") {
                 let line = String::from_utf8_lossy(&self.read[..end]).into_owned();
                 self.read.drain(..end + 2);
+                self.some = true;
                 return Ok(line);
             }
             if self.read.len() > MAX_ANSWERS {

@@ -9,6 +9,7 @@ mod homes;
 mod lane;
 mod meter;
 mod socket;
+mod spoken;
 mod terminal;
 
 use std::{future::Future, io, pin::pin, sync::Arc, task::Poll, time::Duration};
@@ -48,6 +49,11 @@ impl Wire {
     /// No connection is opened yet.
     pub(crate) fn new(endpoint: Arc<Endpoint>, homes: Arc<Homes>) -> Self {
         Self(Arc::new(Terminal::new(endpoint, homes)))
+    }
+
+    /// `host:port`, for messages.
+    pub(crate) fn server(&self) -> &str {
+        &self.0.endpoint.address
     }
 
     /// Carries out a verb, alone or together with others that are asked for on the same runtime.
@@ -124,7 +130,7 @@ impl Wire {
         let mut line = self.connect().await?;
         // From here on: it may have waited for its turn to connect, and a new connection is not to pay for that.
         line.doubt = Some(self.0.keeper().now() + patience);
-        let answers = reply::renewals(&line.call(&RENEW, keys, args).await?, count)?;
+        let answers = reply::renewals(&line.call(&RENEW, keys, args).await?, count, self.server())?;
         // What is refused to one is said in its place.
         for error in answers.iter().filter_map(|answer| answer.as_ref().err()) {
             line.abandon_if_read_only(error);

@@ -3,6 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::fuzzing;
 
+const SERVER: &str = "h:1";
+
 fn bulk(text: &str) -> Value {
     Value::BulkString(text.as_bytes().to_vec())
 }
@@ -42,7 +44,7 @@ proptest! {
             holder: Some(Holder::Ours { label: Some("a:b".into()) }),
             alone: false,
         };
-        prop_assert_eq!(look(&answer).unwrap(), expected);
+        prop_assert_eq!(look(&answer, SERVER).unwrap(), expected);
     }
 }
 
@@ -50,20 +52,48 @@ proptest! {
 fn negative_numbers_and_strange_kinds_are_not_understood() {
     let waiting = |ahead| {
         let parts = vec![bulk("W"), bulk("1"), Value::Int(ahead), Value::Int(1), bulk("n"), bulk("")];
-        look(&Value::Array(parts)).map_err(|error| error.kind().clone())
+        look(&Value::Array(parts), SERVER).map_err(|error| error.kind().clone())
     };
     assert!(waiting(0).is_ok());
     assert_eq!(waiting(-1).unwrap_err(), Kind::Protocol);
     let mismatch = Value::Array(vec![bulk("M"), bulk("z"), bulk("1")]);
-    assert_eq!(*look(&mismatch).unwrap_err().kind(), Kind::Protocol);
+    assert_eq!(*look(&mismatch, SERVER).unwrap_err().kind(), Kind::Protocol);
 }
 
 #[test]
 fn one_lease_that_failed_does_not_hide_the_others() {
     let answer = Value::Array(vec![Value::Int(1), bulk("WRONGTYPE Operation against a key"), Value::Int(0)]);
-    let answers = renewals(&answer, 3).unwrap();
+    let answers = renewals(&answer, 3, SERVER).unwrap();
     assert!(matches!(answers[0], Ok(true)));
     assert_eq!(*answers[1].as_ref().unwrap_err().kind(), Kind::ForeignData);
     assert!(matches!(answers[2], Ok(false)));
-    assert_eq!(*renewals(&answer, 2).unwrap_err().kind(), Kind::Protocol);
+    assert_eq!(*renewals(&answer, 2, SERVER).unwrap_err().kind(), Kind::Protocol);
+}
+
+/// With several servers, people have to know which one to look at.
+#[test]
+fn every_error_names_the_server() {
+    let of_look = |parts: &[&str]| {
+        let answer = Value::Array(parts.iter().copied().map(bulk).collect());
+        look(&answer, SERVER).unwrap_err()
+    };
+    let error = of_look(&["F", "list"]);
+    assert_eq!(*error.kind(), Kind::ForeignData);
+    assert_eq!(error.to_string(), "redis: h:1: the key holds a list that no lock of ours wrote");
+    let strange = bulk("strange");
+    let one = Value::Array(vec![strange.clone()]);
+    for error in [
+        of_look(&["M", "m", "1"]),
+        of_look(&["X"]),
+        of_look(&["W", "1"]),
+        look(&Value::Nil, SERVER).unwrap_err(),
+        departure(&Value::Nil, SERVER).unwrap_err(),
+        rows(&strange, SERVER).unwrap_err(),
+        perhaps_ours(&one, 1, SERVER).unwrap_err(),
+        perhaps_ours(&one, 2, SERVER).unwrap_err(),
+        renewals(&one, 2, SERVER).unwrap_err(),
+        renewals(&one, 1, SERVER).unwrap().remove(0).unwrap_err(),
+    ] {
+        assert!(error.to_string().starts_with("redis: h:1: "), "{error}");
+    }
 }

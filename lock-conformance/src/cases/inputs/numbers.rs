@@ -111,6 +111,7 @@ pub(in crate::cases) async fn durations_out_of_range_are_refused_and_the_limits_
         ("ttl", AcquireOptions::new().ttl(MIN_TTL.saturating_sub(least))),
         ("ttl", AcquireOptions::new().ttl(day + least)),
         ("ttl", AcquireOptions::new().ttl(Duration::MAX)),
+        ("waiting_ttl", long().waiting_ttl(MIN_TTL.saturating_sub(least))),
         ("max_hold", long().max_hold(nothing)),
         ("max_hold", long().max_hold(least)),
         ("back_off.least", long().back_off(nothing, day)),

@@ -18,7 +18,10 @@ use crate::{
     Fault, Faulty, SLACK, Verb, World,
     audit::{assert_free, eventually, soon, within},
     cases::{
-        lease::{GRAIN, admitted, admitted_after, assert_covered, lease_end, ms, now, until, waiting},
+        lease::{
+            GRAIN, admitted, admitted_after, assert_covered, lease_end, ms, now, queued_behind, until,
+            waiting,
+        },
         steps::{LONG, faulty, mutex, take_free},
     },
 };
@@ -114,6 +117,24 @@ pub(crate) async fn a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_
     let later = admitted_after(&other, &next, promised.since(now())).await;
     assert!(now() >= promised, "granted {:?} before the heir's deadline", promised.since(now()));
     assert!(later > token);
+}
+
+/// The ttl of a look counts, and not the one that the entry was made with: the guard relies on it.
+pub(crate) async fn who_waited_with_a_shorter_lease_is_covered_for_the_longer_one(world: World) {
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let name = world.name("job");
+    let guard = take_free(&mutex(&holder, &name)).await;
+    let short = ms(10_000);
+    let waiting = tokio::spawn({
+        let lock = waiter.mutex(&name).with_options(waiter.options().ttl(LONG).waiting_ttl(short));
+        async move { lock.acquire().await }
+    });
+    queued_behind(&holder, &guard.hold()).await;
+    guard.release().await.unwrap();
+    let granted = soon("the grant", waiting).await.unwrap().unwrap();
+    assert!(granted.remaining() > short, "it holds with what it waited with: {:?}", granted.remaining());
+    assert_covered(&holder, &granted.hold(), "granted to one who waited with a shorter lease").await;
+    granted.release().await.unwrap();
 }
 
 /// The boot clock of a machine that can be put to sleep.

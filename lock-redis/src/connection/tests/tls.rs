@@ -1,8 +1,16 @@
-use std::path::PathBuf;
+use std::{
+    io::{self, Read},
+    net::{Shutdown, TcpListener, TcpStream},
+    path::PathBuf,
+    thread,
+};
 
 use lock_conformance::{Authority, Impostor, Issued, Port};
 
 use super::*;
+
+/// So long that no test waits for it: what is told in time is told before anything has timed out.
+const PATIENT: &str = "connect_timeout=60s&command_timeout=60s";
 
 /// A server with TLS, and whom its clients may trust.
 struct Shielded {
@@ -86,19 +94,78 @@ fn a_server_that_wants_a_certificate_gets_the_given_one() {
     }
 }
 
-#[test]
-fn tls_to_a_port_without_it_and_the_other_way_round_are_errors() {
-    let shielded = Shielded::start("no");
-    let ca = shielded.file("ca.pem");
-    let limits = "connect_timeout=500ms&command_timeout=500ms";
-    let plain = wire(&format!("rediss://localhost:{}?{limits}&ca={}", shielded.server.port, ca.display()));
-    let error = refused(&plain, "PING");
-    assert!(error.is_unsent() && *error.kind() != Kind::Denied, "{error:?}");
-    let error = refused(&wire(&format!("redis://localhost:{}?{limits}", shielded.port)), "PING");
-    assert!(error.is_unsent() && *error.kind() != Kind::Denied, "{error:?}");
+fn assert_wrong_port(error: &BackendError, what: &str, instead: &str) {
+    let Kind::WrongServer(said) = error.kind() else { panic!("{error:?}") };
+    assert!(said.contains(what) && said.contains(instead), "{said}");
+    assert!(error.is_unsent() && !error.is_transient(), "{error:?}");
 }
 
-/// Not the password, and no command: whoever answers there could use both.
+#[test]
+fn tls_to_a_port_without_it_is_told_at_once() {
+    let shielded = Shielded::start("no");
+    let locked = Server::start_with(&["--requirepass", "right"]);
+    let ca = shielded.file("ca.pem");
+    for (user, port) in [("", &shielded.server.port), (":right@", &locked.port)] {
+        let wire = wire(&format!("rediss://{user}localhost:{port}?{PATIENT}&ca={}", ca.display()));
+        let error = refused(&wire, "PING");
+        assert_wrong_port(&error, "does not speak tls", "use its port for tls, or redis://");
+        assert_eq!(error.to_string(), format!("redis: localhost:{port} answers without tls"));
+    }
+}
+
+#[test]
+fn a_port_with_tls_to_a_client_without_it_is_told_at_once() {
+    for certificates in ["no", "yes"] {
+        let shielded = Shielded::start(certificates);
+        let error = refused(&wire(&format!("redis://localhost:{}?{PATIENT}", shielded.port)), "PING");
+        assert_wrong_port(&error, "speaks tls", "use rediss://");
+        assert_eq!(error.to_string(), format!("redis: localhost:{} answers with tls", shielded.port));
+    }
+}
+
+/// It may be another server, or none of ours.
+#[test]
+fn a_server_that_ends_connections_without_a_word_is_unreachable() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || listener.incoming().for_each(drop));
+    let error = refused(&wire(&format!("redis://127.0.0.1:{port}?{PATIENT}")), "PING");
+    assert_eq!((error.kind(), error.is_unsent()), (&Kind::Unreachable, true), "{error}");
+}
+
+/// Leads to a server with TLS, but not before the client has asked something on a second connection. That is ended without an answer, and
+/// what was said on it given.
+fn slow(server: u16) -> (u16, thread::JoinHandle<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let asked = thread::spawn(move || {
+        let (client, _) = listener.accept().unwrap();
+        let (mut second, _) = listener.accept().unwrap();
+        second.shutdown(Shutdown::Write).unwrap();
+        let mut asked = Vec::new();
+        second.read_to_end(&mut asked).unwrap();
+        let server = TcpStream::connect(("127.0.0.1", server)).unwrap();
+        let back = (server.try_clone().unwrap(), client.try_clone().unwrap());
+        for (mut from, mut to) in [(client, server), back] {
+            thread::spawn(move || io::copy(&mut from, &mut to));
+        }
+        asked
+    });
+    (port, asked)
+}
+
+#[test]
+fn a_slow_handshake_is_waited_for_and_nothing_but_a_ping_is_said() {
+    let shielded = Shielded::start("no");
+    shielded.server.run("ACL SETUSER app on >secret ~* &* +@all");
+    let (port, asked) = slow(shielded.port.number());
+    let ca = shielded.file("ca.pem");
+    let wire = wire(&format!("rediss://app:secret@localhost:{port}?{PATIENT}&ca={}", ca.display()));
+    ask(&wire, "PING").unwrap();
+    assert_eq!(String::from_utf8_lossy(&asked.join().unwrap()), "PING\r\n");
+}
+
+/// Not the password, and no command that says anything: whoever answers there could use both.
 #[test]
 fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
     let files = tempfile::tempdir().unwrap();
@@ -123,5 +190,8 @@ fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
     let plain = Impostor::without_tls();
     refused(&wire_to(&plain), "PING");
     let heard = String::from_utf8_lossy(&plain.heard()).into_owned();
+    // But for the question, once, whether it speaks without TLS.
+    let heard = heard.replacen("PING\r\n", "", 1);
     assert!(heard.starts_with('\u{16}') && !heard.contains("secret"), "{heard:?}");
+    assert!(!heard.contains("PING") && !heard.contains("AUTH"), "{heard:?}");
 }

@@ -189,7 +189,7 @@ impl<F: Clone + Send + Sync> CircuitBreaker<F> {
     }
 }
 
-impl<F: Clone> fmt::Debug for CircuitBreaker<F> {
+impl<F: Clone + Send + Sync> fmt::Debug for CircuitBreaker<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CircuitBreaker").field("retry_at", &self.retry_at()).finish_non_exhaustive()
     }

@@ -77,7 +77,8 @@ impl Endpoint {
 
     /// The same when it is its turn: while the server is away, one attempt is made for all who want a connection.
     pub(crate) async fn open_in_turn(&self, keeper: &Keeper) -> Result<Socket, Failure> {
-        self.breaker.attempt(keeper, self.open(keeper)).await
+        // Large, for TLS.
+        self.breaker.attempt(keeper, Box::pin(self.open(keeper))).await
     }
 
     /// A server without TLS waits for the end of what it takes for a command, and its client for an answer. So one that is not prompt is

@@ -110,10 +110,10 @@ fn a_listener_that_never_answers_times_out_unsent() {
 fn what_is_no_redis_is_a_protocol_error() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         let (mut socket, _) = listener.accept().unwrap();
         std::io::Write::write_all(&mut socket, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
-        std::thread::sleep(Duration::from_secs(2));
+        thread::sleep(Duration::from_secs(2));
     });
     let error = refused(&limited(port), "PING");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::Protocol, true), "{error}");
@@ -167,7 +167,7 @@ fn a_server_that_dies_under_a_command_is_unreachable_and_the_command_is_in_doubt
     let mut server = Server::start();
     let wire = wire(&server.url());
     ask(&wire, "PING").unwrap();
-    let waiting = std::thread::spawn(move || ask(&wire, "BLPOP list 0"));
+    let waiting = thread::spawn(move || ask(&wire, "BLPOP list 0"));
     eventually(|| server.clients().iter().any(|line| line.contains("cmd=blpop")));
     server.kill();
     let error = waiting.join().unwrap().unwrap_err();
@@ -182,7 +182,7 @@ fn a_server_that_is_loading_is_unavailable() {
     server.run("CONFIG SET key-load-delay 200");
     server.run("CONFIG SET loading-process-events-interval-bytes 1024");
     let mut admin = server.admin();
-    let reload = std::thread::spawn(move || words("DEBUG RELOAD").query::<Value>(&mut admin));
+    let reload = thread::spawn(move || words("DEBUG RELOAD").query::<Value>(&mut admin));
     let wire = wire(&server.url());
     let mut seen = None;
     eventually(|| {
@@ -239,9 +239,8 @@ fn a_server_that_is_busy_with_a_script_is_unavailable() {
     let wire = limited(server.port.number());
     ask(&wire, "PING").unwrap();
     let mut admin = server.admin();
-    let busy = std::thread::spawn(move || {
-        redis::cmd("EVAL").arg("while true do end").arg(0).query::<Value>(&mut admin)
-    });
+    let busy =
+        thread::spawn(move || redis::cmd("EVAL").arg("while true do end").arg(0).query::<Value>(&mut admin));
     let mut seen = None;
     eventually(|| {
         seen = ask(&wire, "SET k 1").err();

@@ -92,7 +92,7 @@ fn more_than_three_excuses_are_red_unless_any_number_is_allowed() {
 }
 
 #[test]
-fn what_counts_resources_runs_after_everything_else_and_alone() {
+fn what_counts_resources_runs_after_everything_else_and_crowds_last() {
     let program = format!("echo \"$(basename $0) $*\" >>../order\n{GOOD}");
     let folder = folder("order");
     green(&run_in(&folder, &[&program, &program], &[]));
@@ -125,6 +125,13 @@ fn tests_share_the_cores_as_threads_and_not_as_sessions() {
     }
     fs::remove_dir(probe).unwrap();
     assert!(!groups.is_empty() && groups.lines().all(|group| !group.ends_with(":/")), "{groups}");
+}
+
+#[test]
+fn a_process_that_is_left_behind_says_nothing_about_the_tests() {
+    // It stays in the control group, where there is one, which cannot be removed then.
+    let program = format!("sleep 20 >/dev/null 2>&1 </dev/null &\n{GOOD}");
+    green(&run_in(&folder("left"), &[&program], &[("CORES_ARE_SHARED", "")]));
 }
 
 /// What cargo and a program of tests say, the one on standard error and the other on standard output.

@@ -176,6 +176,30 @@ mod tests {
         assert_eq!(Message::read(b""), None);
     }
 
+    /// Who may send to the socket may send anything.
+    #[test]
+    fn what_is_one_byte_from_a_message_is_none_or_one_as_it_is_written() {
+        let entry = EntryId::new(u128::MAX / 3);
+        let messages =
+            [Message::Admitted(entry, FencingToken::new(105)), Message::Evicted(entry), Message::Next(entry)];
+        for text in messages.map(|message| message.to_string().into_bytes()) {
+            let places = 0..=text.len();
+            for (place, byte) in places.flat_map(|place| (0..=u8::MAX).map(move |byte| (place, byte))) {
+                let (before, after) = text.split_at(place);
+                let behind = after.get(1..).unwrap_or_default();
+                for sent in [
+                    [before, &[byte], after].concat(),
+                    [before, &[byte], behind].concat(),
+                    [before, behind].concat(),
+                ] {
+                    if let Some(message) = Message::read(&sent) {
+                        assert_eq!(message.to_string().as_bytes(), sent, "{}", sent.escape_ascii());
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn what_is_sent_to_a_client_arrives_however_deep_its_folder_is() {
         let root = tempfile::tempdir().unwrap();

@@ -85,6 +85,8 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn entry() -> EntryId {
@@ -127,6 +129,27 @@ mod tests {
         ] {
             assert_eq!(Row::read(node), None, "{node}");
             assert_eq!(Row::read_curator(node), None, "{node}");
+        }
+    }
+
+    proptest! {
+        /// Who may make nodes there may call them anything.
+        #[test]
+        fn whatever_a_node_is_called_is_no_entry_or_one_as_it_is_written(
+            wild in "(?s).{0,80}",
+            own in "[0-9a-f]{31,33}-(m|r|w|x|s[0-9]{0,3}[.][0-9]{0,3})-[-+]?[0-9]{9,11}",
+            curators in "_c_[0-9a-f]{8}(-[0-9a-f]{3,5}){3}-[0-9a-f]{11,13}-lock-[-+]?[0-9]{9,11}",
+        ) {
+            for node in [wild, own, curators] {
+                if let Some(row) = Row::read(&node) {
+                    prop_assert_eq!(prefix(row.entry, row.claim) + &written(row.sequence), node.as_str());
+                    prop_assert_eq!(&row.node, &node);
+                }
+                if let Some(row) = Row::read_curator(&node) {
+                    prop_assert_eq!(curator_prefix(row.entry) + &written(row.sequence), node.as_str());
+                    prop_assert_eq!((row.claim, &row.node), (Claim::mutex(), &node));
+                }
+            }
         }
     }
 

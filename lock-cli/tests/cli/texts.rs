@@ -67,6 +67,19 @@ fn help_has_the_options_of_a_command_before_those_of_all() {
     assert!(own.contains(&"--grace".to_owned()) && !own.contains(&"--quiet".to_owned()), "{help}");
 }
 
+/// `ps` shows what stands on a command line.
+#[test]
+fn help_and_pages_say_who_sees_a_password_in_a_url() {
+    const SEEN: &str = "Everybody on this machine can see a password in it, in the list of processes: use ";
+    for args in [&["--help"][..], &["run", "--help"], &["man"], &["man", "run"]] {
+        let told = outcome("sqlite:", args);
+        let text = told.said.split_whitespace().collect::<Vec<_>>().join(" ");
+        // In a page a hyphen has a backslash before it.
+        let what_to_use = text.split_once(SEEN).map(|(_, rest)| rest.replace('\\', ""));
+        assert!(what_to_use.is_some_and(|text| text.starts_with("`--url-file`")), "{args:?}: {told:?}");
+    }
+}
+
 /// One who has a lock already.
 fn held(store: &Store, name: &str, args: &[&str]) -> Process {
     let holder = Process::fed(&mut distlock(&store.url, &[&["hold", name], args].concat()), b"");

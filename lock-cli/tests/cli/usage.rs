@@ -217,6 +217,21 @@ fn a_password_that_everybody_may_read_is_told() {
     assert!(!home.list(None, None).complained.contains("chmod"));
 }
 
+#[test]
+fn a_file_with_a_url_whose_password_everybody_may_read_is_told() {
+    let home = Home::new("");
+    let path = home.0.path().join("url");
+    fs::write(&path, "redis://u:hunter2@127.0.0.1:1?connect_timeout=100ms\n").unwrap();
+    for (mode, told) in [(0o644, true), (0o640, false), (0o600, false)] {
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        let listed = home.run(None, None, &["--url-file", path.to_str().unwrap(), "list"]);
+        let warning =
+            format!("{} has a password in it, and everybody may read it: chmod o-r", path.display());
+        assert_eq!(listed.complained.contains(&warning), told, "{mode:o}: {listed:?}");
+        assert!(!listed.complained.contains("hunter2"), "{listed:?}");
+    }
+}
+
 /// Also where it is the only thing in its file.
 #[test]
 fn a_file_for_the_password_that_others_may_read_is_told() {

@@ -58,6 +58,7 @@ impl Secured {
         for (who, authority) in [("server", &ours), ("client", &ours), ("stranger", &other)] {
             authority.issue(&["localhost"]).write(folder, who);
         }
+        ours.issue_expired(&["localhost"]).write(folder, "late");
         // For the server, both in one file.
         let both =
             ["server-key.pem", "server.pem"].map(|file| fs::read_to_string(folder.join(file)).unwrap());
@@ -196,6 +197,15 @@ async fn a_certificate_of_another_authority_is_denied_on_both_sides() {
         assert_eq!(*kind(&error), BackendErrorKind::Denied, "{url}: {error:?}");
         assert!(error.to_string().contains(NAME), "{error}");
     }
+}
+
+/// By the server; that of a server is refused by us ([`Impostor::all`]).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_of_a_client_that_has_expired_is_denied() {
+    let secured = Secured::start().await;
+    let error = refused(&secured.url("localhost", "ca.pem", Some("late"))).await;
+    assert_eq!(*error.kind(), BackendErrorKind::Denied, "{error:?}");
+    assert!(error.to_string().contains("alert"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,6 @@
 use std::{
     io::{self, Read},
+    iter,
     net::{Shutdown, TcpListener, TcpStream},
     path::PathBuf,
     thread,
@@ -144,14 +145,19 @@ fn slow(server: u16) -> (u16, thread::JoinHandle<Vec<u8>>) {
         second.shutdown(Shutdown::Write).unwrap();
         let mut asked = Vec::new();
         second.read_to_end(&mut asked).unwrap();
-        let server = TcpStream::connect(("127.0.0.1", server)).unwrap();
-        let back = (server.try_clone().unwrap(), client.try_clone().unwrap());
-        for (mut from, mut to) in [(client, server), back] {
-            thread::spawn(move || io::copy(&mut from, &mut to));
-        }
+        relay(&client, server);
         asked
     });
     (port, asked)
+}
+
+/// Carries what a client and a server say to each other.
+fn relay(client: &TcpStream, server: u16) {
+    let server = TcpStream::connect(("127.0.0.1", server)).unwrap();
+    for (from, to) in [(client, &server), (&server, client)] {
+        let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+        thread::spawn(move || io::copy(&mut from, &mut to));
+    }
 }
 
 #[test]
@@ -163,6 +169,57 @@ fn a_slow_handshake_is_waited_for_and_nothing_but_a_ping_is_said() {
     let wire = wire(&format!("rediss://app:secret@localhost:{port}?{PATIENT}&ca={}", ca.display()));
     ask(&wire, "PING").unwrap();
     assert_eq!(String::from_utf8_lossy(&asked.join().unwrap()), "PING\r\n");
+}
+
+/// Its port is the right one, so that there is nothing to find out, be it silent later or end connections.
+#[test]
+fn a_server_that_was_reached_is_never_asked_without_tls() {
+    let shielded = Shielded::start("no");
+    let ca = shielded.file("ca.pem");
+    for ends_them in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let limits = "connect_timeout=2s&command_timeout=2s";
+        let wire = wire(&format!("rediss://localhost:{port}?{limits}&ca={}", ca.display()));
+        let (theirs, server) = (listener.try_clone().unwrap(), shielded.port.number());
+        let first = thread::spawn(move || {
+            let (client, _) = theirs.accept().unwrap();
+            relay(&client, server);
+            client
+        });
+        ask(&wire, "PING").unwrap();
+        let lane = wire.0.lane();
+        // It may have been asked before it was reached, if the machine was slow.
+        drop(beginnings(&listener));
+        first.join().unwrap().shutdown(Shutdown::Both).unwrap();
+        eventually(|| lane.is_over());
+
+        // The kernel takes connections, and nobody answers on them.
+        let theirs = listener.try_clone().unwrap();
+        let ender = ends_them.then(|| thread::spawn(move || drop(theirs.accept())));
+        let error = refused(&wire, "PING");
+        assert!(error.is_unsent(), "{error}");
+        if let Some(ender) = ender {
+            ender.join().unwrap();
+        }
+        let heard = beginnings(&listener);
+        assert!(!heard.iter().any(|said| said.starts_with(b"P")), "{heard:?}");
+        assert!(ends_them || heard.iter().any(|said| said.starts_with(b"\x16")), "{heard:?}");
+    }
+}
+
+/// What those have said first who have come, and whom nobody has let in.
+fn beginnings(listener: &TcpListener) -> Vec<Vec<u8>> {
+    listener.set_nonblocking(true).unwrap();
+    let callers: Vec<_> = iter::from_fn(|| listener.accept().ok()).collect();
+    listener.set_nonblocking(false).unwrap();
+    let said = |(caller, _): (TcpStream, _)| {
+        caller.set_read_timeout(Some(LATE)).unwrap();
+        let mut said = Vec::new();
+        caller.take(6).read_to_end(&mut said).unwrap();
+        said
+    };
+    callers.into_iter().map(said).collect()
 }
 
 /// Not the password, and no command that says anything: whoever answers there could use both.

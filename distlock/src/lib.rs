@@ -74,7 +74,11 @@
 //! ```
 //!
 //! `with_options` and `acquire_with` replace *all* options. To change one and keep the others, begin with those of the [`Settings`], as
-//! here, or with `lock.options().clone()`. A name is one lock, of one kind: a mutex and a semaphore take two names.
+//! here, or with `lock.options().clone()`.
+//!
+//! A name is one lock, of one kind: a mutex and a semaphore take two names. A semaphore has one limit, too: to name another one while
+//! anybody is in its queue, as in a rolling update, is [`Error::ClaimMismatch`]. Change the limit while nobody is, or together with the
+//! name; then the old and the new limit count side by side for that time.
 //!
 //! # Stores
 //!

@@ -24,7 +24,14 @@
 //! # }
 //! ```
 //!
-//! Keep a guard in a variable with a name: `let _ = lock.acquire().await?` drops it at once, and the lock with it.
+//! Keep a guard in a variable with a name: `let _ = lock.acquire().await?` drops it at once, and the lock with it. So do these, of which no
+//! compiler warns:
+//!
+//! * `if lock.try_acquire().await?.is_some() { job() }`
+//! * `let Some(_) = lock.try_acquire().await? else { return Ok(()) };`
+//! * `lock.try_acquire().await?;`
+//!
+//! `let Some(guard) = lock.try_acquire().await? else { return Ok(()) };` keeps it to the end of the block.
 //!
 //! # Which lock for what
 //!
@@ -32,7 +39,7 @@
 //! the second for the work.
 //!
 //! ```
-//! use std::time::Duration;
+//! use std::{pin::pin, time::Duration};
 //! use distlock::{DistributedLock, Error, Outage};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -56,25 +63,37 @@
 //! let calls = locks.semaphore("limits/supplier", 8)?;
 //! calls.permits(1)?.run(|_| call_supplier()).await??;
 //!
-//! // A leader: waits until it is its turn, also while the store is away, and stands in the queue again after a loss.
+//! // A leader: waits until it is its turn, also while the store is away, and stands in the queue again after a loss. It is told
+//! // to stop before `close`, which waits for those who hold a lock: to drop `run` stops the work, and gives the lock back.
 //! let leader = locks.mutex("leader")?.with_options(options.outage(Outage::Wait));
-//! while let Err(error) = leader.run(|hold| lead(hold.token())).await {
-//!     if !error.is_transient() {
-//!         return Err(error.into());
+//! let mut stop = pin!(stop_signal());
+//! loop {
+//!     let led = tokio::select! {
+//!         () = &mut stop => break,
+//!         led = leader.run(|hold| lead(hold.token())) => led,
+//!     };
+//!     match led {
+//!         Ok(()) | Err(Error::Closed { .. }) => break,
+//!         Err(error) if error.is_transient() => eprintln!("not the leader: {error}"),
+//!         Err(error) => return Err(error.into()),
 //!     }
-//!     eprintln!("not the leader: {error}");
 //! }
-//! # locks.close(Duration::from_secs(5)).await?;
+//! locks.close(Duration::from_secs(5)).await?;
 //! # Ok(())
 //! # }
 //! # async fn make_report(_: distlock::FencingToken) -> std::io::Result<()> { Ok(()) }
 //! # async fn pay(_: distlock::FencingToken) -> std::io::Result<()> { Ok(()) }
 //! # async fn call_supplier() -> std::io::Result<()> { Ok(()) }
 //! # async fn lead(_: distlock::FencingToken) {}
+//! # async fn stop_signal() { std::future::pending().await }
 //! ```
 //!
 //! `with_options` and `acquire_with` replace *all* options. To change one and keep the others, begin with those of the [`Settings`], as
-//! here, or with `lock.options().clone()`. A name is one lock, of one kind: a mutex and a semaphore take two names.
+//! here, or with `lock.options().clone()`.
+//!
+//! A name is one lock, of one kind: a mutex and a semaphore take two names. A semaphore has one limit, too: to name another one while
+//! anybody is in its queue, as in a rolling update, is [`Error::ClaimMismatch`]. Change the limit while nobody is, or together with the
+//! name; then the old and the new limit count side by side for that time.
 //!
 //! # Stores
 //!

@@ -63,7 +63,10 @@ async fn a_cluster_and_a_sentinel_of_redis_are_not_supported_yet_and_the_error_s
 async fn a_memory_url_with_a_host_is_refused() {
     let error = connect("memory://localhost").await.unwrap_err();
     assert!(matches!(error, ConnectError::BadUrl { scheme: "memory", .. }));
-    assert!(error.to_string().contains("use `memory:` or `memory:NAME`"), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "the `memory` URL is not right: it has no host; use `memory:` or `memory:NAME`"
+    );
 }
 
 /// Also where all features are on. The command leaves the dependency where it is from: a release, a repository or a folder.

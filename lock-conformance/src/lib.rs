@@ -11,8 +11,8 @@
 //! and counted; and so is each test that [ran nothing](ran_nothing).
 //!
 //! `docs/writing-a-backend.md` goes from an empty crate to the passing suite. The harness of the memory backend, in
-//! `tests/memory_harness` of this crate, is a whole one to start from; those of `examples/postgres-backend` and of `lock-redis`
-//! start server processes.
+//! `tests/memory_harness` of this crate, is a whole one to start from, and `tests/memory_polling.rs` one of a store without
+//! notifications; those of `examples/postgres-backend` and of `lock-redis` start server processes.
 //!
 //! A store that is reached over a connection shows it as its [`Wire`], and the suite puts a [`Proxy`] there that loses, delays,
 //! keeps and cuts what goes over it, or a [`Relay`], which knows the protocol, and doubles requests and keeps answers. What has

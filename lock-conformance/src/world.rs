@@ -124,10 +124,13 @@ impl World {
     /// The connection to the server.
     ///
     /// # Panics
-    /// If the store has none: then the case is to be declared.
+    /// If the store has none: it says which labels are to be declared then.
     #[must_use]
     pub fn wire(&self) -> &dyn Wire {
-        self.harness.wire().expect("a store that declares no case of the wire has one")
+        self.harness.wire().unwrap_or_else(|| {
+            let labels = self.case.ids.join(", ");
+            panic!("`Harness::wire` gives none, which {} needs: give one, or declare {labels}", self.case())
+        })
     }
 
     /// A proxy in front of the server, for [`client_by`](Self::client_by).

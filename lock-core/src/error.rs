@@ -182,6 +182,14 @@ mod tests {
             timeout.to_string(),
             "lock `job/7` was not granted within 5s (2 ahead), held by `web-1`; wait longer, or see who holds it"
         );
+        let kind = BackendErrorKind::ClaimMismatch { found_kind: Kind::Semaphore, found_limit: 8 };
+        let found = BackendError::new("redis", kind, "h:1: the queue is that of a semaphore");
+        let other = Error::from_backend(&name, Claim::semaphore(1, 3).unwrap(), found);
+        assert_eq!(
+            other.to_string(),
+            "lock `job/7` is in use as a semaphore with limit 8, and 1 of 3 permits of a semaphore cannot be taken beside it; use another name, or the same kind and limit everywhere"
+        );
+        assert!(!other.is_transient());
         let down = BackendError::new("redis", BackendErrorKind::Unreachable, "connecting to h:1: refused");
         let down = Error::from_backend(&name, Claim::mutex(), down);
         assert_eq!(

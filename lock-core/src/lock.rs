@@ -84,6 +84,9 @@ pub trait DistributedLock: fmt::Debug + Send + Sync {
 
     /// [`try_acquire_with`](Self::try_acquire_with) the options of this lock.
     ///
+    /// The guard is in the `Option`: `if lock.try_acquire().await?.is_some()`, `let Some(_) = …` and an answer that is not kept drop it
+    /// at once, and the compiler does not warn. `let Some(guard) = lock.try_acquire().await? else { … }` keeps it.
+    ///
     /// # Errors
     /// As there.
     ///
@@ -116,8 +119,13 @@ pub trait DistributedLock: fmt::Debug + Send + Sync {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lock_core::Error> {
     /// let locks = Locks::new(Memory::new());
-    /// let token = locks.mutex("job")?.run(|hold| async move { hold.token() }).await?;
-    /// # assert!(token.get() > 0);
+    /// let lock = locks.mutex("job")?;
+    /// let token = lock.run(|hold| async move { hold.token() }).await?;
+    ///
+    /// // A trait object has no `run`, but a reference to one has, as has a box or an `Arc` of it.
+    /// let lock: &dyn DistributedLock = &lock;
+    /// let later = (&lock).run(|hold| async move { hold.token() }).await?;
+    /// assert!(later > token);
     /// # Ok(())
     /// # }
     /// ```

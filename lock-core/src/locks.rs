@@ -53,7 +53,7 @@ impl Locks {
     }
 
     /// The same locks, whose end waits for so long at the most until what they gave back has left the store: 200 ms, if this is not
-    /// called. Zero does not wait.
+    /// called. Zero does not wait. It is changed for all clones of these locks at once, and for the locks made of them.
     ///
     /// A process that ends takes the keeper with it. So when the last of these locks, their clones and guards is dropped, and something
     /// is still to be given back, the drop blocks its thread for that moment: a guard that lives to the end of `main` is released. It

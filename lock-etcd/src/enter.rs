@@ -11,7 +11,7 @@ use lock_core::{
 use crate::{
     Etcd,
     crowds::{Crowd, Turn},
-    error::{Cause, Failure, STORE},
+    error::{Cause, Failure},
     recipe::{self, Created, Creation, Look, Refusal},
     session::{Member, delete},
     watch::{Attending, Confirmed},
@@ -77,7 +77,9 @@ impl Etcd {
             }
             let answered = !created.unanswered;
             let created = match created.answer {
-                Ok(answer) => recipe::put(&member, &answer, alone, answered)?,
+                Ok(answer) => {
+                    recipe::put(&member, &answer, alone, answered).map_err(|failure| self.here(failure))?
+                }
                 Err(failure) => {
                     if answered {
                         member.created(None);
@@ -101,7 +103,8 @@ impl Etcd {
                 },
             }
         }
-        Err(overtaken())
+        let overtaken = format!("{TRIES} others came first, one after the other");
+        Err(self.here(Failure::new(Kind::Unavailable, overtaken)))
     }
 
     /// What an entry that was put comes to, where nothing more has to be asked.
@@ -150,7 +153,7 @@ impl Etcd {
         }
         if let Some(stranger) = refusal.stranger {
             self.sessions.stays_out(member).await?;
-            return Err(stranger);
+            return Err(self.here(stranger));
         }
         if let Some((_, shut)) = member.door_key().filter(|(_, shut)| *shut != refusal.door) {
             // Whoever has left for it meanwhile has shut it. One that is gone was not shut.
@@ -228,7 +231,7 @@ impl Etcd {
         let turn = self.turn(self.crowds.at(member.entry.name.as_str())).await;
         let answer = self.wire.txn(|| recipe::look_again(member, place)).await.answer?;
         turn.done();
-        match recipe::looked(member, &answer)? {
+        match recipe::looked(member, &answer).map_err(|failure| self.here(failure))? {
             (Some(found), mut look) if found == place => {
                 if look.more && look.holder.is_none() {
                     let first = self.wire.txn(|| recipe::first_ahead(member, place)).await.answer?;
@@ -249,7 +252,7 @@ impl Etcd {
     async fn look_on(&self, member: &Member, mut look: Look) -> Result<Look, BackendError> {
         while look.leaves_open(member.entry.claim) {
             let answer = self.wire.txn(|| recipe::look_on(member, &look)).await.answer?;
-            look = recipe::looked_on(member, &answer, look)?;
+            look = recipe::looked_on(member, &answer, look).map_err(|failure| self.here(failure))?;
         }
         Ok(look)
     }
@@ -261,7 +264,12 @@ impl Etcd {
             return Ok(None);
         }
         let answer = self.wire.txn(|| recipe::are_there(watched.iter().map(Vec::as_slice))).await.answer?;
-        recipe::all_stand(&answer, watched.len(), place)
+        recipe::all_stand(&answer, watched.len(), place).map_err(|failure| self.here(failure))
+    }
+
+    /// What went wrong at this cluster.
+    pub(crate) fn here(&self, failure: Failure) -> BackendError {
+        failure.at(&self.config).into()
     }
 
     /// A turn to look at a queue.
@@ -364,9 +372,4 @@ impl Etcd {
         let stale = self.keeper.now().since(session.proved()) > age;
         stale.then(|| session.prove(&self.wire, age))
     }
-}
-
-fn overtaken() -> BackendError {
-    let message = format!("{TRIES} others came first, one after the other");
-    BackendError::new(STORE, Kind::Unavailable, message)
 }

@@ -22,6 +22,8 @@ pub(crate) struct Failure {
     unsent: bool,
     /// The server said that it did not do it.
     refused: bool,
+    /// The message says what to do.
+    advised: bool,
     cause: Cause,
 }
 
@@ -45,7 +47,8 @@ pub(crate) enum Cause {
 
 impl Failure {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), unsent: false, refused: false, cause: Cause::Other }
+        let message = message.into();
+        Self { kind, message, unsent: false, refused: false, advised: false, cause: Cause::Other }
     }
 
     /// What the client of etcd said about a request to `address`.
@@ -75,7 +78,7 @@ impl Failure {
         } else {
             format!("{address} says: {said}")
         };
-        Self { kind, message, unsent, refused, cause }
+        Self { kind, message, unsent, refused, advised: false, cause }
     }
 
     /// `doing` at `address` took too long.
@@ -87,6 +90,18 @@ impl Failure {
     /// Whether nobody answered, as where the member is away.
     pub(crate) fn is_of_connection(&self) -> bool {
         matches!(self.kind, Kind::Unreachable | Kind::TimedOut)
+    }
+
+    /// The same failure, with where it was: who reads it may have several stores.
+    pub(crate) fn at(mut self, address: &dyn fmt::Display) -> Self {
+        self.message = format!("{address}: {}", self.message);
+        self
+    }
+
+    /// The same failure, whose message says what to do about it.
+    pub(crate) fn advised(mut self) -> Self {
+        self.advised = true;
+        self
     }
 
     /// The same failure of a request that certainly never left.
@@ -128,13 +143,14 @@ impl fmt::Display for Failure {
 impl From<Failure> for BackendError {
     fn from(failure: Failure) -> Self {
         let error = Self::new(STORE, failure.kind, failure.message);
-        if failure.unsent { error.unsent() } else { error }
+        let error = if failure.unsent { error.unsent() } else { error };
+        if failure.advised { error.advised() } else { error }
     }
 }
 
 /// The answer has not the shape that it must have.
-pub(crate) fn misunderstood(what: &str) -> BackendError {
-    BackendError::new(STORE, Kind::Protocol, format!("the answer to {what} has another shape"))
+pub(crate) fn misunderstood(what: &str) -> Failure {
+    Failure::new(Kind::Protocol, format!("the answer to {what} has another shape"))
 }
 
 fn of_status(status: &Status) -> (Kind, Cause, bool, String) {
@@ -193,7 +209,27 @@ fn is_distrust(told: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use lock_core::Keeper;
+
     use super::*;
+    use crate::{Etcd, EtcdConfig, recipe};
+
+    #[test]
+    fn what_an_answer_means_is_told_of_its_cluster_without_a_password() {
+        let config = EtcdConfig::from_url("etcd://app:hunter2@h:1/locks").unwrap();
+        let etcd = Etcd::new(config, &Keeper::start().unwrap()).unwrap();
+        for failure in [misunderstood("a look"), recipe::foreign(b"x")] {
+            let said = etcd.here(failure).to_string();
+            assert!(said.starts_with("etcd: etcd://app@h:1/locks/: "), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_message_that_says_what_to_do_has_no_other_advice_behind_it() {
+        let failure = Failure::new(Kind::Unavailable, "h:1 is a learner: promote it").advised();
+        let explained = BackendError::from(failure.unsent()).explained().to_string();
+        assert_eq!(explained, "the store is not ready (etcd: h:1 is a learner: promote it)");
+    }
 
     #[test]
     fn every_refusal_of_the_server_has_a_kind() {

@@ -75,7 +75,7 @@ pub fn keys(data: &[u8]) {
     let mut part = || parts.next().unwrap_or_default();
     let config = EtcdConfig { prefix: part().into(), ..EtcdConfig::default() };
     let names = [LockName::new(part()), LockName::new(part())];
-    is_legible(&foreign(data));
+    is_legible(&foreign(data).into());
     is_no_value_or_a_right_one(data);
     if config.validate().is_err() {
         return;

@@ -31,7 +31,7 @@ impl Operator for Etcd {
         let mut found = Vec::new();
         for kv in self.range(keys.all(), false).await? {
             let known = keys.row(kv.key()).zip(keys::read_value(kv.value()));
-            let (row, (entry, label)) = known.ok_or_else(|| foreign(kv.key()))?;
+            let (row, (entry, label)) = known.ok_or_else(|| self.here(foreign(kv.key())))?;
             found.push(Found { place: kv.create_revision(), row, entry, label });
         }
         found.sort_by_key(|found| found.place);

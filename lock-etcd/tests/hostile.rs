@@ -132,6 +132,10 @@ async fn what_a_server_says_of_itself_is_shown_as_text_and_not_at_length() {
     let refused = soon("an answer", Etcd::connect(config, &Keeper::start().unwrap())).await;
     let Err(ConnectError::Store(error)) = refused else { panic!("{refused:?}") };
     assert_eq!(*error.kind(), BackendErrorKind::Unsupported);
+    // Where it is, and what to do, once.
+    let explained = error.explained().to_string();
+    assert!(explained.contains(&format!("etcd://{address}/case/: version 3.3.1")), "{explained}");
+    assert!(explained.ends_with("is too old: use 3.4.42 or later)"), "{explained}");
     let (address, _asked) = fake(status(&old, &hostile)).await;
     let client = Client::new(&format!("etcd://{address}/case?heartbeat=1h"));
     let diagnosis = soon("a diagnosis", client.locks.operator().diagnose()).await.unwrap();

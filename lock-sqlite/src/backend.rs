@@ -155,7 +155,7 @@ impl Sqlite {
         }
         let message = "this process is a fork of the one that opened the file, and cannot open it itself; open it only in the \
                        forks, or execute a program there";
-        Err(BackendError::new(STORE, BackendErrorKind::Unreachable, message).unsent())
+        Err(BackendError::new(STORE, BackendErrorKind::Unreachable, message).unsent().advised())
     }
 
     /// Has something done by the thread of the file, in the order of the calls, and waits for its answer no longer than the
@@ -245,7 +245,7 @@ impl Backend for Sqlite {
         match renewed.await {
             Ok(renewed) => leases.iter().zip(renewed).map(renewal).collect(),
             // What happened to all happened to each.
-            Err(error) => leases.iter().map(|_| Err(copy(&error))).collect(),
+            Err(error) => leases.iter().map(|_| Err(error.clone())).collect(),
         }
     }
 
@@ -276,17 +276,6 @@ impl Backend for Sqlite {
     }
 }
 
-fn copy(error: &BackendError) -> BackendError {
-    let copy = BackendError::new(STORE, error.kind().clone(), message(error));
-    if error.is_unsent() { copy.unsent() } else { copy }
-}
-
-/// What it says, without the name of the store.
-fn message(error: &BackendError) -> String {
-    let said = error.to_string();
-    said.split_once(": ").map_or(said.clone(), |(_, message)| message.to_owned())
-}
-
 impl fmt::Debug for Sqlite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sqlite").field("config", &self.config).finish_non_exhaustive()
@@ -295,7 +284,31 @@ impl fmt::Debug for Sqlite {
 
 #[cfg(test)]
 mod tests {
+    use lock_core::{Claim, EntryId, LockName};
+
     use super::*;
+
+    /// What happened to all leases is told of each as it is: with its advice, and whether anything was sent.
+    #[tokio::test]
+    async fn a_fork_is_told_once_what_to_do_and_so_is_each_of_its_leases() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = SqliteConfig { path: Some(folder.path().join("locks.db")), ..SqliteConfig::default() };
+        let mut sqlite = Sqlite::connect(config, &Keeper::start().unwrap()).await.unwrap();
+        // As if another process had connected.
+        sqlite.pid = 0;
+        let error = sqlite.process_file().await.unwrap_err();
+        let explained = error.explained().to_string();
+        assert!(!explained.contains("check its address"), "{explained}");
+        assert!(explained.ends_with("only in the forks, or execute a program there)"), "{explained}");
+        let (name, id) = (LockName::new("job").unwrap(), EntryId::new(1));
+        let entry = Arc::new(Entry::new(name, id, Claim::mutex(), Duration::from_secs(30)));
+        let lease = Lease { entry, token: FencingToken::new(1) };
+        for renewed in sqlite.renew(&[lease.clone(), lease]).await {
+            let error = renewed.unwrap_err();
+            assert!(error.is_unsent());
+            assert_eq!(error.explained().to_string(), explained);
+        }
+    }
 
     /// PR35: one store would keep all others waiting.
     #[tokio::test]

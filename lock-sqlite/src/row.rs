@@ -53,5 +53,18 @@ pub(crate) fn read_claim(row: &rusqlite::Row<'_>, column: usize) -> Result<Claim
 /// What is said of something in the file that nobody has written who uses it as this library does.
 pub(crate) fn damaged(what: &str) -> Fault {
     let message = format!("{what} in the file is none that this library wrote; see what else writes to it");
-    Fault::Refused(BackendError::new(STORE, BackendErrorKind::Protocol, message))
+    Fault::Refused(BackendError::new(STORE, BackendErrorKind::Protocol, message).advised())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_to_do_about_a_damaged_row_is_said_once() {
+        let Fault::Refused(error) = damaged("a claim") else { panic!("it is refused") };
+        let said = "a claim in the file is none that this library wrote; see what else writes to it";
+        let explained = error.explained().to_string();
+        assert_eq!(explained, format!("the answer of the store was not understood (sqlite: {said})"));
+    }
 }

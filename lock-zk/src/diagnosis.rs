@@ -25,8 +25,8 @@ pub(crate) async fn check(zookeeper: &ZooKeeper) -> Result<(), BackendError> {
     // One that does not tell may be told not to.
     let old = told.iter().flatten().filter_map(|told| version(told)).find(|(_, number)| *number < OLDEST);
     if let Some((text, _)) = old {
-        let message = format!("version {text} is too old: use 3.8 or later");
-        return Err(BackendError::new(STORE, Kind::Unsupported, message));
+        let message = format!("{}: version {text} is too old: use 3.8 or later", zookeeper.config);
+        return Err(BackendError::new(STORE, Kind::Unsupported, message).advised());
     }
     Ok(())
 }

@@ -38,8 +38,8 @@ impl ZooKeeper {
     pub(crate) async fn create(&self, entry: &Entry, wait: WaitMode) -> Result<Standing, BackendError> {
         let lock = self.container(&entry.name)?;
         if !self.sessions.nodes().takes(entry.claim) {
-            let message = "only mutexes are shared with apache curator";
-            return Err(BackendError::new(STORE, Kind::Unsupported, message).unsent());
+            let message = "only mutexes are shared with apache curator; take others without `interop`";
+            return Err(BackendError::new(STORE, Kind::Unsupported, message).unsent().advised());
         }
         let Some(member) = self.sessions.join(entry, &lock).await? else { return Ok(Standing::Gone) };
         let answer = self.stand(&member, wait).await;
@@ -90,7 +90,7 @@ impl ZooKeeper {
     pub(crate) fn container(&self, name: &LockName) -> Result<String, BackendError> {
         self.sessions.nodes().lock(name).ok_or_else(|| {
             let message = "with apache curator the name of a lock is a path: steps with a `/` between them";
-            BackendError::new(STORE, Kind::Unsupported, message).unsent()
+            BackendError::new(STORE, Kind::Unsupported, message).unsent().advised()
         })
     }
 

@@ -16,6 +16,8 @@ pub(crate) struct Failure {
     kind: Kind,
     message: String,
     unsent: bool,
+    /// The message says what to do.
+    advised: bool,
     cause: Cause,
 }
 
@@ -38,7 +40,7 @@ pub(crate) enum Cause {
 
 impl Failure {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), unsent: false, cause: Cause::Unknown }
+        Self { kind, message: message.into(), unsent: false, advised: false, cause: Cause::Unknown }
     }
 
     /// What the client of ZooKeeper said. Whatever is not an error code of the server leaves it open what became of the
@@ -73,7 +75,7 @@ impl Failure {
             _ => (Kind::Unreachable, Cause::Unknown),
         };
         let message = excerpt(format_args!("{error}"));
-        Self { kind, message, unsent: cause == Cause::NeverSent, cause }
+        Self { kind, message, unsent: cause == Cause::NeverSent, advised: false, cause }
     }
 
     /// `doing` took too long.
@@ -89,6 +91,12 @@ impl Failure {
     /// The same failure of a request that certainly never left.
     pub(crate) fn unsent(mut self) -> Self {
         self.unsent = true;
+        self
+    }
+
+    /// The same failure, whose message says what to do about it.
+    pub(crate) fn advised(mut self) -> Self {
+        self.advised = true;
         self
     }
 
@@ -126,13 +134,30 @@ impl fmt::Display for Failure {
 impl From<Failure> for BackendError {
     fn from(failure: Failure) -> Self {
         let error = Self::new(STORE, failure.kind, failure.message);
-        if failure.unsent { error.unsent() } else { error }
+        let error = if failure.unsent { error.unsent() } else { error };
+        if failure.advised { error.advised() } else { error }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use lock_core::{Keeper, LockName};
+
     use super::*;
+    use crate::{ZkConfig, ZooKeeper};
+
+    #[test]
+    fn a_message_that_says_what_to_do_has_no_other_advice_behind_it() {
+        let failure = Failure::new(Kind::Unsupported, "it is too short; raise it").advised();
+        let explained = BackendError::from(failure.about("zk://h:1").unsent()).explained().to_string();
+        let trouble = "the store lacks something that is needed";
+        assert_eq!(explained, format!("{trouble} (zookeeper: zk://h:1: it is too short; raise it)"));
+        let config = ZkConfig::from_url("zk://h:1/app?interop=curator").unwrap();
+        let zookeeper = ZooKeeper::new(config, &Keeper::start().unwrap()).unwrap();
+        let error = zookeeper.container(&LockName::new("a//b").unwrap()).unwrap_err();
+        let said = "with apache curator the name of a lock is a path: steps with a `/` between them";
+        assert_eq!(error.explained().to_string(), format!("{trouble} (zookeeper: {said})"));
+    }
 
     #[test]
     fn the_words_of_a_server_are_as_harmless_as_they_are_long() {

@@ -54,5 +54,5 @@ pub(crate) fn timed_out(what: &str, limit: Duration) -> BackendError {
 pub(crate) fn not_ours(what: &str) -> BackendError {
     let message =
         format!("{what} in an answer is none that this library writes; see what else writes to its schema");
-    BackendError::new(STORE, Kind::Protocol, message)
+    BackendError::new(STORE, Kind::Protocol, message).advised()
 }

@@ -134,7 +134,7 @@ impl Cluster {
         }
         if status.is_learner() {
             let message = format!("{address} is a learner and serves no locks: promote it, or leave it out");
-            return Err(Failure::new(Kind::Unavailable, message));
+            return Err(Failure::new(Kind::Unavailable, message).advised());
         }
         self.check_version(&address, status.version());
         Ok(Link::new(client, address, endpoint))

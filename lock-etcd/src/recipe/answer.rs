@@ -1,11 +1,11 @@
 //! What the answers of etcd mean.
 
 use etcd_client::{GetResponse, KeyValue, ResponseHeader, TxnOpResponse, TxnResponse};
-use lock_core::{BackendError, BackendErrorKind as Kind, Claim, FencingToken, excerpt};
+use lock_core::{BackendErrorKind as Kind, Claim, FencingToken, excerpt};
 
 use super::{Look, needs_all, token_of};
 use crate::{
-    error::{STORE, misunderstood},
+    error::{Failure, misunderstood},
     keys::{self, Keys},
     session::Member,
 };
@@ -28,7 +28,7 @@ pub(crate) struct Refusal {
     /// The create revision of another entry under its key, which should not be there.
     pub(crate) squatter: Option<i64>,
     /// Somebody who stands there with another claim, or is none of ours.
-    pub(crate) stranger: Option<BackendError>,
+    pub(crate) stranger: Option<Failure>,
     /// Whether anybody is there.
     pub(crate) busy: bool,
     /// The mod revision of the key of the member's door: 0 if it is not there.
@@ -44,7 +44,7 @@ pub(crate) fn put(
     answer: &TxnResponse,
     alone: bool,
     answered: bool,
-) -> Result<Created, BackendError> {
+) -> Result<Created, Failure> {
     let created = if alone { created_alone(answer)? } else { created(member, answer)? };
     let place = match &created {
         Created::Put(look) => Some((look.revision, look.ahead)),
@@ -59,12 +59,12 @@ pub(crate) fn put(
 }
 
 /// Reads the answer to [`Creation::alone`](super::Creation::alone).
-fn created_alone(answer: &TxnResponse) -> Result<Created, BackendError> {
+fn created_alone(answer: &TxnResponse) -> Result<Created, Failure> {
     Ok(if answer.succeeded() { Created::Put(Look::free(revision(answer)?)) } else { Created::NotAlone })
 }
 
 /// Reads the answer to [`Creation::behind`](super::Creation::behind).
-fn created(member: &Member, answer: &TxnResponse) -> Result<Created, BackendError> {
+fn created(member: &Member, answer: &TxnResponse) -> Result<Created, Failure> {
     let wrong = || misunderstood("a create");
     let revision = revision(answer)?;
     let claim = member.entry.claim;
@@ -109,7 +109,7 @@ fn created(member: &Member, answer: &TxnResponse) -> Result<Created, BackendErro
 
 /// Reads the answer to [`look_again`](super::look_again): the create revision of the entry, if it is there, and who is
 /// ahead of it.
-pub(crate) fn looked(member: &Member, answer: &TxnResponse) -> Result<(Option<i64>, Look), BackendError> {
+pub(crate) fn looked(member: &Member, answer: &TxnResponse) -> Result<(Option<i64>, Look), Failure> {
     let ops = answer.op_responses();
     let gets: Vec<_> =
         ops.iter().filter_map(|op| if let TxnOpResponse::Get(get) = op { Some(get) } else { None }).collect();
@@ -126,7 +126,7 @@ pub(crate) fn looked(member: &Member, answer: &TxnResponse) -> Result<(Option<i6
 
 /// Reads the answer to [`look_on`](super::look_on). Some of those whom the look showed may have left since, and nobody has
 /// come ahead: so the look shows all who are there, and perhaps more, as of its own revision.
-pub(crate) fn looked_on(member: &Member, answer: &TxnResponse, mut look: Look) -> Result<Look, BackendError> {
+pub(crate) fn looked_on(member: &Member, answer: &TxnResponse, mut look: Look) -> Result<Look, Failure> {
     let ops = answer.op_responses();
     let Some(TxnOpResponse::Get(further)) = ops.first() else { return Err(misunderstood("a look")) };
     look.near.extend(rows(&member.keys, further)?);
@@ -156,7 +156,7 @@ pub(crate) fn present(answer: &TxnResponse) -> Vec<Option<i64>> {
 
 /// Reads the answer to [`are_there`](super::are_there) for entries that were seen ahead of `place` or at it: the revision, if
 /// all are the same still. A key that was deleted may be somebody else's by now, who came later.
-pub(crate) fn all_stand(answer: &TxnResponse, keys: usize, place: i64) -> Result<Option<i64>, BackendError> {
+pub(crate) fn all_stand(answer: &TxnResponse, keys: usize, place: i64) -> Result<Option<i64>, Failure> {
     let present = present(answer);
     let stand = present.iter().filter(|created| created.is_some_and(|created| created <= place)).count();
     Ok(if stand == keys && present.len() == keys { Some(revision(answer)?) } else { None })
@@ -188,7 +188,7 @@ fn look(
     near: &GetResponse,
     (length, first): (i64, Option<&KeyValue>),
     all_ahead: bool,
-) -> Result<Look, BackendError> {
+) -> Result<Look, Failure> {
     let rows = rows(queue, near)?;
     let length = length.unsigned_abs();
     let ahead = if all_ahead {
@@ -203,7 +203,7 @@ fn look(
 }
 
 /// Those whom a look shows, with their permits.
-fn rows(queue: &Keys, near: &GetResponse) -> Result<Vec<(Vec<u8>, Claim)>, BackendError> {
+fn rows(queue: &Keys, near: &GetResponse) -> Result<Vec<(Vec<u8>, Claim)>, Failure> {
     let row = |kv: &KeyValue| {
         let row = queue.row(kv.key()).ok_or_else(|| foreign(kv.key()))?;
         Ok((kv.key().to_vec(), row.claim))
@@ -217,21 +217,21 @@ fn furthest(near: &GetResponse) -> Option<i64> {
 }
 
 /// Somebody with another claim, or data that is no entry.
-fn mismatch(keys: &Keys, key: &[u8]) -> BackendError {
+fn mismatch(keys: &Keys, key: &[u8]) -> Failure {
     let Some(row) = keys.row(key) else { return foreign(key) };
     let (found_kind, found_limit) = (row.claim.kind(), row.claim.limit());
     let kind = Kind::ClaimMismatch { found_kind, found_limit };
-    BackendError::new(STORE, kind, format!("the queue is that of {}", row.claim))
+    Failure::new(kind, format!("the queue is that of {}", row.claim))
 }
 
 /// Data of others among the entries.
-pub(crate) fn foreign(key: &[u8]) -> BackendError {
+pub(crate) fn foreign(key: &[u8]) -> Failure {
     let shown = excerpt(format_args!("{}", String::from_utf8_lossy(key)));
     let message = format!("among the entries stands `{shown}`, which is none");
-    BackendError::new(STORE, Kind::ForeignData, message)
+    Failure::new(Kind::ForeignData, message)
 }
 
 /// The revision of the store at which a transaction was answered.
-pub(crate) fn revision(answer: &TxnResponse) -> Result<i64, BackendError> {
+pub(crate) fn revision(answer: &TxnResponse) -> Result<i64, Failure> {
     answer.header().map(ResponseHeader::revision).ok_or_else(|| misunderstood("a transaction"))
 }

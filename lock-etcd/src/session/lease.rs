@@ -113,7 +113,8 @@ impl Session {
     pub(super) async fn ask(&self, wire: &Wire, limit: Duration) -> Result<(), Failure> {
         let sent = wire.keeper().now();
         if !self.is_alive(sent) {
-            return Err(Failure::new(Kind::Unavailable, "the session has ended"));
+            let ended = Failure::new(Kind::Unavailable, "the session has ended");
+            return Err(ended.at(&wire.cluster().config));
         }
         let lease = self.lease;
         let asked = wire.call_within(limit, |link| {

@@ -10,7 +10,7 @@ use lock_core::BackendErrorKind as Kind;
 use super::{Member, Session, keep};
 use crate::{
     connection::Wire,
-    error::{Cause, Failure},
+    error::{Cause, Failure, misunderstood},
 };
 
 impl Session {
@@ -67,8 +67,9 @@ impl Session {
             }
             answer => answer?,
         };
-        let misunderstood = || Failure::new(Kind::Protocol, "the answer to a delete has another shape");
-        let revision = answer.header().map(ResponseHeader::revision).ok_or_else(misunderstood)?;
+        let config = &wire.cluster().config;
+        let wrong = || misunderstood("a delete").at(config);
+        let revision = answer.header().map(ResponseHeader::revision).ok_or_else(wrong)?;
         match (answer.succeeded(), answer.op_responses().first()) {
             (true, Some(TxnOpResponse::Delete(deleted))) => {
                 member.was_shut(revision);
@@ -78,16 +79,14 @@ impl Session {
                 let found = found.kvs().first().map_or(0, KeyValue::mod_revision);
                 if found < shut {
                     self.give_up();
-                    return Err(Failure::new(
-                        Kind::Unavailable,
-                        "the door of an entry is gone: its session is over",
-                    ));
+                    let message = "the door of an entry is gone: its session is over";
+                    return Err(Failure::new(Kind::Unavailable, message).at(config));
                 }
                 member.was_shut(found);
                 // An earlier sending did it. What that deleted is not found by a later one (PR10).
                 Ok(true)
             }
-            _ => Err(misunderstood()),
+            _ => Err(wrong()),
         }
     }
 }

@@ -67,7 +67,7 @@ async fn open(pool: &Arc<Pool>, ttl: Duration, shared: bool) -> Result<Session, 
     if !session.is_alive(pool.keeper.now()) {
         // Whoever stood under it would be gone at once, again and again.
         let message = "a lease was over before its grant was answered";
-        return Err(Failure::new(Kind::TimedOut, message).unsent());
+        return Err(Failure::new(Kind::TimedOut, message).at(&pool.wire.cluster().config).unsent());
     }
     unused.lease = None;
     tracing::debug!(lease = format_args!("{lease:x}"), ttl = ?granted, shared, "etcd session opened");
@@ -108,7 +108,10 @@ async fn granted(
     match u64::try_from(seconds) {
         // What it gives is never shorter; should it be, that is what counts.
         Ok(seconds @ 1..) => Ok(Duration::from_secs(seconds)),
-        _ => Err(Failure::new(Kind::Protocol, format!("a lease was granted for {seconds} s"))),
+        _ => {
+            let failure = Failure::new(Kind::Protocol, format!("a lease was granted for {seconds} s"));
+            Err(failure.at(&pool.wire.cluster().config))
+        }
     }
 }
 

@@ -48,7 +48,8 @@ impl Pool {
             self.forget(member);
             return Ok(false);
         }
-        Err(Failure::new(Kind::Unavailable, "the end of a session is not confirmed yet"))
+        let failure = Failure::new(Kind::Unavailable, "the end of a session is not confirmed yet");
+        Err(failure.about(&self.config.to_string()))
     }
 
     /// Whether the ensemble says that a session is over.
@@ -62,7 +63,7 @@ impl Pool {
     }
 
     fn too_late(&self) -> Failure {
-        Failure::timed_out("a release", self.config.command_timeout)
+        Failure::timed_out("a release", self.config.command_timeout).about(&self.config.to_string())
     }
 
     /// Deletes a member's node. If a create is in doubt, all that there may be of it: whatever was sent before in a session has been

@@ -78,6 +78,8 @@ struct Limits {
     keeper: Keeper,
     tick: Duration,
     command_timeout: Duration,
+    /// Where the ensemble is, for people.
+    address: Arc<str>,
 }
 
 /// A session that is being opened: for all who wait for it.
@@ -309,7 +311,7 @@ impl Pool {
 
     fn limits(&self) -> Limits {
         let (tick, command_timeout) = (self.config.tick, self.config.command_timeout);
-        Limits { keeper: self.keeper.clone(), tick, command_timeout }
+        Limits { keeper: self.keeper.clone(), tick, command_timeout, address: self.config.to_string().into() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Book> {

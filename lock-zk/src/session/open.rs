@@ -53,7 +53,8 @@ fn check_fork() -> Result<(), Failure> {
         Kind::Unsupported,
         "this process was forked from one that had opened a session, and a thread that is needed is not there; connect only in the \
          forks, or execute a program there",
-    ))
+    )
+    .advised())
 }
 
 async fn open_one(pool: &Pool, timeout: Duration) -> Result<Arc<Session>, Failure> {
@@ -66,14 +67,15 @@ async fn open_one(pool: &Pool, timeout: Duration) -> Result<Arc<Session>, Failur
             "the servers give sessions of {granted:?}, which is less than {LEAST_TICKS} ticks of {tick:?}: raise their \
              `maxSessionTimeout`, or set `tick` to their `tickTime`"
         );
-        return Err(Failure::new(Kind::Unsupported, message));
+        return Err(Failure::new(Kind::Unsupported, message).about(&pool.config.to_string()).advised());
     }
     let heart = pool.nodes.session(client.session().id().0);
     let session = Arc::new(Session::new(client, sent, heart, pool.limits()));
     make_heart(pool, &session).await?;
     if !session.is_alive(pool.keeper.now()) {
         // Whoever stood under it would be gone at once, again and again.
-        return Err(Failure::new(Kind::TimedOut, "a session was over before it was opened"));
+        let failure = Failure::new(Kind::TimedOut, "a session was over before it was opened");
+        return Err(failure.about(&pool.config.to_string()));
     }
     tracing::debug!(session = %format_args!("{:#x}", session.id), asked = ?timeout, granted = ?granted, "zookeeper session opened");
     Ok(session)

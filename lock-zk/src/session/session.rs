@@ -36,6 +36,7 @@ pub(crate) struct Session {
     keeper: Keeper,
     tick: Duration,
     command_timeout: Duration,
+    address: Arc<str>,
     ended: Notify,
     /// Rung when a heartbeat is answered: the next one may be due earlier.
     heard: Notify,
@@ -73,6 +74,7 @@ impl Session {
             keeper: limits.keeper,
             tick: limits.tick,
             command_timeout: limits.command_timeout,
+            address: limits.address,
             ended: Notify::new(),
             heard: Notify::new(),
             turns: Turns::new(),
@@ -98,7 +100,7 @@ impl Session {
 
     /// Whoever sends requests, until the session is over.
     pub(crate) fn client(&self) -> Result<Arc<Link>, Failure> {
-        self.lock().client.clone().ok_or_else(Failure::session_gone)
+        self.lock().client.clone().ok_or_else(|| Failure::session_gone().about(&self.address))
     }
 
     /// The answer to a request, within the time limit for one. Until when it takes the client does not say (Z4).
@@ -116,27 +118,25 @@ impl Session {
         doing: &str,
         request: impl Future<Output = Result<T, Error>> + Send,
     ) -> Result<T, Failure> {
-        match by(&self.keeper, self.keeper.now() + limit, request).await {
-            Some(Ok(answer)) => Ok(answer),
-            Some(Err(error)) => {
-                let failure = Failure::of(&error).about(doing);
-                if failure.cause() == Cause::SessionGone {
-                    self.end();
-                }
-                Err(failure)
-            }
-            None if self.is_connected() => Err(Failure::timed_out(doing, limit)),
+        let failure = match by(&self.keeper, self.keeper.now() + limit, request).await {
+            Some(Ok(answer)) => return Ok(answer),
+            Some(Err(error)) => Failure::of(&error).about(doing),
+            None if self.is_connected() => Failure::timed_out(doing, limit),
             // It had its time as well: whoever asks once more what broke would wait as long again.
-            None => Err(Failure::new(
-                Kind::TimedOut,
-                format!("{doing}: no server was connected within {limit:?}"),
-            )),
+            None => {
+                Failure::new(Kind::TimedOut, format!("{doing}: no server was connected within {limit:?}"))
+            }
+        };
+        if failure.cause() == Cause::SessionGone {
+            self.end();
         }
+        Err(failure.about(&self.address))
     }
 
     /// A turn to look around, until it is dropped.
     pub(crate) async fn turn(&self) -> Result<SemaphorePermit<'_>, Failure> {
-        self.turns.take(&self.keeper, self.command_timeout).await
+        let turn = self.turns.take(&self.keeper, self.command_timeout).await;
+        turn.map_err(|failure| failure.about(&self.address))
     }
 
     /// Sends a write. That it was carried out is a proof.
@@ -181,7 +181,7 @@ impl Session {
     fn send_beat(self: &Arc<Self>) -> Result<oneshot::Receiver<Result<Stat, Error>>, Failure> {
         let sent = self.keeper.now();
         if !self.is_alive(sent) {
-            return Err(Failure::session_gone());
+            return Err(Failure::session_gone().about(&self.address));
         }
         let request = self.client()?.set_data(&self.heart, &[]);
         self.lock().pulse.sends(sent);

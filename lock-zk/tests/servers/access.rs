@@ -162,6 +162,7 @@ async fn a_user_whose_rights_are_taken_away_is_denied_until_he_has_them_again() 
     server.lock_out().await.unwrap();
     let error = client.mutex(NAME).acquire().await.unwrap_err();
     assert_eq!(*kind(&error), BackendErrorKind::Denied, "{error:?}");
+    assert!(error.to_string().contains(&server.address()), "people know where to look: {error}");
     server.let_in().await.unwrap();
     assert_free(&client, NAME).await;
 }
@@ -186,4 +187,5 @@ async fn a_server_that_does_not_answer_gives_a_typed_error_in_time() {
     assert!(error.is_transient(), "{error:?}");
     let error = soon("an answer", client.mutex(NAME).acquire()).await.unwrap_err();
     assert!(error.is_transient(), "{error:?}");
+    assert!(error.to_string().contains(&server.address()), "people know where to look: {error}");
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::{
-    process::{Process, distlock, outcome, queue, until},
+    process::{Process, answered, distlock, outcome, queue, until},
     store::Store,
 };
 
@@ -22,7 +22,7 @@ fn every_code_of_ours_can_be_chosen() {
         (url, &["--exit", "kind=5", "--shared", "-n", "true"], 5),
         (nowhere, &["--exit", "busy=0,unavailable=6", "true"], 6),
     ] {
-        let ended = outcome(url, &[&["run", "a"], args].concat());
+        let ended = answered(|| outcome(url, &[&["run", "a"], args].concat()));
         assert_eq!((ended.code, ended.said.as_str()), (Some(code), ""), "{args:?}: {ended:?}");
     }
     let lost = outcome(&store.url, &["run", "b", "--exit", "lost=7", "redis-cli", "-p", &port, "flushall"]);

@@ -9,7 +9,7 @@ use std::{
 use lock_conformance::ran_nothing;
 
 use crate::{
-    process::{Process, distlock, outcome, until, until_queued},
+    process::{Process, answered, distlock, outcome, until, until_queued},
     store::Store,
 };
 
@@ -26,7 +26,7 @@ fn what_flock_takes_is_taken() {
         (&["-w", "0.2", "echo", "ran"], 75),
         (&["-w", "0", "-c", "echo ran"], 75),
     ] {
-        let busy = outcome(&store.url, &[&["run", "a"], args].concat());
+        let busy = answered(|| outcome(&store.url, &[&["run", "a"], args].concat()));
         assert_eq!((busy.code, busy.said.as_str()), (Some(code), ""), "{args:?}: {busy:?}");
     }
 }
@@ -52,7 +52,7 @@ fn a_busy_lock_is_told_to_who_asked_for_quiet_by_the_exit_code_alone() {
     let store = Store::any();
     let _holder = held(&store);
     for args in [&["-q", "run", "a", "-n", "true"][..], &["run", "-q", "a", "-w", "0.1", "true"]] {
-        let busy = outcome(&store.url, args);
+        let busy = answered(|| outcome(&store.url, args));
         let told = (busy.code, busy.said.as_str(), busy.complained.as_str());
         assert_eq!(told, (Some(75), "", ""), "{args:?}");
     }

@@ -12,7 +12,7 @@ use std::{
 use nix::sys::signal::Signal;
 
 use crate::{
-    process::{Process, SLACK, distlock, outcome, queue, until_queued, until_written},
+    process::{Process, SLACK, answered, distlock, outcome, queue, until_queued, until_written},
     store::Store,
 };
 
@@ -21,7 +21,7 @@ fn hold_with_nobody_at_its_input_holds_until_a_signal() {
     let store = Store::any();
     let holder = Process::start(&mut distlock(&store.url, &["hold", "a"]));
     until_queued(&store.url, "a", 1);
-    let other = outcome(&store.url, &["run", "a", "--wait", "500ms", "--", "true"]);
+    let other = answered(|| outcome(&store.url, &["run", "a", "--wait", "500ms", "--", "true"]));
     assert_eq!(other.code, Some(75), "{other:?}");
     holder.signal(Signal::SIGTERM);
     let ended = holder.end();

@@ -16,6 +16,9 @@ use nix::{
 /// Nothing that is waited for takes so long, even on a busy machine.
 pub(crate) const SLACK: Duration = Duration::from_secs(30);
 
+/// What a command ends with when its store does not answer.
+const UNAVAILABLE: i32 = 69;
+
 /// The command on a store, with no settings but those that are given here.
 pub(crate) fn distlock(url: &str, args: &[&str]) -> Command {
     let mut command = hearing(env!("CARGO_BIN_EXE_distlock"));
@@ -44,6 +47,17 @@ pub(crate) struct Outcome {
 /// Runs the command to its end.
 pub(crate) fn outcome(url: &str, args: &[&str]) -> Outcome {
     Process::start(&mut distlock(url, args)).end()
+}
+
+/// Runs a command that waits for a lock, and runs it again whenever nothing can be said about that lock at the end of the wait: the store
+/// has a second for its last answer, and a busy machine may take longer.
+pub(crate) fn answered(mut run: impl FnMut() -> Outcome) -> Outcome {
+    let mut last = None;
+    until("an answer at the end of a wait", || {
+        let ended = last.insert(run());
+        ended.code != Some(UNAVAILABLE) || !ended.complained.contains("does not answer")
+    });
+    last.expect("it was run at least once")
 }
 
 /// A process that runs. Dropping it kills it.
@@ -140,7 +154,6 @@ fn queue_in(shown: &Outcome) -> Vec<serde_json::Value> {
 /// Waits until so many stand in the queue of a lock. A store that a busy machine keeps from answering in time is asked again: each
 /// look is a process with a connection of its own.
 pub(crate) fn until_queued(url: &str, name: &str, count: usize) {
-    const UNAVAILABLE: i32 = 69;
     until("a queue of the right length", || {
         let shown = outcome(url, &["show", name, "--json"]);
         shown.code != Some(UNAVAILABLE) && queue_in(&shown).len() == count

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::{
-    process::{Process, distlock, outcome, queue, until, until_queued, until_written},
+    process::{Process, answered, distlock, outcome, queue, until, until_queued, until_written},
     store::Store,
 };
 
@@ -80,21 +80,34 @@ fn processes_that_count_under_the_lock_lose_no_count() {
 fn a_busy_lock_has_an_exit_code_that_can_be_chosen() {
     let store = Store::any();
     let mut holder = held(&store, &["hold", "a", "--label", "the holder"]);
+    let mut tries = 0_usize;
+    let mut attempt = |args: &[&str]| {
+        answered(|| {
+            tries += 1;
+            outcome(&store.url, args)
+        })
+    };
     for (args, code) in [
         (&["--try"][..], 75),
         (&["--try", "-E", "9"], 9),
         (&["--wait", "200ms"], 75),
         (&["--wait", "200ms", "--conflict-exit-code", "0"], 0),
     ] {
-        let busy = outcome(&store.url, &[&["run", "a"], args, &["--", "echo", "ran"]].concat());
+        let busy = attempt(&[&["run", "a"], args, &["--", "echo", "ran"]].concat());
         assert_eq!((busy.code, busy.said.as_str()), (Some(code), ""), "{args:?}: {busy:?}");
         assert!(busy.complained.contains("distlock show a"), "{busy:?}");
     }
-    assert_eq!(queue(&store.url, "a").len(), 1, "nobody who gave up stays in the queue");
-    let waited = outcome(&store.url, &["run", "a", "--wait", "100ms", "--", "true"]);
+    let waited = attempt(&["run", "a", "--wait", "100ms", "--", "true"]);
     assert!(waited.complained.contains("it is held by the holder ("), "{waited:?}");
+    // One that the store does not answer ends before its departure is confirmed: that takes no longer than its lease.
+    let unanswered = tries - 5;
+    let stay = queue(&store.url, "a").len();
+    assert!((1..=1 + unanswered).contains(&stay), "nobody who gave up stays in the queue: {stay}");
     holder.close_input();
     assert_eq!(holder.end().code, Some(0));
+    if unanswered > 0 {
+        until_queued(&store.url, "a", 0);
+    }
     assert_eq!(outcome(&store.url, &["run", "a", "--try", "--", "true"]).code, Some(0));
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use rexpect::session::{PtySession, spawn_command};
 
 use crate::{
-    process::{Process, SLACK, distlock, hearing, outcome, queue, until_queued, until_written},
+    process::{Process, SLACK, answered, distlock, hearing, outcome, queue, until_queued, until_written},
     store::Store,
 };
 
@@ -226,7 +226,7 @@ fn a_terminal_that_was_halted_does_not_hold_up_the_renewals() {
     session.expect("started\r");
     session.line("go");
     session.control('s');
-    let other = outcome(&store.url, &["run", "a", "--wait", "7s", "--", "true"]);
+    let other = answered(|| outcome(&store.url, &["run", "a", "--wait", "7s", "--", "true"]));
     assert_eq!(other.code, Some(75), "{other:?}");
     fs::write(folder.path().join("enough"), "").unwrap();
     assert_eq!(until_written(&folder.path().join("done")), "0");

@@ -20,7 +20,8 @@ use crate::{
 fn a_watchdog_that_was_killed_is_started_again_and_does_its_duty() {
     let store = Store::any();
     let url = store.url.clone();
-    let scene = Scene::new(store, &url, &["--ttl", "3s"]);
+    // It kills a fortieth of the ttl before the deadline, and a quarter of a second at the most: that much time to run it has here.
+    let scene = Scene::new(store, &url, &["--ttl", "10s"]);
     let first = watchdog(&scene.holder).expect("a supervisor has a watchdog");
     kill(first, Signal::SIGKILL).unwrap();
     until("another watchdog", || watchdog(&scene.holder).is_some_and(|other| other != first));
@@ -57,11 +58,15 @@ fn the_supervisor_itself_kills_a_command_that_hears_nothing() {
     let url = store.url.clone();
     let scene = Scene::new(store, &url, &["--grace", "1s"]);
     let watchdog = watchdog(&scene.holder).expect("a supervisor has a watchdog");
+    let command = children(&scene.holder).into_iter().find(|child| *child != watchdog);
+    let command = command.expect("a supervisor has a command");
     kill(watchdog, Signal::SIGSTOP).unwrap();
     let started = Instant::now();
     assert_eq!(outcome(&url, &["break", "a", "--yes"]).code, Some(0));
-    until("the end of the command", || !scene.works());
+    // One that says nothing may be alive, and have no processor time; one that is dead is waited for.
+    until("the end of the command", || !children(&scene.holder).contains(&command));
     assert!(started.elapsed() >= Duration::from_secs(1), "it was killed too early: {:?}", started.elapsed());
+    until("the end of all that it started", || !scene.works());
     // It is waited for when it is let go.
     kill(watchdog, Signal::SIGCONT).unwrap();
     lost(scene.holder);
@@ -86,12 +91,18 @@ fn a_lock_is_free_before_the_watchdog_has_ended() {
 
 /// The process that watches over this supervisor, if there is one.
 fn watchdog(supervisor: &Process) -> Option<Pid> {
-    let pid = supervisor.pid();
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
     // Of one that has ended there is no command line.
-    let is_watchdog = |child: &&str| {
+    let is_watchdog = |child: &Pid| {
         fs::read_to_string(format!("/proc/{child}/cmdline")).is_ok_and(|line| line.contains("__watchdog"))
     };
-    let found = children.split_whitespace().find(is_watchdog)?;
-    Some(Pid::from_raw(found.parse().ok()?))
+    children(supervisor).into_iter().find(is_watchdog)
+}
+
+/// What this supervisor has started and not waited for: a watchdog, and the command.
+fn children(supervisor: &Process) -> Vec<Pid> {
+    let pid = supervisor.pid();
+    // There is no such file when it has ended.
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let pid_of = |child: &str| Pid::from_raw(child.parse().expect("it is a number"));
+    children.split_whitespace().map(pid_of).collect()
 }

@@ -186,6 +186,18 @@ pub(crate) const BUGS: &[InEngine] = &[
         }],
     },
     InEngine {
+        id: "b35",
+        case: ("resources", "an_outage_costs_a_line_a_second_and_message"),
+        says: "s of ERROR distlock: lock lost",
+        switches: &[Switch {
+            file: "journal.rs",
+            from: "        self.lines.note(event.cause(), move |times| event.tell(times));\n",
+            to: r#"        if crate::bug("b35") { return event.tell(None); }
+        self.lines.note(event.cause(), move |times| event.tell(times));
+"#,
+        }],
+    },
+    InEngine {
         id: "b36",
         case: ("renewal", "an_extension_ends_at_the_deadline"),
         says: "the end of the extension: not within",

@@ -154,15 +154,39 @@ impl Drop for AlarmListener {
 #[cfg(test)]
 mod tests {
     #[cfg(unix)]
+    use std::{process::Command, time::Instant};
     use std::{
-        process::Command,
-        time::{Duration, Instant},
+        sync::mpsc,
+        task::{Wake, Waker},
+        thread,
+        time::Duration,
     };
 
     use futures_util::{FutureExt, StreamExt};
 
     use super::*;
     use crate::FencingToken;
+
+    /// The most that a busy machine takes for anything here.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// The waker of somebody who asks the board how many listen, and says what it was told.
+    struct Asking {
+        board: Switchboard,
+        told: mpsc::Sender<usize>,
+    }
+
+    impl Wake for Asking {
+        fn wake(self: Arc<Self>) {
+            self.told.send(self.board.listeners()).unwrap();
+        }
+    }
+
+    /// Waits for the next of a stream with such a waker.
+    fn wait_asking(board: &Switchboard, stream: &mut (impl Stream + Unpin), told: &mpsc::Sender<usize>) {
+        let waker = Waker::from(Arc::new(Asking { board: board.clone(), told: told.clone() }));
+        assert!(stream.poll_next_unpin(&mut Context::from_waker(&waker)).is_pending());
+    }
 
     #[test]
     fn both_listeners_of_an_entry_get_a_hint_and_others_get_none() {
@@ -196,6 +220,40 @@ mod tests {
         assert_eq!(board.listeners(), 1);
         drop(one);
         assert_eq!(board.listeners(), 0);
+    }
+
+    /// On a thread of its own, which hangs if the lines are held meanwhile.
+    #[test]
+    fn a_waker_that_a_word_wakes_may_ask_the_board() {
+        let board = Switchboard::default();
+        let (mut hints, mut alarms) = (board.listen(EntryId::new(1)), board.alarms());
+        let (tell, told) = mpsc::channel();
+        wait_asking(&board, &mut hints, &tell);
+        wait_asking(&board, &mut alarms, &tell);
+        let speaking = thread::spawn(move || {
+            board.send(EntryId::new(1), Hint::Changed);
+            board.alarm(EntryId::new(7));
+            (hints, alarms)
+        });
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(1), "woken by a hint");
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(1), "woken by an alarm");
+        drop(speaking.join().unwrap());
+    }
+
+    #[test]
+    fn a_waker_that_a_hang_up_wakes_may_ask_the_board() {
+        let board = Switchboard::default();
+        let (mut hints, mut alarms) = (board.listen(EntryId::new(1)), board.alarms());
+        let (tell, told) = mpsc::channel();
+        wait_asking(&board, &mut hints, &tell);
+        wait_asking(&board, &mut alarms, &tell);
+        let hanging_up = thread::spawn(move || {
+            drop(hints);
+            drop(alarms);
+        });
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(0), "woken by the end of the hints");
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(0), "woken by the end of the alarms");
+        hanging_up.join().unwrap();
     }
 
     /// The child drops what it has copies of, as when it ends; somebody in the parent was just speaking.
@@ -233,10 +291,10 @@ mod tests {
     /// How a child ended, or that it did not.
     #[cfg(unix)]
     fn end_of(child: i32) -> Option<i32> {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + PATIENCE;
         let mut ended = None;
         while ended.is_none() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(5));
             ended = fork::waitpid_nohang(child).unwrap();
         }
         if ended.is_none() {

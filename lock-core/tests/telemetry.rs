@@ -258,6 +258,28 @@ async fn what_many_meet_at_once_is_one_line_a_second_with_their_number() {
     drop(taken);
 }
 
+/// Nobody confirms that it has left, but nothing of it can be there any more.
+#[tokio::test(start_paused = true)]
+async fn a_cleanup_that_fails_until_its_lease_has_ended_is_told_as_abandoned() {
+    let seen = Seen::default();
+    let _default = tracing::subscriber::set_default(seen.clone());
+    let sim = Sim::new();
+    let client = sim.client();
+    client.wire.always(Verb::Leave, Some(Fault::Refused));
+    let lock = client.locks.mutex("job").unwrap();
+    drop(lock.acquire_with(&AcquireOptions::new().ttl(s(10))).await.unwrap());
+    // The try that follows its end is the last.
+    sleep(s(30)).await;
+    let abandoned = seen.find("cleanup abandoned");
+    assert_eq!(abandoned.len(), 1, "{abandoned:?}");
+    let fields = &abandoned[0];
+    assert!(fields["name"] == "job" && fields["entry"].len() == 32, "{fields:?}");
+    assert!(fields.contains_key("error"), "{fields:?}");
+    let tries = client.wire.sent(Verb::Leave).len();
+    sleep(s(30)).await;
+    assert_eq!(client.wire.sent(Verb::Leave).len(), tries, "it is tried again");
+}
+
 /// A departure that is in doubt is tried until it is confirmed: that need not be said each time.
 #[tokio::test(start_paused = true)]
 async fn what_is_tried_for_ever_is_told_ever_more_seldom() {

@@ -41,7 +41,7 @@ impl Notifications {
     pub(crate) fn new(endpoint: Arc<Endpoint>, homes: Arc<Homes>) -> Self {
         let (eviction_channel, alarms) = (channel(&endpoint, "e"), Arc::default());
         let evictions = Evictions { channel: eviction_channel.clone(), alarms: Arc::clone(&alarms) };
-        let voice = Arc::<Voice>::default();
+        let voice = Arc::new(Voice::new(&homes.keeper));
         let keepers = Listener::new(None, &endpoint, &homes, Some(evictions), &voice);
         Self {
             endpoint,

@@ -127,6 +127,11 @@ fn b34_a_fork_that_has_the_keeper_of_its_parent_is_found() {
 }
 
 #[test]
+fn b35_a_client_that_tells_each_event_in_a_line_of_its_own_is_found() {
+    is_found("b35_a_client_that_tells_each_event_in_a_line_of_its_own_is_found");
+}
+
+#[test]
 fn b36_an_extension_that_waits_for_the_store_beyond_the_deadline_is_found() {
     is_found("b36_an_extension_that_waits_for_the_store_beyond_the_deadline_is_found");
 }
@@ -146,6 +151,11 @@ mod resources {
     fn a_cleanup_that_fails_for_long_is_told_ever_more_rarely() {
         let case = "a_cleanup_that_fails_for_long_is_told_ever_more_rarely";
         run::<MemoryHarness>("resources", case, Mode::Both);
+    }
+
+    #[test]
+    fn an_outage_costs_a_line_a_second_and_message() {
+        run::<MemoryHarness>("resources", "an_outage_costs_a_line_a_second_and_message", Mode::Both);
     }
 
     #[test]

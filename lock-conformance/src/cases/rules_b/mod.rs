@@ -37,6 +37,7 @@ use self::{
         waiters_look_again_when_their_notifications_come_back,
     },
     wakers::{
+        a_waker_that_drops_a_waiter_at_a_hint_costs_nobody_a_lock,
         a_waker_that_drops_guards_ends_and_costs_nobody_a_lock, a_waker_that_panics_costs_nobody_a_lock,
     },
 };
@@ -65,6 +66,7 @@ macro_rules! rules_b_cases {
             a_slow_store_or_class_delays_no_other_lease ["PR35"]
             a_waker_that_panics_costs_nobody_a_lock ["PR35"]
             a_waker_that_drops_guards_ends_and_costs_nobody_a_lock ["PR35"]
+            a_waker_that_drops_a_waiter_at_a_hint_costs_nobody_a_lock ["PR35"]
             a_fork_has_none_of_the_locks_of_its_parent_and_spoils_none ["PR35"]
             whoever_waits_is_told_of_a_close_at_once_and_never_granted ["C19"]
             a_close_waits_for_a_guard_that_is_dropped_meanwhile ["C19"]

@@ -2,24 +2,24 @@
 //! no lock is lost by it.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     mem::ManuallyDrop,
     panic::resume_unwind,
     pin::Pin,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    task::{Context, Wake, Waker},
+    task::{Context, Poll, Wake, Waker},
     time::Duration,
 };
 
-use lock_core::{AcquireOptions, DistributedLock, Guard, Locks, Lost, Memory, Sleep, SystemEntropy};
+use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Locks, Lost, Memory, Sleep, SystemEntropy};
 
 use crate::{
-    Client, SLACK, World,
+    Client, Faulty, SLACK, Verb, World,
     audit::{eventually, soon},
-    cases::steps::{brief, freed, mutex, queue_of, take, take_free},
+    cases::steps::{brief, faulty, freed, mutex, queue_of, take, take_free},
 };
 
 /// What an executor does whose queue is closed.
@@ -46,6 +46,25 @@ impl Wake for Dropping {
         let guards = std::mem::take(&mut *self.guards.lock().unwrap());
         drop(guards);
         self.done.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// An acquisition on its way.
+type Acquisition = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
+
+/// The same, of a task that holds a lock and waits for another one.
+struct DroppingATask {
+    task: Mutex<Option<(Guard, Acquisition)>>,
+    done: AtomicBool,
+}
+
+impl Wake for DroppingATask {
+    fn wake(self: Arc<Self>) {
+        let task = self.task.lock().unwrap().take();
+        if task.is_some() {
+            drop(task);
+            self.done.store(true, Ordering::Release);
+        }
     }
 }
 
@@ -99,6 +118,19 @@ async fn ending(client: &Client, name: &str) -> (Guard, Lost) {
 fn leave_with<T>(future: &mut (impl Future<Output = T> + Unpin), waker: &Waker) {
     let polled = Pin::new(future).poll(&mut Context::from_waker(waker));
     assert!(polled.is_pending(), "it is ready too early");
+}
+
+/// One that was told to wait, and asks for nothing: what wakes it next is a hint, or the time of its next look.
+async fn told_to_wait(client: &Client, asked: &Faulty, name: &str) -> Acquisition {
+    let (lock, before) = (mutex(client, name), asked.calls(Verb::Enter));
+    let mut waiting: Acquisition = Box::pin(async move { lock.acquire().await });
+    let at_rest = poll_fn(|cx| {
+        assert!(waiting.as_mut().poll(cx).is_pending(), "the lock is held, and was granted");
+        let calls = asked.calls(Verb::Enter);
+        if calls > before && asked.answers(Verb::Enter) == calls { Poll::Ready(()) } else { Poll::Pending }
+    });
+    soon("the word to wait", at_rest).await;
+    waiting
 }
 
 /// A timer of the keeper that is about to end.
@@ -174,6 +206,35 @@ pub(in crate::cases) async fn a_waker_that_drops_guards_ends_and_costs_nobody_a_
         for lock in [&own, &elsewhere, &beside] {
             freed(lock).await;
         }
+    }
+    assert_all_goes_on(&client, &other, ManuallyDrop::into_inner(kept), &world).await;
+}
+
+/// At the hint that its turn has come, somebody's executor drops a task that waits as well, and holds another lock. The other client gives
+/// back by its keeper: where the store is this process, a waker that waits for what is locked around it hangs there. What would wait
+/// for that, too, is not dropped if it fails.
+pub(in crate::cases) async fn a_waker_that_drops_a_waiter_at_a_hint_costs_nobody_a_lock(world: World) {
+    let ((client, asked), other) = (faulty(&world).await, world.client().await);
+    let kept = ManuallyDrop::new(kept(&client, &world).await);
+    let names = ["turn", "queue", "own"].map(|name| world.name(name));
+    let [turn, queue, own] = names.each_ref().map(|name| mutex(&other, name));
+    let (held, ahead) = (take_free(&turn).await, take_free(&queue).await);
+    let guard = take_free(&mutex(&client, &names[2])).await;
+    let task = (guard, told_to_wait(&client, &asked, &names[1]).await);
+    let dropping = Arc::new(DroppingATask { task: Mutex::new(Some(task)), done: AtomicBool::new(false) });
+
+    let mut waiting = ManuallyDrop::new(told_to_wait(&client, &asked, &names[0]).await);
+    leave_with(&mut *waiting, &Waker::from(Arc::clone(&dropping)));
+    drop(held);
+    // A look at it, where the store gives no hints.
+    eventually("the end of a waker, by a hint", turn.options().ttl / 3 + SLACK, || async {
+        dropping.done.load(Ordering::Acquire)
+    })
+    .await;
+    drop(ManuallyDrop::into_inner(waiting));
+    ahead.release().await.unwrap();
+    for lock in [&turn, &queue, &own] {
+        freed(lock).await;
     }
     assert_all_goes_on(&client, &other, ManuallyDrop::into_inner(kept), &world).await;
 }

@@ -139,7 +139,8 @@ async fn a_waiter_that_was_never_told_its_place_does_not_wait_for_those_behind_i
     let server = OwnServer::start("case").await;
     let holder = Client::new(&format!("etcd://{}/case", server.address()));
     let server = server.behind_proxy();
-    let far = Client::new(&format!("etcd://{}/case?command_timeout=500ms", server.address()));
+    // Time enough for its first try to be answered, and for one more to come behind it before it asks again.
+    let far = Client::new(&format!("etcd://{}/case?command_timeout=2s", server.address()));
     let guard = holder.take(NAME, &told()).await;
     // It is connected, and knows that somebody is there: its next request takes a place.
     let lock = far.mutex(NAME).with_options(told().outage(Outage::Wait));

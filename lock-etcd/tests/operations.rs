@@ -17,8 +17,10 @@ use server::{Admin, OwnServer, quiet, requests};
 
 const NAME: &str = "job";
 
+/// As long as a server takes at the most to answer on a busy machine, and its stream to give a sign of life: nothing here is about how soon
+/// that is given up, and what is counted would be asked again.
 fn url(server: &OwnServer) -> String {
-    format!("etcd://{}/case?command_timeout=1s&connect_timeout=1s&heartbeat=500ms", server.address())
+    format!("etcd://{}/case?command_timeout=2s&connect_timeout=2s&heartbeat=2s", server.address())
 }
 
 /// The only member is asked how it is, over the same connection, and nothing is sent twice to who may only be slow.
@@ -247,13 +249,15 @@ async fn a_lock_is_kept_and_released_on_a_server_without_space() {
     other.assert_free("new").await;
 }
 
-/// Its figures are times: nothing else may want the cores.
+/// Its figures are times: nothing else may want the cores. The gate runs two crowds at once, so it is for the night, which runs what is
+/// ignored one at a time.
 mod alone {
     use super::*;
 
     /// E14: what watches from a revision that has passed is up to 100 ms late, as other clients of etcd are, and as one is here. In
     /// between somebody writes all the time.
     #[tokio::test(flavor = "multi_thread")]
+    #[ignore = "nightly: a ratio of times"]
     async fn a_hand_over_does_not_wait_for_the_loop_for_late_watchers() {
         const ROUNDS: usize = 41;
         let server = OwnServer::start("case").await;

@@ -12,6 +12,9 @@ use lock_core::{
 };
 use lock_redis::Redis;
 
+/// Longer than a busy machine stands still: nothing here is about a time limit.
+const PATIENT: &str = "?command_timeout=20s&connect_timeout=20s";
+
 /// Waits until so many doors stand closed. What the caller has sent before is carried out when it looks.
 async fn await_doors(server: &Server, redis: &Redis, count: usize) {
     soon(async {
@@ -50,7 +53,7 @@ async fn give_up<T>(asking: impl Future<Output = T>, turns: usize) {
 #[tokio::test]
 async fn a_thousand_tries_that_are_given_up_on_one_connection_leave_no_door() {
     let server = Server::start();
-    let client = server.client();
+    let client = server.client_with(PATIENT);
     warm(&client.redis).await;
     for turn in 0..1_000 {
         let entry = mutex(&format!("job/{}", turn % 10));
@@ -86,7 +89,7 @@ async fn a_thousand_acquires_that_are_given_up_leave_no_door() {
 #[tokio::test]
 async fn a_door_stays_closed_where_the_connection_of_the_create_is_gone() {
     let server = Server::start();
-    let client = server.client();
+    let client = server.client_with(PATIENT);
     warm(&client.redis).await;
     let late = mutex("job");
     give_up(client.enter(&late, Step::Create, WaitMode::Try), 1).await;
@@ -101,7 +104,7 @@ async fn a_door_stays_closed_where_the_connection_of_the_create_is_gone() {
 #[tokio::test]
 async fn a_door_stays_closed_behind_what_did_not_go_alone() {
     let server = Server::start();
-    let client = server.client();
+    let client = server.client_with(PATIENT);
     warm(&client.redis).await;
     let entries: Vec<_> = (0..64).map(|i| mutex(&format!("job/{i}"))).collect();
     let all = join_all(entries.iter().map(|entry| client.enter(entry, Step::Create, WaitMode::Try)));

@@ -221,7 +221,8 @@ async fn a_demoted_master_that_stays_is_refused_with_what_to_use() {
 #[tokio::test]
 async fn a_replica_that_takes_writes_grants_nothing_to_a_client_that_comes_back() {
     let server = Server::start();
-    let client = server.client();
+    // Longer than a busy machine stands still.
+    let client = server.client_with("?command_timeout=20s");
     client.hold(&mutex("job")).await;
     server.command::<()>("CONFIG SET replica-read-only no");
     let _nobody = demote(&server);
@@ -229,8 +230,8 @@ async fn a_replica_that_takes_writes_grants_nothing_to_a_client_that_comes_back(
     let refused = soon(async {
         loop {
             let error = refusal(&client).await;
-            // It may ask before it has seen the end of its connection.
-            if *error.kind() != Kind::Unreachable {
+            // It may ask before it has seen the end of its connection, and a new one may take longer than it has where the machine is busy.
+            if !matches!(error.kind(), Kind::Unreachable | Kind::TimedOut) {
                 return error;
             }
         }

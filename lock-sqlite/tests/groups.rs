@@ -197,9 +197,6 @@ mod alone {
 
     const TIMES: usize = 20;
 
-    /// What is promised is in lock-bench; where nothing else runs, it is far below this.
-    const SOON: Duration = Duration::from_secs(2);
-
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_member_takes_over_from_root_who_was_killed() {
         if !may_be_anybody("alone::a_member_takes_over_from_root_who_was_killed") {
@@ -217,7 +214,9 @@ mod alone {
         let killed = Instant::now();
         holder.kill();
         assert_eq!(waiter.says(), "holds");
-        assert!(killed.elapsed() < SOON, "the death of root was seen after {:?}", killed.elapsed());
+        // The figure is in lock-bench; on a busy machine it is this. Where the death is not seen, it is longer: the next look that a
+        // waiter takes of itself is at a third of its ttl.
+        assert!(killed.elapsed() < SLACK, "the death of root was seen after {:?}", killed.elapsed());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -57,8 +57,9 @@ mod resources {
     /// times, and it is hundreds.
     const MOST_WAKES_A_SECOND: f64 = 120.0;
 
-    /// Those behind two others look every two seconds, when nothing has moved for as long.
-    const STILL: Duration = Duration::from_secs(5);
+    /// Those behind two others look every two seconds, when nothing has moved for as long. The rest is for a busy machine, on which each
+    /// of them comes to its next look later.
+    const STILL: Duration = Duration::from_secs(8);
 
     /// The thread of the file, which looks. The keeper has a timer of its own on any store.
     const STORE: &str = "distlock-sqlite";

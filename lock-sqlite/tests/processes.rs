@@ -15,7 +15,7 @@ use std::{
 
 use lock_conformance::{
     SLACK,
-    audit::{LONG, within},
+    audit::{LONG, eventually, within},
 };
 use lock_core::{AcquireOptions, DistributedLock, FencingToken, Keeper, Lock, Locks, SystemEntropy};
 use lock_sqlite::Sqlite;
@@ -133,9 +133,8 @@ async fn a_holder_that_was_killed_is_replaced_at_once_and_not_when_its_ttl_ends(
             let lock = lock.clone();
             async move { lock.acquire().await.unwrap() }
         });
-        while lock.queue().await.unwrap().len() < 2 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        let stands = || async { lock.queue().await.unwrap().len() >= 2 };
+        eventually("the waiter in the queue", SLACK, stands).await;
         let killed = Instant::now();
         holder.kill();
         // The figure is in lock-bench; on a busy machine it is this.
@@ -154,9 +153,8 @@ async fn the_last_takes_over_when_the_holder_and_all_ahead_are_killed() {
     let mut ahead = vec![Other::start("hold", &file.path())];
     let token: FencingToken = ahead[0].says().parse().unwrap();
     let stand = async |number: usize| {
-        while lock.queue().await.unwrap().len() < number {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        let all = || async { lock.queue().await.unwrap().len() >= number };
+        eventually("one more in the queue", SLACK, all).await;
     };
     for _ in 0..4 {
         ahead.push(Other::start("wait", &file.path()));

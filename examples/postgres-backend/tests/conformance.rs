@@ -2,6 +2,7 @@
 
 mod framing;
 mod impatience;
+mod reconnecting;
 mod server;
 
 use std::{

@@ -33,6 +33,10 @@ const CROWD: usize = 50;
 const CONNECTS_A_SECOND: u64 = 2;
 const CONNECTS_AT_FIRST: u64 = 4;
 
+/// Short, for all of these leases are to end within the case; and so long that they outlast four seconds in which the machine stands still,
+/// for they are renewed at a third of it, and all of them have to be held when the outage begins.
+const TTL: Duration = Duration::from_secs(6);
+
 /// How often a clean-up is to fail.
 const TRIES: usize = 9;
 
@@ -42,7 +46,7 @@ pub(super) async fn an_outage_costs_a_line_a_second_and_message(world: World) {
     let store = Away::new(&world).await;
     let other = world.client().await;
     let name = |i: usize| world.name(&i.to_string());
-    let options = long().ttl(Duration::from_secs(3)).outage(Outage::Wait);
+    let options = long().ttl(TTL).outage(Outage::Wait);
     let lock = |i: usize| store.client.mutex(&name(i)).with_options(options.clone());
     let guards = join_all((0..CROWD).map(|i| {
         let lock = lock(i);
@@ -61,6 +65,10 @@ pub(super) async fn an_outage_costs_a_line_a_second_and_message(world: World) {
 
     log.clear();
     let began = Instant::now();
+    // A machine that stood still may have cost some already: such a loss was told before, or is one of those that are told within a
+    // second. Counted after the log is cleared, so that each that is counted here is lost and told later. On any other machine it is all.
+    let kept = guards.iter().filter(|guard| guard.is_held()).count();
+    assert!(kept > CROWD / 2, "only {kept} of {CROWD} are held before the outage");
     store.is_silent();
     tokio::time::sleep(Duration::from_secs(2)).await;
     store.refuses();
@@ -83,7 +91,11 @@ pub(super) async fn an_outage_costs_a_line_a_second_and_message(world: World) {
     let times = |of: &str| -> u64 {
         told.iter().filter(|(message, _)| message.contains(of)).map(|(_, told)| told.times).sum()
     };
-    assert_eq!(times("lock lost"), CROWD as u64, "each loss counts once");
+    let lost = times("lock lost");
+    assert!(
+        (kept as u64..=CROWD as u64).contains(&lost),
+        "each loss counts once: {lost} of {kept} to {CROWD}"
+    );
     assert!(times("store away enter") >= CROWD as u64, "not all who looked in vain are counted");
     drop(guards);
     store.client.locks.close(SLACK * 2).await.unwrap();

@@ -101,8 +101,8 @@ async fn renewals(world: &World, one: &Doubled) {
         world.wire().requests(Verb::Renew).iter().all(|request| one.count(&[request]) > 0)
     })
     .await;
-    // A machine that stood still may have cost it by now.
-    guard.release().await.unwrap();
+    // Not released: a machine that stood still may have cost it by now.
+    drop(guard);
 }
 
 /// Each entry has one row and one token, is granted once, and is released once.

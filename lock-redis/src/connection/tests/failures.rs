@@ -12,8 +12,8 @@ use lock_conformance::{Links, Port};
 use super::*;
 use crate::testing::proxy;
 
-/// Long enough for an answer on a machine that is busy with other things.
-const LIMITS: &str = "connect_timeout=1s&command_timeout=1s";
+/// Long enough for an answer on a machine that is busy with other things, and stands still for two seconds. Some wait for it to pass.
+const LIMITS: &str = "connect_timeout=3s&command_timeout=3s";
 
 fn limited(port: u16) -> Wire {
     wire(&format!("redis://127.0.0.1:{port}?{LIMITS}"))

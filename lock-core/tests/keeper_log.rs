@@ -84,12 +84,12 @@ fn field_of(told: &mpsc::Receiver<(String, Fields)>, message: &str, field: &str)
 fn stand_still(told: &mpsc::Receiver<(String, Fields)>) {
     let keeper = Keeper::start().unwrap();
     let (go_on, blocked) = mpsc::channel::<()>();
-    let (begin, begun) = mpsc::channel();
+    let (start, started) = mpsc::channel();
     keeper.spawn(async move {
-        begin.send(()).unwrap();
+        start.send(()).unwrap();
         let _ = blocked.recv();
     });
-    begun.recv_timeout(PATIENCE).unwrap();
+    started.recv_timeout(PATIENCE).unwrap();
     let locks = Locks::with(Arc::new(Memory::new()), keeper, Arc::new(SystemEntropy));
     let options = AcquireOptions::new().ttl(Duration::from_secs(3));
     let guard = block_on(locks.mutex("job").unwrap().acquire_with(&options)).unwrap();

@@ -105,14 +105,12 @@ async fn granted(
         }
         Err(failure) => return Err(failure),
     };
-    match u64::try_from(seconds) {
-        // What it gives is never shorter; should it be, that is what counts.
-        Ok(seconds @ 1..) => Ok(Duration::from_secs(seconds)),
-        _ => {
-            let failure = Failure::new(Kind::Protocol, format!("a lease was granted for {seconds} s"));
-            Err(failure.at(&pool.wire.cluster().config))
-        }
+    // What it gives is never shorter; should it be, that is what counts.
+    if let Ok(seconds @ 1..) = u64::try_from(seconds) {
+        return Ok(Duration::from_secs(seconds));
     }
+    let failure = Failure::new(Kind::Protocol, format!("a lease was granted for {seconds} s"));
+    Err(failure.at(&pool.wire.cluster().config))
 }
 
 /// 63 random bits: a lease that is ours alone, and known before it is asked for.

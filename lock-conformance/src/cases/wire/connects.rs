@@ -33,12 +33,10 @@ const SILENCE: Duration = ms(1500);
 /// attempt, whatever it is for.
 const ATTEMPTS_A_SECOND: u64 = 2;
 
-/// So many connects an attempt may be: the client of a store may make one more by itself where the first was let in and then reset.
-const EACH_ATTEMPT: u64 = 2;
-
 /// So many connects may come beside these: what was open is opened anew by all that used it, before any of them knows that it is in vain,
-/// and the first attempts come one soon after the other. Without the sharing, there is about one for each try.
-const AT_FIRST: u64 = 32;
+/// and the first attempts come one soon after the other. Counted were 6 to 15 in all, on an idle machine, for 100 to 310 tries; without the
+/// sharing, there is about one for each try.
+const AT_FIRST: u64 = 16;
 
 /// So often one who waits looks in an outage, beside once in each second. Pauses are of 25, 50, 100, 200, 400 and 800 ms at the least, and
 /// of a second from then on; the first look meets the outage, and a word that hints were lost may bring one more.
@@ -102,7 +100,7 @@ async fn outage(far: &Far) {
     let seconds = began.elapsed().as_secs() + 1;
     println!("{refused} connects in {seconds} s, for {tries} tries, of which {looks} look");
     assert!(looks <= CROWD * (LOOKS + seconds), "{looks} looks of {CROWD} in {seconds} s");
-    let most = AT_FIRST + EACH_ATTEMPT * ATTEMPTS_A_SECOND * seconds;
+    let most = AT_FIRST + ATTEMPTS_A_SECOND * seconds;
     assert!(refused <= most, "{refused} connects in {seconds} s, for {tries} tries");
 }
 

@@ -86,10 +86,10 @@ impl Endpoint {
     async fn start_tls(&self, tls: &Tls, keeper: &Keeper) -> Result<TlsStream<TcpStream>, Failure> {
         let socket = self.connect().await?;
         let mut handshake = pin!(tls.connector.connect(tls.server.clone(), socket));
-        let prompt = if self.was_reached() {
-            Some(handshake.as_mut().await)
-        } else {
+        let prompt = if self.may_be_wrong() {
             by(keeper, keeper.now() + PROMPT, handshake.as_mut()).await
+        } else {
+            Some(handshake.as_mut().await)
         };
         let shaken = if let Some(shaken) = prompt {
             shaken
@@ -112,13 +112,13 @@ impl Endpoint {
     async fn or_speaks_plainly(&self, error: io::Error, keeper: &Keeper) -> Failure {
         let failure = Failure::io(&format!("starting tls with {}", self.address), error);
         // Either side that does not trust the other knows TLS.
-        let asks = !self.was_reached() && *failure.kind() != Kind::Denied;
+        let asks = self.may_be_wrong() && *failure.kind() != Kind::Denied;
         if asks && self.answers_plainly(keeper).await { self.without_tls() } else { failure }
     }
 
     /// What there is to say where a greeting failed: a server with TLS answers it with an alert, or with nothing.
     async fn or_speaks_tls(&self, failure: Failure, keeper: &Keeper) -> Failure {
-        let asks = self.tls.is_none() && !self.was_reached() && failure.is_wordless();
+        let asks = self.tls.is_none() && self.may_be_wrong() && failure.is_wordless();
         let asked = async { spoken::is_tls(self.connect_tcp().await?, &self.config.host).await };
         if asks && self.is_so(keeper, asked).await {
             return Failure::new(Kind::WrongServer(WITH_TLS), format!("{} answers with tls", self.address));
@@ -141,8 +141,10 @@ impl Endpoint {
         Failure::new(Kind::WrongServer(WITHOUT_TLS), format!("{} answers without tls", self.address))
     }
 
-    fn was_reached(&self) -> bool {
-        self.was_reached.load(Ordering::Relaxed)
+    /// Whether the port may be another than is meant. While a server is away that is asked by the first attempt only: each of the others
+    /// would be two.
+    fn may_be_wrong(&self) -> bool {
+        !self.was_reached.load(Ordering::Relaxed) && self.breaker.retry_at().is_none()
     }
 
     async fn connect(&self) -> Result<TcpStream, Failure> {

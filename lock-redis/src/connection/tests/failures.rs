@@ -62,7 +62,7 @@ fn a_refused_port_and_a_name_that_is_not_there_are_unreachable() {
     assert_eq!(error.kind(), &Kind::Unreachable, "{error}");
 }
 
-/// Three at once at first, five within the first second, and two in each of the next ones.
+/// Three at once at first, each with a question whether the port knows TLS; five within the first second, and two in each of the next ones.
 #[test]
 fn few_attempts_are_made_while_a_server_is_away_however_many_ask() {
     const TRYING: Duration = Duration::from_secs(2);

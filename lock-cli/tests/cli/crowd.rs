@@ -22,9 +22,9 @@ mod alone {
 
     const COUNTED: Duration = Duration::from_secs(5);
 
-    /// A part of a core, for all of them together. These tests run what is not optimised, as SQLite is not either here: what is
-    /// installed takes less.
-    const MOST_OF_A_CORE: f64 = 0.05;
+    /// A part of a core, for all of them together, in what is installed. Counted were 0.021 there, and 0.048 in what is not optimised, which
+    /// these tests run: 0.054 beside another crowd. So twice as much is allowed there.
+    const MOST_OF_A_CORE: f64 = if cfg!(debug_assertions) { 0.1 } else { 0.05 };
 
     /// In which Linux tells what a process has used.
     const TICKS_A_SECOND: f64 = 100.0;

@@ -2,26 +2,25 @@
 //! only test of this program.
 #![cfg(unix)]
 
+#[path = "support/keeper_end.rs"]
+mod keeper_end;
+
 use std::{
     collections::BTreeMap,
     fmt,
-    future::Future,
-    io::Write,
-    pin::pin,
     sync::{Arc, mpsc},
-    task::{Context, Wake, Waker},
-    thread,
     time::{Duration, Instant},
 };
 
 use futures_executor::block_on;
 use lock_core::{AcquireOptions, DistributedLock, Keeper, Locks, Memory, SystemEntropy};
-use tokio::net::UnixStream;
 use tracing::{
     Event, Metadata, Subscriber,
     field::{Field, Visit},
     span,
 };
+
+use self::keeper_end::end;
 
 /// The most that a busy machine takes for anything here.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -97,30 +96,6 @@ fn stand_still(told: &mpsc::Receiver<(String, Fields)>) {
     assert!(overdue >= 1000, "told when something was due {overdue} ms ago");
     drop(go_on);
     drop(guard);
-}
-
-struct Panicking;
-
-impl Wake for Panicking {
-    fn wake(self: Arc<Self>) {
-        std::panic::resume_unwind(Box::new("an ordered panic of a waker"));
-    }
-}
-
-/// What wakes a socket that somebody waits for elsewhere is the keeper's own turn to look at its sockets, which nothing is put around.
-fn end(keeper: &Keeper) {
-    let (tell, told) = mpsc::channel();
-    keeper.spawn(async move { tell.send(UnixStream::pair().unwrap()).unwrap() });
-    let (here, there) = told.recv_timeout(PATIENCE).unwrap();
-    let mut readable = pin!(here.readable());
-    let waker = Waker::from(Arc::new(Panicking));
-    assert!(readable.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    there.into_std().unwrap().write_all(b"x").unwrap();
-    let started = Instant::now();
-    while !keeper.has_ended() {
-        assert!(started.elapsed() < PATIENCE, "it did not end");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]

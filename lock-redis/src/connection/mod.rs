@@ -83,8 +83,8 @@ impl Wire {
                 }
             };
             match &answer {
-                Err(failure) if !failure.is_unsent() => asking.has_failed(),
-                _ => asking.is_done(),
+                Ok(_) => asking.is_done(),
+                Err(_) => asking.has_failed(),
             }
             return line.judge(answer?);
         }

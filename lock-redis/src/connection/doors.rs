@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    thread,
 };
 
 use lock_core::EntryId;
@@ -79,7 +80,9 @@ impl Drop for Asking<'_> {
     fn drop(&mut self) {
         // In a fork somebody who is not there may seem to hold the lock for ever; and whose entries leave is the parent.
         if let Some(entry) = self.creates.filter(|_| self.doors.pid == std::process::id()) {
-            let lane = self.alone.then(|| Arc::downgrade(self.lane));
+            // A panic of others is told to the caller as a failure, who may ask again.
+            let alone = self.alone && !thread::panicking();
+            let lane = alone.then(|| Arc::downgrade(self.lane));
             // One of several may be anywhere.
             self.doors.lock().entry(entry).and_modify(|known| *known = None).or_insert(lane);
         }

@@ -1,4 +1,7 @@
-use std::sync::Arc;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use lock_core::EntryId;
 
@@ -33,10 +36,23 @@ fn only_the_order_behind_a_create_of_a_caller_that_is_gone_opens_a_door() {
     drop(failed);
     assert!(doors.behind(ENTRY).is_none(), "it may have been asked again");
 
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let mut asking = asks(Some(ENTRY));
+        asking.goes_alone();
+        fail();
+    }));
+    assert!(panicked.is_err());
+    assert!(doors.behind(ENTRY).is_none(), "a panic is a failure");
+
     let mut looks = asks(None);
     looks.goes_alone();
     drop(looks);
     assert!(doors.behind(ENTRY).is_none(), "creates nothing");
+}
+
+/// As a waker of others may.
+fn fail() {
+    panic!("a waker of the caller");
 }
 
 #[test]

@@ -11,24 +11,25 @@ use lock_core::{
 
 use crate::{
     ConfigError, ConnectError, RedisConfig,
-    connection::{Endpoint, Homes, Wire},
-    diagnosis, guarantees,
+    client::{Client, Endpoint, RuntimeSelector},
+    diagnosis,
+    foreign_holders::ForeignHolders,
+    guarantees,
     keys::Keys,
-    notifications::{Listener, Notifications},
-    reply::{self, Look},
+    notify::{Notifications, Subscriber},
+    reply::{self, EnterReply},
     request::Request,
-    strangers::Strangers,
 };
 
 /// So many leases go into one script, for the server does nothing else while it runs: about a third of a millisecond.
 const RENEWALS_AT_ONCE: usize = 128;
 
 /// The time between two looks of a process in which nobody is told anything, however many wait.
-const LOOKS_APART: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long a late create finds the door closed behind an entry that left while it was in doubt: longer than any server
-/// is slow without its connections being given up.
-const DOOR_CLOSED: Duration = Duration::from_secs(60);
+/// How long the tombstone of an entry that left in doubt stays, at least: longer than any server is slow without its
+/// connections being given up.
+const MIN_TOMBSTONE_TTL: Duration = Duration::from_secs(60);
 
 /// Locks on a Redis or Valkey server, version 6.2 or later. Make one for a process, and share it.
 ///
@@ -45,11 +46,11 @@ const DOOR_CLOSED: Duration = Duration::from_secs(60);
 /// # }
 /// ```
 pub struct Redis {
-    pub(crate) wire: Wire,
+    pub(crate) client: Client,
     pub(crate) notifications: Notifications,
     pub(crate) keeper: Keeper,
     pub(crate) config: Arc<RedisConfig>,
-    strangers: Strangers,
+    foreign_holders: ForeignHolders,
 }
 
 impl Redis {
@@ -60,10 +61,16 @@ impl Redis {
     pub fn new(config: RedisConfig, keeper: &Keeper) -> Result<Self, ConfigError> {
         let config = Arc::new(config);
         let endpoint = Arc::new(Endpoint::new(Arc::clone(&config))?);
-        let homes = Arc::new(Homes::new(keeper.clone()));
-        let wire = Wire::new(Arc::clone(&endpoint), Arc::clone(&homes));
-        let notifications = Notifications::new(endpoint, homes);
-        Ok(Self { wire, notifications, keeper: keeper.clone(), config, strangers: Strangers::default() })
+        let runtimes = Arc::new(RuntimeSelector::new(keeper.clone()));
+        let client = Client::new(Arc::clone(&endpoint), Arc::clone(&runtimes));
+        let notifications = Notifications::new(endpoint, runtimes);
+        Ok(Self {
+            client,
+            notifications,
+            keeper: keeper.clone(),
+            config,
+            foreign_holders: ForeignHolders::default(),
+        })
     }
 
     /// The same, after the server has answered that it is one that can be used.
@@ -90,7 +97,7 @@ impl Redis {
 
     /// For a request that needs no hint itself.
     pub(crate) fn channel(&self) -> Vec<u8> {
-        self.notifications.here().channel().to_vec()
+        self.notifications.current().channel().to_vec()
     }
 
     /// Extends the leases of one script.
@@ -106,7 +113,7 @@ impl Redis {
         // Before the keeper tries again, which is a sixth of the ttl after it asked.
         let patience = leases.iter().map(|lease| lease.entry.ttl).min().unwrap_or_default() / 6;
         let sent = self.keeper.now();
-        match self.wire.renew(patience, leases.len(), &keys, &args).await {
+        match self.client.renew(patience, leases.len(), &keys, &args).await {
             Ok(answers) => answers
                 .into_iter()
                 .zip(leases)
@@ -126,18 +133,18 @@ impl Redis {
 impl Backend for Redis {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
         // C6: who may have to wait listens first.
-        let (listener, hints) = match wait {
-            WaitMode::Try => (self.notifications.here(), None),
+        let (subscriber, hints) = match wait {
+            WaitMode::Try => (self.notifications.current(), None),
             WaitMode::Queue => {
-                let (listener, hints) = self.notifications.listen(entry.id).await;
-                (listener, Some(hints))
+                let (subscriber, hints) = self.notifications.listen(entry.id).await;
+                (subscriber, Some(hints))
             }
         };
         let own = self.keys(&entry.name);
         let keys = [own.lock(), own.queue(), own.entries(), own.tokens(), own.tombstone(entry.id)];
         let mode = match wait {
             WaitMode::Try => 't',
-            WaitMode::Queue if listener.is_live() => 'q',
+            WaitMode::Queue if subscriber.is_live() => 'q',
             WaitMode::Queue => 'p',
         };
         let kind = letter(entry.claim.kind());
@@ -150,18 +157,18 @@ impl Backend for Redis {
             None => format!(":{}", entry.id),
             Some(label) => format!(":{}:{label}", entry.id),
         };
-        let args = [owner.into_bytes(), millis(entry.ttl), place.into_bytes(), listener.channel().to_vec()];
+        let args = [owner.into_bytes(), millis(entry.ttl), place.into_bytes(), subscriber.channel().to_vec()];
         let creates = (step == Step::Create).then_some(entry.id);
         let sent = self.keeper.now();
-        let answer = self.wire.ask(Request::enter(creates, keys, args)).await?;
-        let look = reply::look(&answer, self.wire.server())?;
+        let answer = self.client.execute(Request::enter(creates, keys, args)).await?;
+        let reply = reply::enter(&answer, self.client.server())?;
         let valid_until = valid_until(sent, entry.ttl, entry.ttl);
-        if let Look::Waiting { holder: Some(Holder::Foreign { expires: false }), .. } = look {
-            self.strangers.met(self.prefix(), entry, self.keeper.now());
+        if let EnterReply::Waiting { holder: Some(Holder::Foreign { expires: false }), .. } = reply {
+            self.foreign_holders.observe(self.prefix(), entry, self.keeper.now());
         }
-        Ok(match look {
-            Look::Admitted { token } => Standing::Admitted { token, ttl: entry.ttl, valid_until },
-            Look::Waiting { token, ahead, look_again, holder, alone } => Standing::Waiting {
+        Ok(match reply {
+            EnterReply::Admitted { token } => Standing::Admitted { token, ttl: entry.ttl, valid_until },
+            EnterReply::Waiting { token, ahead, look_again, holder, unnotified } => Standing::Waiting {
                 token,
                 ttl: entry.ttl,
                 valid_until,
@@ -169,12 +176,12 @@ impl Backend for Redis {
                 holder,
                 // From now, not from when it was sent: who looks too early has to look twice.
                 look_again: self.keeper.now()
-                    + if alone { look_again.max(share(&listener)) } else { look_again },
+                    + if unnotified { look_again.max(poll_interval(&subscriber)) } else { look_again },
                 // A try is never told to wait.
                 hints: hints.unwrap_or_else(|| Box::pin(futures_util::stream::empty())),
             },
-            Look::Busy => Standing::Busy,
-            Look::Gone => Standing::Gone,
+            EnterReply::Busy => Standing::Busy,
+            EnterReply::Gone => Standing::Gone,
         })
     }
 
@@ -186,23 +193,23 @@ impl Backend for Redis {
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
         let own = self.keys(&entry.name);
         let [lock, queue, entries] = [own.lock(), own.queue(), own.entries()];
-        let listener = self.notifications.here();
+        let subscriber = self.notifications.current();
         let [id, fast] = [text(entry.id), mutex_flag(entry.claim.kind())];
-        let channel = listener.channel().to_vec();
+        let channel = subscriber.channel().to_vec();
         let request = if creates == Creates::InDoubt {
-            let life = millis(entry.ttl.max(DOOR_CLOSED));
+            let tombstone_ttl = millis(entry.ttl.max(MIN_TOMBSTONE_TTL));
             let keys = [lock, queue, entries, own.tombstone(entry.id)];
-            Request::leave_in_doubt(keys, [id, fast, channel, life])
+            Request::leave_in_doubt(keys, [id, fast, channel, tombstone_ttl])
         } else {
             Request::leave([lock, queue, entries], [id, fast, channel])
         };
-        let answer = self.wire.ask(request).await?;
+        let answer = self.client.execute(request).await?;
         if let Some(hint) = reply::hint(&answer) {
-            listener.told(hint);
+            subscriber.deliver(hint);
         }
-        let departure = reply::departure(&answer, self.wire.server())?;
+        let departure = reply::departure(&answer, self.client.server())?;
         if creates == Creates::InDoubt {
-            self.wire.open_door(entry.id, &own.tombstone(entry.id));
+            self.client.delete_tombstone(entry.id, &own.tombstone(entry.id));
         }
         Ok(departure)
     }
@@ -232,9 +239,9 @@ impl fmt::Debug for Redis {
     }
 }
 
-/// How long one of those who wait at a listener leaves it to the others to look: all of them together look so often.
-fn share(listener: &Listener) -> Duration {
-    LOOKS_APART.saturating_mul(u32::try_from(listener.waiters()).unwrap_or(u32::MAX))
+/// How long one of those who wait at a subscriber leaves it to the others to look: all of them together look so often.
+fn poll_interval(subscriber: &Subscriber) -> Duration {
+    POLL_INTERVAL.saturating_mul(u32::try_from(subscriber.waiters()).unwrap_or(u32::MAX))
 }
 
 fn letter(kind: Kind) -> char {

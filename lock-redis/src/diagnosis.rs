@@ -15,18 +15,18 @@ use crate::{
 };
 
 /// The oldest version that has all that the scripts use: `SET … GET`, `SET … PXAT` and `ZADD … GT`.
-const OLDEST: (u32, u32) = (6, 2);
+const MIN_VERSION: (u32, u32) = (6, 2);
 
 /// More than a good time service lets two clocks differ by.
-const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
+const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
 /// Whether the server answers, takes our credentials, can keep locks, and is new enough.
 pub(crate) async fn check(redis: &Redis) -> Result<(), BackendError> {
     let mut hello = Cmd::new();
     hello.arg("HELLO");
-    let answer = redis.wire.command(&hello).await.map_err(|error| match error.kind() {
+    let answer = redis.client.command(&hello).await.map_err(|error| match error.kind() {
         // What refuses the connection before it is asked says itself why, as of a database that is not there.
-        Kind::Unsupported if !error.is_unsent() => unsupported(redis.wire.server(), "older than 6.0"),
+        Kind::Unsupported if !error.is_unsent() => unsupported(redis.client.server(), "older than 6.0"),
         _ => error,
     })?;
     let facts = Facts::from_pairs(&answer);
@@ -38,15 +38,15 @@ pub(crate) async fn check(redis: &Redis) -> Result<(), BackendError> {
         ));
     }
     let version = facts.get("version").unwrap_or_default();
-    if is_too_old(version) { Err(unsupported(redis.wire.server(), version)) } else { Ok(()) }
+    if is_too_old(version) { Err(unsupported(redis.client.server(), version)) } else { Ok(()) }
 }
 
 pub(crate) async fn diagnose(redis: &Redis) -> Result<Diagnosis, BackendError> {
     let mut info = Cmd::new();
     info.arg("INFO");
-    let facts = Facts::from_info(&redis.wire.command(&info).await?);
+    let facts = Facts::from_info(&redis.client.command(&info).await?);
     let settings = settings(redis).await?;
-    let Ahead { by: ahead, uncertain } = clock_ahead(redis).await?;
+    let ClockDifference { by: ahead, uncertain } = clock_ahead(redis).await?;
 
     let mut diagnosis = Diagnosis::default();
     describe(&mut diagnosis, &facts, &settings, ahead);
@@ -54,7 +54,7 @@ pub(crate) async fn diagnose(redis: &Redis) -> Result<Diagnosis, BackendError> {
     data_problems(&mut diagnosis.problems, &facts, &settings);
     diagnosis.problems.extend(redis.notifications.problems().await.map_err(|failure| failure.to_unsent())?);
     look_at_users(redis, &mut diagnosis).await?;
-    if ahead.unsigned_abs() > CLOCKS_DIFFER.as_millis() + uncertain {
+    if ahead.unsigned_abs() > MAX_CLOCK_DIFFERENCE.as_millis() + uncertain {
         diagnosis.problems.push(format!(
             "the server's clock differs from this machine's by {ahead} ms: leases are counted on the server alone, but set \
              both by a time service, for a clock that is set later ends leases too early or too late"
@@ -150,7 +150,7 @@ async fn settings(redis: &Redis) -> Result<Facts, BackendError> {
     for name in ["save", "appendfsync"] {
         let mut get = Cmd::new();
         get.arg("CONFIG").arg("GET").arg(name);
-        match redis.wire.command(&get).await {
+        match redis.client.command(&get).await {
             Ok(answer) => all.add_pairs(&answer),
             Err(error) if matches!(error.kind(), Kind::Denied | Kind::Unsupported) => {}
             Err(error) => return Err(error),
@@ -166,7 +166,7 @@ async fn look_at_users(redis: &Redis, diagnosis: &mut Diagnosis) -> Result<(), B
     }
     let mut list = Cmd::new();
     list.arg("ACL").arg("LIST");
-    let users = match redis.wire.command(&list).await {
+    let users = match redis.client.command(&list).await {
         Ok(answer) => users::forgers(&answer, &redis.config.prefix),
         Err(error) if matches!(error.kind(), Kind::Denied | Kind::Unsupported) => {
             diagnosis.facts.push(("users", "not told".to_owned()));
@@ -186,31 +186,31 @@ async fn look_at_users(redis: &Redis, diagnosis: &mut Diagnosis) -> Result<(), B
 
 /// What one look at two clocks shows, in milliseconds.
 #[derive(Debug, PartialEq, Eq)]
-struct Ahead {
+struct ClockDifference {
     /// By how much the server's clock is ahead of ours.
     by: i128,
     /// By how much that may be wrong: half the time that the question took, whichever way took it.
     uncertain: u128,
 }
 
-impl Ahead {
+impl ClockDifference {
     /// The server read its clock somewhere between two looks at ours.
     fn between(before: i128, theirs: i128, after: i128) -> Self {
         Self { by: theirs - i128::midpoint(before, after), uncertain: after.abs_diff(before).div_ceil(2) }
     }
 }
 
-async fn clock_ahead(redis: &Redis) -> Result<Ahead, BackendError> {
+async fn clock_ahead(redis: &Redis) -> Result<ClockDifference, BackendError> {
     let mut time = Cmd::new();
     time.arg("TIME");
     let before = wall_clock();
-    let answer = redis.wire.command(&time).await?;
+    let answer = redis.client.command(&time).await?;
     let after = wall_clock();
     let theirs = facts::time(&answer).ok_or_else(|| {
-        let message = format!("{} answered TIME with something else", redis.wire.server());
+        let message = format!("{} answered TIME with something else", redis.client.server());
         BackendError::new(STORE, Kind::Protocol, message)
     })?;
-    Ok(Ahead::between(before, theirs, after))
+    Ok(ClockDifference::between(before, theirs, after))
 }
 
 fn wall_clock() -> i128 {
@@ -226,7 +226,7 @@ fn version(facts: &Facts) -> String {
 pub(crate) fn is_too_old(version: &str) -> bool {
     let mut parts = version.split('.').map(str::parse::<u32>);
     match (parts.next(), parts.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < OLDEST,
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < MIN_VERSION,
         _ => false,
     }
 }
@@ -255,10 +255,13 @@ mod tests {
     fn a_slow_answer_is_no_difference_of_clocks() {
         // Read at once, and answered late; and the other way round.
         for theirs in [1_000, 5_000] {
-            let Ahead { by, uncertain } = Ahead::between(1_000, theirs, 5_000);
+            let ClockDifference { by, uncertain } = ClockDifference::between(1_000, theirs, 5_000);
             assert!(by.unsigned_abs() <= uncertain, "{by} give or take {uncertain}");
         }
-        assert_eq!(Ahead::between(1_000, 9_002, 1_004), Ahead { by: 8_000, uncertain: 2 });
+        assert_eq!(
+            ClockDifference::between(1_000, 9_002, 1_004),
+            ClockDifference { by: 8_000, uncertain: 2 }
+        );
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Keys {
         self.companion(b"t")
     }
 
-    /// The door that was closed behind an entry: a string.
+    /// The tombstone of an entry that left while a create of it was in doubt: a string.
     pub(crate) fn tombstone(&self, entry: EntryId) -> Vec<u8> {
         self.companion(format!("x{entry}").as_bytes())
     }
@@ -65,18 +65,18 @@ impl Keys {
 }
 
 /// The mark of somebody with this prefix who may not publish. The scripts know it by a channel.
-pub(crate) fn mark_of_the_mute(prefix: &str) -> Vec<u8> {
+pub(crate) fn publish_denied_mark(prefix: &str) -> Vec<u8> {
     [prefix.as_bytes(), &[0xFF, VERSION, b'm']].concat()
 }
 
 /// What every queue of a client with this prefix starts with.
-pub(crate) fn queues(prefix: &str) -> Vec<u8> {
+pub(crate) fn queue_prefix(prefix: &str) -> Vec<u8> {
     [prefix.as_bytes(), &[0xFF, VERSION, b'q', b'{']].concat()
 }
 
 /// The name of the lock that a key belongs to: its own key, or its queue. `None` for any other key.
 pub(crate) fn name_of(prefix: &str, key: &[u8]) -> Option<LockName> {
-    let raw = match key.strip_prefix(&*queues(prefix)) {
+    let raw = match key.strip_prefix(&*queue_prefix(prefix)) {
         Some(tail) => {
             let end = tail.iter().position(|&b| b == b'}')?;
             let (tag, rest) = (&tail[..end], &tail[end + 1..]);

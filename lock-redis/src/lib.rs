@@ -27,22 +27,22 @@
 //! | what is stored, what it costs, what to set on the server | `docs/backends/redis.md` |
 
 mod backend;
+mod client;
 mod config;
 mod connect_error;
-mod connection;
 mod diagnosis;
 mod error;
+mod foreign_holders;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod guarantees;
 mod keys;
-mod notifications;
+mod notify;
 mod operator;
 mod reply;
 mod request;
 mod scripts;
-mod strangers;
 #[cfg(test)]
 mod testing;
 

@@ -20,23 +20,23 @@ use crate::{
 };
 
 /// How many keys the server looks at before it does something else.
-const SCANNED_AT_ONCE: usize = 512;
+const SCAN_COUNT: usize = 512;
 
 /// How many queues are asked for at the same time.
-const ASKED_AT_ONCE: usize = 64;
+const MAX_CONCURRENT_QUEUES: usize = 64;
 
 /// How locks are stored.
 #[derive(Clone, Copy, Debug)]
-enum Sort {
+enum StoredAs {
     /// A string.
     Mutexes,
     /// A sorted set, as are the queues of all.
     Others,
 }
 
-impl Sort {
+impl StoredAs {
     /// As `TYPE` calls it.
-    fn stored_as(self) -> &'static str {
+    fn redis_type(self) -> &'static str {
         match self {
             Self::Mutexes => "string",
             Self::Others => "zset",
@@ -64,22 +64,23 @@ impl Operator for Redis {
     async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
         let own = self.keys(name);
         let keys = [own.lock(), own.queue(), own.entries()];
-        reply::rows(&self.wire.call(&QUEUE, &keys, &[]).await?, self.wire.server())
+        reply::rows(&self.client.call(&QUEUE, &keys, &[]).await?, self.client.server())
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
         let locks = starting_with(&[self.prefix(), prefix].concat().into_bytes());
         let mut found = BTreeSet::new();
-        self.scan(Sort::Mutexes, &locks, &mut found).await?;
-        self.scan(Sort::Others, &locks, &mut found).await?;
+        self.scan(StoredAs::Mutexes, &locks, &mut found).await?;
+        self.scan(StoredAs::Others, &locks, &mut found).await?;
         if !prefix.is_empty() {
             // They stand elsewhere.
-            self.scan(Sort::Others, &starting_with(&keys::queues(self.prefix())), &mut found).await?;
+            self.scan(StoredAs::Others, &starting_with(&keys::queue_prefix(self.prefix())), &mut found)
+                .await?;
         }
         found.retain(|name| name.as_str().starts_with(prefix));
         let found: Vec<_> = found.into_iter().collect();
         let mut names = Vec::new();
-        for some in found.chunks(ASKED_AT_ONCE) {
+        for some in found.chunks(MAX_CONCURRENT_QUEUES) {
             let live = try_join_all(some.iter().map(|name| self.is_live(name))).await?;
             names.extend(some.iter().zip(live).filter(|(_, live)| *live).map(|(name, _)| name.clone()));
         }
@@ -91,7 +92,7 @@ impl Operator for Redis {
         let keys = [own.lock(), own.queue(), own.entries()];
         let alarms = self.notifications.eviction_channel().to_vec();
         let args = [text(entry), Vec::new(), self.channel(), Vec::new(), alarms];
-        reply::departure(&self.wire.call(&LEAVE, &keys, &args).await?, self.wire.server())
+        reply::departure(&self.client.call(&LEAVE, &keys, &args).await?, self.client.server())
     }
 
     async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
@@ -104,24 +105,24 @@ impl Redis {
     /// tell, and many are looked at with one command.
     async fn scan(
         &self,
-        sort: Sort,
+        stored_as: StoredAs,
         pattern: &[u8],
         found: &mut BTreeSet<LockName>,
     ) -> Result<(), BackendError> {
         let mut cursor = b"0".to_vec();
         loop {
             let mut scan = Cmd::new();
-            scan.arg("SCAN").arg(&*cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCANNED_AT_ONCE);
-            let answer = self.wire.command(scan.arg("TYPE").arg(sort.stored_as())).await?;
+            scan.arg("SCAN").arg(&*cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCAN_COUNT);
+            let answer = self.client.command(scan.arg("TYPE").arg(stored_as.redis_type())).await?;
             let (next, keys) = page(&answer).ok_or_else(|| {
-                let message = format!("{} answered SCAN with something else", self.wire.server());
+                let message = format!("{} answered SCAN with something else", self.client.server());
                 BackendError::new(STORE, BackendErrorKind::Protocol, message)
             })?;
             let (queues, locks): (Vec<_>, Vec<_>) =
-                keys.partition(|key| key.starts_with(&keys::queues(self.prefix())));
+                keys.partition(|key| key.starts_with(&keys::queue_prefix(self.prefix())));
             let name = |key: &&[u8]| keys::name_of(self.prefix(), key);
             found.extend(queues.iter().filter_map(name));
-            found.extend(self.perhaps_ours(sort, locks.iter().filter_map(name).collect()).await?);
+            found.extend(self.perhaps_ours(stored_as, locks.iter().filter_map(name).collect()).await?);
             if next == b"0" {
                 return Ok(());
             }
@@ -130,13 +131,17 @@ impl Redis {
     }
 
     /// Leaves out those whose data is certainly that of others.
-    async fn perhaps_ours(&self, sort: Sort, names: Vec<LockName>) -> Result<Vec<LockName>, BackendError> {
+    async fn perhaps_ours(
+        &self,
+        stored_as: StoredAs,
+        names: Vec<LockName>,
+    ) -> Result<Vec<LockName>, BackendError> {
         if names.is_empty() {
             return Ok(names);
         }
-        let keys: Vec<_> = names.iter().map(|name| sort.key(&self.keys(name))).collect();
-        let answer = self.wire.call(&PERHAPS_OURS, &keys, &[sort.flag()]).await?;
-        let ours = reply::perhaps_ours(&answer, names.len(), self.wire.server())?;
+        let keys: Vec<_> = names.iter().map(|name| stored_as.key(&self.keys(name))).collect();
+        let answer = self.client.call(&PERHAPS_OURS, &keys, &[stored_as.flag()]).await?;
+        let ours = reply::perhaps_ours(&answer, names.len(), self.client.server())?;
         Ok(names.into_iter().zip(ours).filter(|(_, ours)| *ours).map(|(name, _)| name).collect())
     }
 

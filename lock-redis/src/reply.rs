@@ -29,43 +29,45 @@ impl Refusal {
     }
 }
 
-/// What `enter` found.
+/// What a script answers to `enter`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum EnterReply {
     Admitted {
         token: FencingToken,
     },
-    /// `alone`: perhaps nobody tells it.
+    /// `unnotified`: it may get no hint, and has to poll.
     Waiting {
         token: FencingToken,
         ahead: u64,
         look_again: Duration,
         holder: Option<Holder>,
-        alone: bool,
+        unnotified: bool,
     },
     Busy,
     Gone,
 }
 
-pub(crate) fn look(answer: &Value, server: &str) -> Result<Look, BackendError> {
-    read_look(answer).map_err(|refusal| refusal.of(server))
+pub(crate) fn enter(answer: &Value, server: &str) -> Result<EnterReply, BackendError> {
+    read_enter(answer).map_err(|refusal| refusal.of(server))
 }
 
-fn read_look(answer: &Value) -> Read<Look> {
+fn read_enter(answer: &Value) -> Read<EnterReply> {
     if let Value::BulkString(_) = answer {
-        return Ok(Look::Admitted { token: token(answer)? });
+        return Ok(EnterReply::Admitted { token: token(answer)? });
     }
     let parts = array(answer)?;
     match (text(parts.first())?, &parts[1..]) {
-        ("W", [token, ahead, look_again, who, label, alone @ ..]) if alone.len() <= 1 => Ok(Look::Waiting {
-            token: self::token(token)?,
-            ahead: number(ahead)?,
-            look_again: Duration::from_millis(number(look_again)?),
-            holder: holder(who, label)?,
-            alone: !alone.is_empty(),
-        }),
-        ("B", []) => Ok(Look::Busy),
-        ("G", []) => Ok(Look::Gone),
+        ("W", [token, ahead, look_again, who, label, unnotified @ ..]) if unnotified.len() <= 1 => {
+            Ok(EnterReply::Waiting {
+                token: self::token(token)?,
+                ahead: number(ahead)?,
+                look_again: Duration::from_millis(number(look_again)?),
+                holder: holder(who, label)?,
+                unnotified: !unnotified.is_empty(),
+            })
+        }
+        ("B", []) => Ok(EnterReply::Busy),
+        ("G", []) => Ok(EnterReply::Gone),
         ("M", [kind, limit]) => Err(mismatch(self::kind(kind)?, number(limit)?)),
         ("F", [what]) => Err(foreign(text(Some(what))?)),
         ("X", []) => Err(refusal(Kind::TokensExhausted, "the token counter is at its end".into())),

@@ -18,7 +18,7 @@ pub(crate) struct Request {
 enum Form {
     Enter,
     Leave,
-    /// The door is closed behind it.
+    /// Writes the tombstone of the entry.
     LeaveInDoubt,
 }
 
@@ -45,7 +45,7 @@ impl Request {
     }
 
     /// What it is called in a batch.
-    pub(crate) fn letter(&self) -> u8 {
+    pub(crate) fn op(&self) -> u8 {
         match self.form {
             Form::Enter => b'e',
             Form::Leave => b'l',

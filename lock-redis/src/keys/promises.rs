@@ -48,7 +48,7 @@ pub(crate) fn is_no_name_or_a_right_one(prefix: &str, key: &[u8]) {
     if let Some(name) = name_of(prefix, key) {
         let keys = Keys::new(prefix, &name);
         // A queue of another tag than ours would be read, but never written.
-        assert!(keys.lock() == key || key.starts_with(&queues(prefix)), "{keys:?}");
+        assert!(keys.lock() == key || key.starts_with(&queue_prefix(prefix)), "{keys:?}");
     }
 }
 

@@ -1,7 +1,7 @@
 -- batch: verbs that were asked for in the same moment, one after the other. They stand before this, as functions.
 --
 -- KEYS: those of each verb, one behind the other
--- ARGV: 1 a letter for each verb: e enters, l leaves, d leaves and closes the door; then the arguments of each
+-- ARGV: 1 a letter for each verb: e enters, l leaves, d leaves and writes a tombstone; then the arguments of each
 -- Answer: that of each verb, or its error · or 'ALONE': nothing was run, each has to be sent by itself
 --
 -- PR20: what is denied when memory is short, or the server takes no writes, depends on what a script writes first. So a

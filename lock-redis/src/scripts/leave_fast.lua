@@ -7,7 +7,7 @@
 --         told by this sooner than by the message
 local left
 
--- PR08: the door is closed to a create that is still on its way. PR20: DEL first, which is never denied.
+-- PR08: a create that is still on its way finds the tombstone. PR20: DEL first, which is never denied.
 if tombstone then
     call('DEL', tombstone)
     call('SET', tombstone, '', 'PX', life)

@@ -7,46 +7,49 @@ use redis::{
     aio::{PubSub, PubSubSink, PubSubStream},
 };
 
-use super::voice::{SUBSCRIBE, refused};
+use super::health::{SUBSCRIBE, not_permitted};
 use crate::{
-    connection::{Endpoint, SAID, Socket},
+    client::{DRIVER_SETUP, Endpoint, Socket},
     error::{self, Failure},
 };
 
 /// No message of ours, and no answer to what is asked here, is nearly as long.
-const MOST: usize = 1 << 20;
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 pub(super) struct Subscription {
-    pub(super) pulse: Pulse,
+    pub(super) heartbeat: Heartbeat,
     pub(super) messages: Messages,
 }
 
 /// The half that asks.
-pub(super) struct Pulse(PubSubSink);
+pub(super) struct Heartbeat(PubSubSink);
 
 /// The half that hears. The connection closes when it is dropped.
 pub(super) struct Messages(PubSubStream);
 
 impl Subscription {
     /// Subscribes a connection of the current runtime. The caller bounds the time.
-    pub(super) async fn over(
+    pub(super) async fn open(
         socket: Socket,
         endpoint: &Endpoint,
         channels: &[&[u8]],
     ) -> Result<Self, Failure> {
         let failed = |error| failed(endpoint, "subscribing at", &error);
-        let (mut sink, messages) = PubSub::new(&SAID, socket.at_most(MOST)).await.map_err(failed)?.split();
+        let (mut sink, messages) = PubSub::new(&DRIVER_SETUP, socket.with_reply_limit(MAX_MESSAGE_BYTES))
+            .await
+            .map_err(failed)?
+            .split();
         sink.subscribe(channels).await.map_err(|error| match error::kind_of_failure(&error) {
-            Kind::Denied => Failure::new(Kind::Denied, refused(endpoint, SUBSCRIBE)),
+            Kind::Denied => Failure::new(Kind::Denied, not_permitted(endpoint, SUBSCRIBE)),
             _ => failed(error),
         })?;
-        Ok(Self { pulse: Pulse(sink), messages: Messages(messages) })
+        Ok(Self { heartbeat: Heartbeat(sink), messages: Messages(messages) })
     }
 }
 
-impl Pulse {
+impl Heartbeat {
     /// One `PING`. The caller bounds the time (R3).
-    pub(super) async fn beat(&mut self, endpoint: &Endpoint) -> Result<(), Failure> {
+    pub(super) async fn ping(&mut self, endpoint: &Endpoint) -> Result<(), Failure> {
         let answer: Result<redis::Value, _> = self.0.ping().await;
         answer.map(drop).map_err(|error| failed(endpoint, "a heartbeat to", &error))
     }

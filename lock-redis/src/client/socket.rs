@@ -12,12 +12,12 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-use super::meter::{MOST, Meter};
+use super::reply_limit::{MAX_REPLY_BYTES, ReplyLimit};
 
 /// A connection on which no reply is longer than any that we ask for.
 pub(crate) struct Socket {
     stream: Stream,
-    meter: Meter,
+    limit: ReplyLimit,
 }
 
 enum Stream {
@@ -27,16 +27,16 @@ enum Stream {
 
 impl Socket {
     pub(super) fn plain(stream: TcpStream) -> Self {
-        Self { stream: Stream::Plain(stream), meter: Meter::new(MOST) }
+        Self { stream: Stream::Plain(stream), limit: ReplyLimit::new(MAX_REPLY_BYTES) }
     }
 
     pub(super) fn tls(stream: TlsStream<TcpStream>) -> Self {
-        Self { stream: Stream::Tls(Box::new(stream)), meter: Meter::new(MOST) }
+        Self { stream: Stream::Tls(Box::new(stream)), limit: ReplyLimit::new(MAX_REPLY_BYTES) }
     }
 
     /// The same connection, where no reply is longer than this from now on. Only between replies.
-    pub(crate) fn at_most(self, bytes: usize) -> Self {
-        Self { meter: Meter::new(bytes), ..self }
+    pub(crate) fn with_reply_limit(self, bytes: usize) -> Self {
+        Self { limit: ReplyLimit::new(bytes), ..self }
     }
 }
 
@@ -46,13 +46,13 @@ impl AsyncRead for Socket {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self { stream, meter } = self.get_mut();
+        let Self { stream, limit } = self.get_mut();
         let before = buffer.filled().len();
         ready!(match stream {
             Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
             Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
         })?;
-        Poll::Ready(meter.read(&buffer.filled()[before..]))
+        Poll::Ready(limit.read(&buffer.filled()[before..]))
     }
 }
 

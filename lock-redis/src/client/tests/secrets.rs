@@ -5,7 +5,7 @@ use std::{
 };
 
 use super::*;
-use crate::notifications::Notifications;
+use crate::notify::Notifications;
 
 const SECRET: &str = "S3CR3T-of-this-test";
 
@@ -51,10 +51,10 @@ fn whole(error: &BackendError) -> String {
 #[test]
 fn a_password_is_taken_out_of_what_a_server_says_and_the_letters_of_its_words_are_not() {
     let server = Server::start_with(&["--requirepass", "another"]);
-    let error = ask(&wire(&format!("redis://:p@127.0.0.1:{}", server.port.number())), "PING").unwrap_err();
+    let error = ask(&client(&format!("redis://:p@127.0.0.1:{}", server.port.number())), "PING").unwrap_err();
     assert!(error.to_string().contains("invalid username-password pair"), "{error}");
     let old = Server::start_with(&["--rename-command", "AUTH", ""]);
-    let error = ask(&wire(&format!("redis://:A@127.0.0.1:{}", old.port.number())), "PING").unwrap_err();
+    let error = ask(&client(&format!("redis://:A@127.0.0.1:{}", old.port.number())), "PING").unwrap_err();
     assert!(error.to_string().contains("AUTH") && !error.to_string().contains("'A'"), "{error}");
 }
 
@@ -67,10 +67,12 @@ fn a_password_is_in_no_error_no_debug_and_no_trace() {
         |port| format!("redis://:{SECRET}@127.0.0.1:{port}?connect_timeout=200ms&command_timeout=200ms");
     let mut seen = Vec::new();
 
-    let right = wire(&url(server.port.number()));
+    let right = client(&url(server.port.number()));
     ask(&right, "PING").unwrap();
-    let notifications =
-        Notifications::new(crate::testing::endpoint(&url(server.port.number())), crate::testing::homes());
+    let notifications = Notifications::new(
+        crate::testing::endpoint(&url(server.port.number())),
+        crate::testing::runtime_selector(),
+    );
     drop(block_on(notifications.listen(lock_core::EntryId::new(1))));
     seen.push(format!("{right:?} {notifications:?}"));
     seen.push(whole(&ask(&right, "NOSUCHCOMMAND").unwrap_err()));
@@ -81,9 +83,9 @@ fn a_password_is_in_no_error_no_debug_and_no_trace() {
     seen.push(whole(&ask(&right, "PING").unwrap_err()));
 
     let wrong = Server::start_with(&["--requirepass", "another"]);
-    seen.push(whole(&ask(&wire(&url(wrong.port.number())), "PING").unwrap_err()));
+    seen.push(whole(&ask(&client(&url(wrong.port.number())), "PING").unwrap_err()));
     // It would repeat what it was told.
-    let error = ask(&wire(&url(old.port.number())), "PING").unwrap_err();
+    let error = ask(&client(&url(old.port.number())), "PING").unwrap_err();
     assert!(error.to_string().contains("***"), "{error}");
     seen.push(whole(&error));
 

@@ -8,7 +8,7 @@ use std::io;
 use lock_core::{BackendErrorKind as Kind, excerpt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::{endpoint::Endpoint, spoken};
+use super::{endpoint::Endpoint, tls_probe};
 use crate::error::{Failure, SENTINEL, kind_of_code};
 
 /// An answer that is longer is none.
@@ -187,7 +187,7 @@ struct Answers {
 impl Answers {
     /// Whether the server has said nothing, or nothing but what one with TLS says to clients without.
     fn are_none(&self) -> bool {
-        !self.some && self.read.first().is_none_or(|first| *first == spoken::ALERT)
+        !self.some && self.read.first().is_none_or(|first| *first == tls_probe::ALERT)
     }
 
     async fn next(&mut self, socket: &mut (impl AsyncRead + Unpin + Send)) -> io::Result<String> {

@@ -16,20 +16,20 @@ fn runtime_without(time: bool) -> tokio::runtime::Runtime {
 #[test]
 fn every_runtime_has_a_connection_of_its_own_and_uses_it_for_all_its_tasks() {
     let server = Server::start();
-    let wire = wire(&server.url());
+    let client = client(&server.url());
     let (one, two) = (runtime(), tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap());
     for _ in 0..3 {
-        one.block_on(wire.command(&words("PING"))).unwrap();
+        one.block_on(client.command(&words("PING"))).unwrap();
         two.block_on(async {
             let pings = (0..20).map(|_| {
-                let wire = wire.clone();
-                tokio::spawn(async move { wire.command(&words("PING")).await })
+                let client = client.clone();
+                tokio::spawn(async move { client.command(&words("PING")).await })
             });
             for ping in pings.collect::<Vec<_>>() {
                 ping.await.unwrap().unwrap();
             }
         });
-        ask(&wire, "PING").unwrap();
+        ask(&client, "PING").unwrap();
     }
     assert_eq!(server.clients().len(), 3);
 }
@@ -37,11 +37,11 @@ fn every_runtime_has_a_connection_of_its_own_and_uses_it_for_all_its_tasks() {
 #[test]
 fn many_first_commands_open_one_connection() {
     let server = Server::start();
-    let wire = Arc::new(wire(&server.url()));
+    let client = Arc::new(client(&server.url()));
     let threads: Vec<_> = (0..16)
         .map(|_| {
-            let wire = Arc::clone(&wire);
-            thread::spawn(move || ask(&wire, "PING"))
+            let client = Arc::clone(&client);
+            thread::spawn(move || ask(&client, "PING"))
         })
         .collect();
     for thread in threads {
@@ -56,25 +56,25 @@ fn many_first_commands_open_one_connection() {
 #[test]
 fn a_runtime_that_was_shut_down_stalls_nobody_and_leaves_no_connection() {
     let server = Server::start();
-    let wire = wire(&server.url());
+    let client = client(&server.url());
     for _ in 0..5 {
         let runtime = runtime();
-        runtime.block_on(wire.command(&words("PING"))).unwrap();
+        runtime.block_on(client.command(&words("PING"))).unwrap();
         assert_eq!(server.clients().len(), 1);
         drop(runtime);
         server.await_clients(0);
     }
-    ask(&wire, "PING").unwrap();
+    ask(&client, "PING").unwrap();
 }
 
 #[test]
 fn a_runtime_that_is_blocked_stalls_nobody() {
     let server = Server::start();
-    let wire = wire(&server.url());
+    let client = client(&server.url());
     let blocked = runtime();
     let (tell, told) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
-    let theirs = wire.clone();
+    let theirs = client.clone();
     let thread = thread::spawn(move || {
         blocked.block_on(async {
             theirs.command(&words("PING")).await.unwrap();
@@ -91,8 +91,8 @@ fn a_runtime_that_is_blocked_stalls_nobody() {
     told.recv().unwrap();
     // Whoever waited for the blocked one would be told that its time is over.
     for _ in 0..20 {
-        runtime().block_on(wire.command(&words("PING"))).unwrap();
-        ask(&wire, "PING").unwrap();
+        runtime().block_on(client.command(&words("PING"))).unwrap();
+        ask(&client, "PING").unwrap();
     }
     release.send(()).unwrap();
     thread.join().unwrap().unwrap();
@@ -101,26 +101,26 @@ fn a_runtime_that_is_blocked_stalls_nobody() {
 #[test]
 fn a_lane_whose_runtime_is_blocked_while_it_opens_stalls_nobody() {
     let server = Server::start();
-    let wire = wire(&format!("{}?connect_timeout=1s", server.url()));
+    let client = client(&format!("{}?connect_timeout=1s", server.url()));
     let idle = runtime();
     // Nobody drives this runtime: its lane cannot be opened, and a caller that borrowed it is told in time.
     let guard = idle.enter();
-    let error = refused(&wire, "PING");
+    let error = refused(&client, "PING");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, true), "{error}");
     drop(guard);
-    ask(&wire, "PING").unwrap();
-    runtime().block_on(wire.command(&words("PING"))).unwrap();
+    ask(&client, "PING").unwrap();
+    runtime().block_on(client.command(&words("PING"))).unwrap();
 }
 
 #[test]
 fn a_runtime_without_timers_is_enough_and_its_limits_hold() {
     let server = Server::start();
-    let wire = wire(&format!("{}?command_timeout=1s&connect_timeout=1s", server.url()));
+    let client = client(&format!("{}?command_timeout=1s&connect_timeout=1s", server.url()));
     let runtime = runtime_without(false);
-    runtime.block_on(wire.command(&words("PING"))).unwrap();
+    runtime.block_on(client.command(&words("PING"))).unwrap();
     server.pause();
     for unsent in [false, true] {
-        let error = runtime.block_on(wire.command(&words("PING"))).unwrap_err();
+        let error = runtime.block_on(client.command(&words("PING"))).unwrap_err();
         assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, unsent), "{error}");
     }
     server.resume();
@@ -129,10 +129,10 @@ fn a_runtime_without_timers_is_enough_and_its_limits_hold() {
 #[test]
 fn a_runtime_without_io_is_served_by_the_keeper() {
     let server = Server::start();
-    let wire = wire(&server.url());
+    let client = client(&server.url());
     let bare = runtime_without(true);
     for _ in 0..3 {
-        bare.block_on(wire.command(&words("PING"))).unwrap();
+        bare.block_on(client.command(&words("PING"))).unwrap();
     }
     assert_eq!(server.clients().len(), 1);
 }
@@ -140,12 +140,12 @@ fn a_runtime_without_io_is_served_by_the_keeper() {
 #[test]
 fn the_keeper_and_threads_without_a_runtime_share_a_connection() {
     let server = Server::start();
-    let homes = crate::testing::homes();
-    let wire = Wire::new(crate::testing::endpoint(&server.url()), Arc::clone(&homes));
+    let runtimes = crate::testing::runtime_selector();
+    let client = Client::new(crate::testing::endpoint(&server.url()), Arc::clone(&runtimes));
     let (tell, told) = mpsc::channel();
-    let theirs = wire.clone();
-    homes.keeper.spawn(async move { tell.send(theirs.command(&words("PING")).await).unwrap() });
+    let theirs = client.clone();
+    runtimes.keeper.spawn(async move { tell.send(theirs.command(&words("PING")).await).unwrap() });
     told.recv().unwrap().unwrap();
-    ask(&wire, "PING").unwrap();
+    ask(&client, "PING").unwrap();
     assert_eq!(server.clients().len(), 1);
 }

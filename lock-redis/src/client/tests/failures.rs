@@ -15,8 +15,8 @@ use crate::testing::proxy;
 /// Long enough for an answer on a machine that is busy with other things, and stands still for two seconds. Some wait for it to pass.
 const LIMITS: &str = "connect_timeout=3s&command_timeout=3s";
 
-fn limited(port: u16) -> Wire {
-    wire(&format!("redis://127.0.0.1:{port}?{LIMITS}"))
+fn limited(port: u16) -> Client {
+    client(&format!("redis://127.0.0.1:{port}?{LIMITS}"))
 }
 
 #[test]
@@ -24,27 +24,27 @@ fn a_wrong_password_is_denied_and_nothing_was_sent() {
     let server = Server::start_with(&["--requirepass", "right"]);
     let (wrong, missing) = ("the user or the password: WRONGPASS", "a client without a password: NOAUTH");
     for (auth, what) in [(":wrong@", wrong), ("nobody:right@", wrong), ("", missing)] {
-        let wire = wire(&format!("redis://{auth}127.0.0.1:{}", server.port));
-        let error = refused(&wire, "PING");
+        let client = client(&format!("redis://{auth}127.0.0.1:{}", server.port));
+        let error = refused(&client, "PING");
         assert_eq!((error.kind(), error.is_unsent()), (&Kind::Denied, true), "{auth}: {error}");
         let told = format!("redis: 127.0.0.1:{} refused {what} ", server.port);
         assert!(error.to_string().starts_with(&told), "{error}");
     }
-    let wire = wire(&format!("redis://:right@127.0.0.1:{}", server.port));
-    ask(&wire, "PING").unwrap();
+    let client = client(&format!("redis://:right@127.0.0.1:{}", server.port));
+    ask(&client, "PING").unwrap();
 }
 
 #[test]
 fn a_password_where_none_is_set_is_denied() {
     let server = Server::start();
-    let error = refused(&wire(&format!("redis://:pw@127.0.0.1:{}", server.port)), "PING");
+    let error = refused(&client(&format!("redis://:pw@127.0.0.1:{}", server.port)), "PING");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::Denied, true), "{error}");
 }
 
 #[test]
 fn a_database_that_is_not_there_is_unsupported() {
     let server = Server::start();
-    let error = refused(&wire(&format!("{}/99", server.url())), "PING");
+    let error = refused(&client(&format!("{}/99", server.url())), "PING");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::Unsupported, true), "{error}");
 }
 
@@ -52,7 +52,7 @@ fn a_database_that_is_not_there_is_unsupported() {
 fn a_refused_port_and_a_name_that_is_not_there_are_unreachable() {
     let nobody = Port::reserve();
     for url in [format!("redis://127.0.0.1:{nobody}"), "redis://no.such.host.invalid".to_owned()] {
-        let error = refused(&wire(&url), "PING");
+        let error = refused(&client(&url), "PING");
         assert!(
             matches!(error.kind(), Kind::Unreachable | Kind::TimedOut) && error.is_unsent(),
             "{url}: {error:?}"
@@ -67,7 +67,7 @@ fn a_refused_port_and_a_name_that_is_not_there_are_unreachable() {
 fn few_attempts_are_made_while_a_server_is_away_however_many_ask() {
     const TRYING: Duration = Duration::from_secs(2);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let wire = wire(&format!("redis://127.0.0.1:{}", listener.local_addr().unwrap().port()));
+    let client = client(&format!("redis://127.0.0.1:{}", listener.local_addr().unwrap().port()));
     let came = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&came);
     thread::spawn(move || {
@@ -82,13 +82,13 @@ fn few_attempts_are_made_while_a_server_is_away_however_many_ask() {
             scope.spawn(|| {
                 let runtime = runtime();
                 while began.elapsed() < TRYING {
-                    runtime.block_on(wire.command(&words("PING"))).unwrap_err();
+                    runtime.block_on(client.command(&words("PING"))).unwrap_err();
                 }
             });
         }
         scope.spawn(|| {
             while began.elapsed() < TRYING {
-                refused(&wire, "PING");
+                refused(&client, "PING");
             }
         });
     });
@@ -99,9 +99,9 @@ fn few_attempts_are_made_while_a_server_is_away_however_many_ask() {
 #[test]
 fn a_listener_that_never_answers_times_out_unsent() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let wire = limited(listener.local_addr().unwrap().port());
+    let client = limited(listener.local_addr().unwrap().port());
     for _ in 0..2 {
-        let error = refused(&wire, "PING");
+        let error = refused(&client, "PING");
         assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, true), "{error}");
     }
 }
@@ -122,16 +122,16 @@ fn what_is_no_redis_is_a_protocol_error() {
 #[test]
 fn a_stopped_server_times_out_and_is_used_again_when_it_goes_on() {
     let server = Server::start();
-    let wire = limited(server.port.number());
-    ask(&wire, "PING").unwrap();
+    let client = limited(server.port.number());
+    ask(&client, "PING").unwrap();
     server.pause();
-    let error = refused(&wire, "SET k 1");
+    let error = refused(&client, "SET k 1");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, false), "{error}");
     // The kernel still takes connections.
-    let error = refused(&wire, "SET k 1");
+    let error = refused(&client, "SET k 1");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, true), "{error}");
     server.resume();
-    ask(&wire, "PING").unwrap();
+    ask(&client, "PING").unwrap();
     server.await_clients(1);
 }
 
@@ -139,35 +139,35 @@ fn a_stopped_server_times_out_and_is_used_again_when_it_goes_on() {
 fn a_black_hole_costs_one_time_limit_and_the_next_command_gets_a_new_connection() {
     let server = Server::start();
     let proxy = proxy(&server);
-    let wire = limited(proxy.address().port());
-    ask(&wire, "PING").unwrap();
+    let client = limited(proxy.address().port());
+    ask(&client, "PING").unwrap();
     proxy.silence(Links::Open);
-    let error = refused(&wire, "SET k 1");
+    let error = refused(&client, "SET k 1");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::TimedOut, false), "{error}");
-    ask(&wire, "PING").unwrap();
+    ask(&client, "PING").unwrap();
 }
 
 #[test]
 fn after_a_restart_the_first_command_is_served() {
     let mut server = Server::start();
-    let wire = limited(server.port.number());
-    ask(&wire, "PING").unwrap();
-    let lane = wire.0.lane();
+    let client = limited(server.port.number());
+    ask(&client, "PING").unwrap();
+    let connection = client.0.connection();
     server.restart();
     // The connection is seen to be gone while it is idle, so that no command is lost on it.
-    eventually(|| lane.is_over());
-    ask(&wire, "PING").unwrap();
+    eventually(|| connection.is_closed());
+    ask(&client, "PING").unwrap();
     server.kill();
-    let error = refused(&wire, "PING");
+    let error = refused(&client, "PING");
     assert_eq!(error.kind(), &Kind::Unreachable, "{error}");
 }
 
 #[test]
 fn a_server_that_dies_under_a_command_is_unreachable_and_the_command_is_in_doubt() {
     let mut server = Server::start();
-    let wire = wire(&server.url());
-    ask(&wire, "PING").unwrap();
-    let waiting = thread::spawn(move || ask(&wire, "BLPOP list 0"));
+    let client = client(&server.url());
+    ask(&client, "PING").unwrap();
+    let waiting = thread::spawn(move || ask(&client, "BLPOP list 0"));
     eventually(|| server.clients().iter().any(|line| line.contains("cmd=blpop")));
     server.kill();
     let error = waiting.join().unwrap().unwrap_err();
@@ -183,10 +183,10 @@ fn a_server_that_is_loading_is_unavailable() {
     server.run("CONFIG SET loading-process-events-interval-bytes 1024");
     let mut admin = server.admin();
     let reload = thread::spawn(move || words("DEBUG RELOAD").query::<Value>(&mut admin));
-    let wire = wire(&server.url());
+    let client = client(&server.url());
     let mut seen = None;
     eventually(|| {
-        seen = ask(&wire, "SET k 1").err();
+        seen = ask(&client, "SET k 1").err();
         seen.is_some()
     });
     let error = seen.unwrap();
@@ -199,27 +199,27 @@ fn a_server_that_is_loading_is_unavailable() {
 #[test]
 fn a_replica_takes_no_writes_and_the_connection_is_made_anew() {
     let server = Server::start();
-    let wire = wire(&server.url());
-    ask(&wire, "PING").unwrap();
+    let client = client(&server.url());
+    ask(&client, "PING").unwrap();
     let nobody = Port::reserve();
     server.run(&format!("REPLICAOF 127.0.0.1 {nobody}"));
-    let error = ask(&wire, "SET k 1").unwrap_err();
+    let error = ask(&client, "SET k 1").unwrap_err();
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::ReadOnly, false), "{error}");
     server.run("REPLICAOF NO ONE");
-    ask(&wire, "SET k 1").unwrap();
+    ask(&client, "SET k 1").unwrap();
 }
 
 #[test]
 fn memory_that_is_full_and_types_that_are_wrong_have_their_kinds() {
     let server = Server::start();
-    let wire = wire(&server.url());
-    ask(&wire, "LPUSH list x").unwrap();
-    assert_eq!(ask(&wire, "GET list").unwrap_err().kind(), &Kind::ForeignData);
-    assert_eq!(ask(&wire, "NOSUCHCOMMAND").unwrap_err().kind(), &Kind::Unsupported);
+    let client = client(&server.url());
+    ask(&client, "LPUSH list x").unwrap();
+    assert_eq!(ask(&client, "GET list").unwrap_err().kind(), &Kind::ForeignData);
+    assert_eq!(ask(&client, "NOSUCHCOMMAND").unwrap_err().kind(), &Kind::Unsupported);
     server.run("CONFIG SET maxmemory 1");
-    assert_eq!(ask(&wire, "SET k 1").unwrap_err().kind(), &Kind::OutOfMemory);
+    assert_eq!(ask(&client, "SET k 1").unwrap_err().kind(), &Kind::OutOfMemory);
     let script = crate::scripts::Script::new("do return redis.call('SET', KEYS[1], 'x') end\n", "");
-    let error = block_on(wire.call(&script, &[b"k".to_vec()], &[])).unwrap_err();
+    let error = block_on(client.call(&script, &[b"k".to_vec()], &[])).unwrap_err();
     assert_eq!(error.kind(), &Kind::OutOfMemory, "{error}");
 }
 
@@ -236,18 +236,18 @@ fn a_server_with_too_many_clients_is_unavailable_and_nothing_was_sent() {
 #[test]
 fn a_server_that_is_busy_with_a_script_is_unavailable() {
     let server = Server::start_with(&["--busy-reply-threshold", "50"]);
-    let wire = limited(server.port.number());
-    ask(&wire, "PING").unwrap();
+    let client = limited(server.port.number());
+    ask(&client, "PING").unwrap();
     let mut admin = server.admin();
     let busy =
         thread::spawn(move || redis::cmd("EVAL").arg("while true do end").arg(0).query::<Value>(&mut admin));
     let mut seen = None;
     eventually(|| {
-        seen = ask(&wire, "SET k 1").err();
+        seen = ask(&client, "SET k 1").err();
         seen.is_some()
     });
     assert_eq!(seen.unwrap().kind(), &Kind::Unavailable);
     server.run("SCRIPT KILL");
     assert!(busy.join().unwrap().is_err());
-    ask(&wire, "SET k 1").unwrap();
+    ask(&client, "SET k 1").unwrap();
 }

@@ -1,15 +1,15 @@
-//! [`Meter`]: how long the replies of a server are.
+//! [`ReplyLimit`]: how long a reply of the server may be.
 
 use std::io;
 
 /// No reply may be longer: a queue of a hundred thousand, which is one reply, is a little shorter.
-pub(super) const MOST: usize = 64 << 20;
+pub(super) const MAX_REPLY_BYTES: usize = 64 << 20;
 
 /// As much counts each value in a reply, beside its bytes: the driver keeps so much of it, and the shortest has three bytes on the way.
-pub(crate) const PER_VALUE: usize = 64;
+pub(crate) const BYTES_PER_VALUE: usize = 64;
 
 /// So much of a line tells what kind of value it is, and how long: the longest number has twenty characters.
-const HEAD: usize = 24;
+const LINE_START_BYTES: usize = 24;
 
 /// Reads what a server sends far enough to know where each reply ends, and refuses one that is too long before it is kept. The driver
 /// keeps whatever comes until it is whole, and makes room for as many values as are announced.
@@ -18,9 +18,9 @@ const HEAD: usize = 24;
 /// took a reply to end at different places, what follows would not be counted. What is no RESP is for the driver to refuse, but for
 /// lengths that it would understand otherwise.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub(crate) struct ReplyLimit {
     /// How long a reply may be.
-    most: usize,
+    max: usize,
     /// Values that are still to come of this reply.
     values: usize,
     /// How long it is so far, with what its values take.
@@ -28,15 +28,22 @@ pub(crate) struct Meter {
     /// Bytes that are still to come of a text.
     text: usize,
     /// The start of the line that is being read.
-    head: Vec<u8>,
+    line_start: Vec<u8>,
     /// The last byte was a carriage return in a line.
     returned: bool,
 }
 
-impl Meter {
+impl ReplyLimit {
     /// For replies of so many bytes at the most.
-    pub(crate) fn new(most: usize) -> Self {
-        Self { most, values: 1, length: 0, text: 0, head: Vec::with_capacity(HEAD), returned: false }
+    pub(crate) fn new(max: usize) -> Self {
+        Self {
+            max,
+            values: 1,
+            length: 0,
+            text: 0,
+            line_start: Vec::with_capacity(LINE_START_BYTES),
+            returned: false,
+        }
     }
 
     /// Takes note of what has come.
@@ -47,7 +54,7 @@ impl Meter {
         while !bytes.is_empty() {
             let taken = if self.text > 0 { self.read_text(bytes) } else { self.read_line(bytes)? };
             self.length += taken;
-            if self.length > self.most {
+            if self.length > self.max {
                 return Err(self.too_long());
             }
             if self.values == 0 {
@@ -61,7 +68,7 @@ impl Meter {
     /// Whether all that has come is whole replies.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn is_between_replies(&self) -> bool {
-        (self.values, self.length, self.text) == (1, 0, 0) && self.head.is_empty()
+        (self.values, self.length, self.text) == (1, 0, 0) && self.line_start.is_empty()
     }
 
     fn read_text(&mut self, bytes: &[u8]) -> usize {
@@ -75,11 +82,11 @@ impl Meter {
 
     fn read_line(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let (line, is_whole) = self.line(bytes);
-        let room = (HEAD - self.head.len()).min(line.len());
-        self.head.extend_from_slice(&line[..room]);
+        let room = (LINE_START_BYTES - self.line_start.len()).min(line.len());
+        self.line_start.extend_from_slice(&line[..room]);
         if is_whole {
             self.end_of_line()?;
-            self.head.clear();
+            self.line_start.clear();
         }
         Ok(line.len())
     }
@@ -101,9 +108,9 @@ impl Meter {
     /// What the line announces.
     fn end_of_line(&mut self) -> io::Result<()> {
         // A line has its end, at least.
-        match self.head[0] {
+        match self.line_start[0] {
             kind @ (b'$' | b'!' | b'=') => match self.number()? {
-                Some(length) if length > self.most => return Err(self.too_long()),
+                Some(length) if length > self.max => return Err(self.too_long()),
                 Some(length) => {
                     self.text = length + 2;
                     return Ok(());
@@ -129,21 +136,21 @@ impl Meter {
     fn announced(&mut self, times: usize) -> io::Result<()> {
         let values = self.number()?.unwrap_or(0).saturating_mul(times);
         self.values = self.values.saturating_add(values);
-        self.length = self.length.saturating_add(values.saturating_mul(PER_VALUE));
-        if self.length > self.most { Err(self.too_long()) } else { Ok(()) }
+        self.length = self.length.saturating_add(values.saturating_mul(BYTES_PER_VALUE));
+        if self.length > self.max { Err(self.too_long()) } else { Ok(()) }
     }
 
     /// The number in the line, as the driver reads it; none if it is negative.
     fn number(&self) -> io::Result<Option<usize>> {
         // Of one that is longer than its start, the rest may be anything.
-        let line = self.head[1..].strip_suffix(b"\r\n").and_then(|line| std::str::from_utf8(line).ok());
+        let line = self.line_start[1..].strip_suffix(b"\r\n").and_then(|line| std::str::from_utf8(line).ok());
         let number = line.and_then(|line| line.trim().parse::<i64>().ok()).ok_or_else(no_length)?;
         Ok(usize::try_from(number).ok())
     }
 
     fn too_long(&self) -> io::Error {
-        let most = self.most;
-        refused(format!("a reply of more than {most} bytes, which no command of ours asks for"))
+        let max = self.max;
+        refused(format!("a reply of more than {max} bytes, which no command of ours asks for"))
     }
 }
 
@@ -180,8 +187,8 @@ mod tests {
         "!5\r\nERR a\r\n",
     ];
 
-    fn meter() -> Meter {
-        Meter::new(MOST)
+    fn limit() -> ReplyLimit {
+        ReplyLimit::new(MAX_REPLY_BYTES)
     }
 
     #[test]
@@ -189,21 +196,21 @@ mod tests {
         for reply in REPLIES {
             for cut in 0..reply.len() {
                 let (first, second) = reply.as_bytes().split_at(cut);
-                let mut meter = meter();
-                meter.read(first).unwrap();
-                assert_eq!(meter.is_between_replies(), cut == 0, "{reply:?} at {cut}");
-                meter.read(second).unwrap();
-                assert!(meter.is_between_replies(), "{reply:?} at {cut}: {meter:?}");
+                let mut limit = limit();
+                limit.read(first).unwrap();
+                assert_eq!(limit.is_between_replies(), cut == 0, "{reply:?} at {cut}");
+                limit.read(second).unwrap();
+                assert!(limit.is_between_replies(), "{reply:?} at {cut}: {limit:?}");
             }
         }
-        let mut meter = meter();
-        meter.read(REPLIES.concat().as_bytes()).unwrap();
-        assert!(meter.is_between_replies(), "{meter:?}");
+        let mut limit = limit();
+        limit.read(REPLIES.concat().as_bytes()).unwrap();
+        assert!(limit.is_between_replies(), "{limit:?}");
     }
 
     #[test]
     fn a_value_takes_no_more_than_it_is_counted() {
-        assert!(size_of::<redis::Value>() <= PER_VALUE);
+        assert!(size_of::<redis::Value>() <= BYTES_PER_VALUE);
     }
 
     #[test]
@@ -217,10 +224,10 @@ mod tests {
             "*600000\r\n*600000\r\n",
             "$18446744073709551615\r\n",
         ] {
-            assert!(meter().read(line.as_bytes()).is_err(), "{line}");
+            assert!(limit().read(line.as_bytes()).is_err(), "{line}");
         }
-        meter().read(b"$67108864\r\n").unwrap();
-        meter().read(b"*1040000\r\n").unwrap();
+        limit().read(b"$67108864\r\n").unwrap();
+        limit().read(b"*1040000\r\n").unwrap();
     }
 
     /// The driver reads them so, and would wait for all that.
@@ -233,7 +240,7 @@ mod tests {
             "!-1\r\n",
             "*x\r\n",
         ] {
-            assert!(meter().read(line.as_bytes()).is_err(), "{line}");
+            assert!(limit().read(line.as_bytes()).is_err(), "{line}");
         }
     }
 
@@ -241,14 +248,14 @@ mod tests {
     fn what_has_no_end_is_refused_when_it_is_too_long() {
         let (part, lines) = (vec![b'x'; 1 << 20], b"xxx\n".repeat(1 << 18));
         for (start, part) in [("+", &part), ("+", &lines), ("*2\r\n$60000000\r\n", &part)] {
-            let mut meter = meter();
-            meter.read(start.as_bytes()).unwrap();
-            let read = (0..128).take_while(|_| meter.read(part).is_ok()).count();
+            let mut limit = limit();
+            limit.read(start.as_bytes()).unwrap();
+            let read = (0..128).take_while(|_| limit.read(part).is_ok()).count();
             assert!((60..=64).contains(&read), "{start:?}: {read} MB");
         }
         // Any number of short ones.
-        let mut meter = meter();
-        (0..1_000_000).for_each(|_| meter.read(b"$90\r\n").and_then(|()| meter.read(&[b'x'; 92])).unwrap());
+        let mut limit = limit();
+        (0..1_000_000).for_each(|_| limit.read(b"$90\r\n").and_then(|()| limit.read(&[b'x'; 92])).unwrap());
     }
 
     /// As rows of one are: see `scripts/queue.lua`.
@@ -259,9 +266,9 @@ mod tests {
             "*6\r\n$1\r\nw\r\n$32\r\n{}\r\n$16\r\n1795201861000467\r\n$1\r\n1\r\n:29999\r\n$64\r\n{label}\r\n",
             "4f".repeat(16)
         );
-        let mut meter = meter();
-        meter.read(b"*100002\r\n$1\r\nm\r\n$1\r\n1\r\n").unwrap();
-        (0..100_000).for_each(|_| meter.read(row.as_bytes()).unwrap());
-        assert!(meter.is_between_replies());
+        let mut limit = limit();
+        limit.read(b"*100002\r\n$1\r\nm\r\n$1\r\n1\r\n").unwrap();
+        (0..100_000).for_each(|_| limit.read(row.as_bytes()).unwrap());
+        assert!(limit.is_between_replies());
     }
 }

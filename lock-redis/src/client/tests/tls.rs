@@ -50,19 +50,19 @@ impl Shielded {
         self.files.path().join(name)
     }
 
-    fn wire(&self, host: &str, options: &[(&str, &str)]) -> Wire {
+    fn client(&self, host: &str, options: &[(&str, &str)]) -> Client {
         let options: Vec<_> =
             options.iter().map(|(option, file)| format!("{option}={}", self.file(file).display())).collect();
-        wire(&format!("rediss://{host}:{}?{}", self.port, options.join("&")))
+        client(&format!("rediss://{host}:{}?{}", self.port, options.join("&")))
     }
 }
 
 #[test]
 fn a_server_with_a_certificate_of_the_given_authority_is_trusted() {
     let shielded = Shielded::start("no");
-    let wire = shielded.wire("localhost", &[("ca", "ca.pem")]);
-    assert_eq!(ask(&wire, "SET k v").unwrap(), Value::Okay);
-    runtime().block_on(wire.command(&words("PING"))).unwrap();
+    let client = shielded.client("localhost", &[("ca", "ca.pem")]);
+    assert_eq!(ask(&client, "SET k v").unwrap(), Value::Okay);
+    runtime().block_on(client.command(&words("PING"))).unwrap();
     assert!(shielded.server.clients().iter().any(|line| line.contains(" name=distlock ")));
 }
 
@@ -77,7 +77,7 @@ fn a_server_that_cannot_be_trusted_is_denied_unsent() {
         ("127.0.0.1", &[("ca", "ca.pem")][..]),
     ] {
         let config = format!("{host} {options:?}");
-        let error = refused(&shielded.wire(host, options), "PING");
+        let error = refused(&shielded.client(host, options), "PING");
         assert_eq!((error.kind(), error.is_unsent()), (&Kind::Denied, true), "{config}: {error}");
         assert!(error.to_string().contains("certificate"), "{config}: {error}");
     }
@@ -87,10 +87,10 @@ fn a_server_that_cannot_be_trusted_is_denied_unsent() {
 fn a_server_that_wants_a_certificate_gets_the_given_one() {
     let shielded = Shielded::start("yes");
     let known = [("ca", "ca.pem"), ("cert", "client.pem"), ("key", "client-key.pem")];
-    ask(&shielded.wire("localhost", &known), "PING").unwrap();
+    ask(&shielded.client("localhost", &known), "PING").unwrap();
     let stranger = [("ca", "ca.pem"), ("cert", "self.pem"), ("key", "self-key.pem")];
     for options in [&[("ca", "ca.pem")][..], &stranger[..]] {
-        let error = refused(&shielded.wire("localhost", options), "PING");
+        let error = refused(&shielded.client("localhost", options), "PING");
         assert_eq!((error.kind(), error.is_unsent()), (&Kind::Denied, true), "{options:?}: {error}");
     }
 }
@@ -107,8 +107,8 @@ fn tls_to_a_port_without_it_is_told_at_once() {
     let locked = Server::start_with(&["--requirepass", "right"]);
     let ca = shielded.file("ca.pem");
     for (user, port) in [("", &shielded.server.port), (":right@", &locked.port)] {
-        let wire = wire(&format!("rediss://{user}localhost:{port}?{PATIENT}&ca={}", ca.display()));
-        let error = refused(&wire, "PING");
+        let client = client(&format!("rediss://{user}localhost:{port}?{PATIENT}&ca={}", ca.display()));
+        let error = refused(&client, "PING");
         assert_wrong_port(&error, "does not speak tls", "use its port for tls, or redis://");
         assert_eq!(error.to_string(), format!("redis: localhost:{port} answers without tls"));
     }
@@ -118,7 +118,7 @@ fn tls_to_a_port_without_it_is_told_at_once() {
 fn a_port_with_tls_to_a_client_without_it_is_told_at_once() {
     for certificates in ["no", "yes"] {
         let shielded = Shielded::start(certificates);
-        let error = refused(&wire(&format!("redis://localhost:{}?{PATIENT}", shielded.port)), "PING");
+        let error = refused(&client(&format!("redis://localhost:{}?{PATIENT}", shielded.port)), "PING");
         assert_wrong_port(&error, "speaks tls", "use rediss://");
         assert_eq!(error.to_string(), format!("redis: localhost:{} answers with tls", shielded.port));
     }
@@ -130,7 +130,7 @@ fn a_server_that_ends_connections_without_a_word_is_unreachable() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || listener.incoming().for_each(drop));
-    let error = refused(&wire(&format!("redis://127.0.0.1:{port}?{PATIENT}")), "PING");
+    let error = refused(&client(&format!("redis://127.0.0.1:{port}?{PATIENT}")), "PING");
     assert_eq!((error.kind(), error.is_unsent()), (&Kind::Unreachable, true), "{error}");
 }
 
@@ -166,8 +166,8 @@ fn a_slow_handshake_is_waited_for_and_nothing_but_a_ping_is_said() {
     shielded.server.run("ACL SETUSER app on >secret ~* &* +@all");
     let (port, asked) = slow(shielded.port.number());
     let ca = shielded.file("ca.pem");
-    let wire = wire(&format!("rediss://app:secret@localhost:{port}?{PATIENT}&ca={}", ca.display()));
-    ask(&wire, "PING").unwrap();
+    let client = client(&format!("rediss://app:secret@localhost:{port}?{PATIENT}&ca={}", ca.display()));
+    ask(&client, "PING").unwrap();
     assert_eq!(String::from_utf8_lossy(&asked.join().unwrap()), "PING\r\n");
 }
 
@@ -180,24 +180,24 @@ fn a_server_that_was_reached_is_never_asked_without_tls() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let limits = "connect_timeout=2s&command_timeout=2s";
-        let wire = wire(&format!("rediss://localhost:{port}?{limits}&ca={}", ca.display()));
+        let client = client(&format!("rediss://localhost:{port}?{limits}&ca={}", ca.display()));
         let (theirs, server) = (listener.try_clone().unwrap(), shielded.port.number());
         let first = thread::spawn(move || {
             let (client, _) = theirs.accept().unwrap();
             relay(&client, server);
             client
         });
-        ask(&wire, "PING").unwrap();
-        let lane = wire.0.lane();
+        ask(&client, "PING").unwrap();
+        let connection = client.0.connection();
         // It may have been asked before it was reached, if the machine was slow.
         drop(beginnings(&listener));
         first.join().unwrap().shutdown(Shutdown::Both).unwrap();
-        eventually(|| lane.is_over());
+        eventually(|| connection.is_closed());
 
         // The kernel takes connections, and nobody answers on them.
         let theirs = listener.try_clone().unwrap();
         let ender = ends_them.then(|| thread::spawn(move || drop(theirs.accept())));
-        let error = refused(&wire, "PING");
+        let error = refused(&client, "PING");
         assert!(error.is_unsent(), "{error}");
         if let Some(ender) = ender {
             ender.join().unwrap();
@@ -229,12 +229,12 @@ fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
     let ours = Authority::new("ours");
     ours.write(files.path(), "ca.pem");
     let ca = files.path().join("ca.pem");
-    let wire_to = |impostor: &Impostor, limits: &str| {
-        wire(&format!("rediss://app:secret@localhost:{}?{limits}&ca={}", impostor.port(), ca.display()))
+    let client_to = |impostor: &Impostor, limits: &str| {
+        client(&format!("rediss://app:secret@localhost:{}?{limits}&ca={}", impostor.port(), ca.display()))
     };
     for (what, impostor) in Impostor::all(&ours) {
         // The certificate is what it is refused for, and not that the handshake takes long on a busy machine.
-        let error = refused(&wire_to(&impostor, PATIENT), "PING");
+        let error = refused(&client_to(&impostor, PATIENT), "PING");
         assert_eq!((error.kind(), error.is_unsent()), (&Kind::Denied, true), "{what}: {error}");
         assert!(impostor.clients() > 0, "{what}: nobody came");
         let heard = String::from_utf8_lossy(&impostor.heard()).into_owned();
@@ -244,10 +244,10 @@ fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
     // are as long as a handshake takes on a busy machine.
     let limits = "connect_timeout=5s&command_timeout=5s";
     let good = Impostor::with(&ours.issue(&["localhost"]));
-    refused(&wire_to(&good, limits), "PING");
+    refused(&client_to(&good, limits), "PING");
     assert!(String::from_utf8_lossy(&good.heard()).contains("secret"));
     let plain = Impostor::without_tls();
-    refused(&wire_to(&plain, limits), "PING");
+    refused(&client_to(&plain, limits), "PING");
     let heard = String::from_utf8_lossy(&plain.heard()).into_owned();
     // But for the question, once, whether it speaks without TLS.
     let heard = heard.replacen("PING\r\n", "", 1);

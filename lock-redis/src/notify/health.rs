@@ -1,4 +1,4 @@
-//! [`Voice`]: whether we may tell others anything.
+//! [`Health`]: whether this process may publish and receives notifications, and what it has logged about that.
 
 use std::{
     mem,
@@ -13,99 +13,100 @@ use redis::Cmd;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::{
-    connection::{Endpoint, handshake},
+    client::{Endpoint, handshake},
     error::Failure,
     keys,
 };
 
-/// How long, in ms, all waiters of a prefix look by themselves after somebody has marked that he may not publish.
-const MARKED_FOR: u32 = 60_000;
+/// How long, in ms, all waiters of a prefix poll after a process has marked that it may not publish.
+const MARK_TTL_MS: u32 = 60_000;
 
-/// What a process has to say, and what it has said about that to people.
+/// Whether the notifications of one process work, both ways.
 ///
-/// Whoever may not publish hands locks on without a word to those who wait, who hear everybody else. So it leaves a mark in the
-/// store, which says for a while that not everybody speaks.
+/// A process that may not publish hands locks on without telling the waiters. They cannot know that from the other processes, which do
+/// publish. So it writes a mark into the store: while the mark stands, all waiters of the prefix poll.
 #[derive(Debug)]
-pub(super) struct Voice {
-    mute: AtomicBool,
-    /// Where subscriptions come and go, each end is news.
-    lines: Paced<Cause>,
-    /// Why there are no notifications, as far as people were told.
-    told: Mutex<Vec<Kind>>,
-    /// People were told that we may not publish.
-    told_of_mute: AtomicBool,
+pub(super) struct Health {
+    publish_denied: AtomicBool,
+    /// Where subscriptions come and go, each end would be a line.
+    log: Paced<Cause>,
+    /// The causes for which there are no notifications and that were logged.
+    logged: Mutex<Vec<Kind>>,
+    /// That this process may not publish was logged.
+    logged_denied: AtomicBool,
 }
 
-/// What people are told of.
+/// What is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Cause {
-    Deaf(mem::Discriminant<Kind>),
-    Mute,
+    Down(mem::Discriminant<Kind>),
+    PublishDenied,
 }
 
-impl Voice {
-    /// Nothing is said yet.
+impl Health {
+    /// Nothing is logged yet.
     pub(super) fn new(keeper: &Keeper) -> Self {
-        let (mute, told, told_of_mute) = (AtomicBool::new(false), Mutex::default(), AtomicBool::new(false));
-        Self { mute, lines: Paced::new(keeper), told, told_of_mute }
+        let (publish_denied, logged, logged_denied) =
+            (AtomicBool::new(false), Mutex::default(), AtomicBool::new(false));
+        Self { publish_denied, log: Paced::new(keeper), logged, logged_denied }
     }
 
-    /// Whether we may not publish, as far as we know.
-    pub(super) fn is_mute(&self) -> bool {
-        self.mute.load(Ordering::Relaxed)
+    /// Whether this process may not publish, as far as it knows.
+    pub(super) fn is_publish_denied(&self) -> bool {
+        self.publish_denied.load(Ordering::Relaxed)
     }
 
-    /// Says something to nobody, and leaves the mark if we may not.
-    pub(super) async fn try_out(
+    /// Publishes an empty message, and writes the mark if that is denied.
+    pub(super) async fn check_publish(
         &self,
         socket: &mut (impl AsyncRead + AsyncWrite + Unpin + Send),
         endpoint: &Endpoint,
         channel: &[u8],
     ) -> Result<(), Failure> {
-        let mute = is_refused(socket, endpoint, channel).await?;
-        self.mute.store(mute, Ordering::Relaxed);
-        if mute {
+        let publish_denied = is_publish_denied(socket, endpoint, channel).await?;
+        self.publish_denied.store(publish_denied, Ordering::Relaxed);
+        if publish_denied {
             let mut mark = Cmd::new();
             mark.arg("SET")
-                .arg(keys::mark_of_the_mute(&endpoint.config.prefix))
+                .arg(keys::publish_denied_mark(&endpoint.config.prefix))
                 .arg("")
                 .arg("PX")
-                .arg(MARKED_FOR);
+                .arg(MARK_TTL_MS);
             let answer = handshake::ask(socket, endpoint, &mark).await?;
             if answer != "+OK" {
                 tracing::debug!(server = %endpoint.address, "redis took no mark: {answer:?}");
             }
         } else {
-            self.told_of_mute.store(false, Ordering::Relaxed);
+            self.logged_denied.store(false, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// There are no notifications. People are told once for each cause until there are some again, and at most once a second.
-    pub(super) fn is_deaf(&self, endpoint: &Endpoint, failure: &Failure) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = told.contains(failure.kind());
+    /// There are no notifications. Logged once for each cause until there are some again, and at most once a second.
+    pub(super) fn mark_down(&self, endpoint: &Endpoint, failure: &Failure) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = logged.contains(failure.kind());
         if !known {
-            told.push(failure.kind().clone());
+            logged.push(failure.kind().clone());
         }
-        drop(told);
+        drop(logged);
         if known {
             let why = failure.message();
             tracing::debug!(server = %endpoint.address, "redis notifications are still down: {why}");
             return;
         }
         let (server, why) = (endpoint.address.clone(), failure.message().to_owned());
-        self.lines.note(Cause::Deaf(mem::discriminant(failure.kind())), move |times| {
+        self.log.note(Cause::Down(mem::discriminant(failure.kind())), move |times| {
             tracing::warn!(%server, times, "redis notifications are down, waiters poll: {why}");
         });
     }
 
-    /// There are notifications. People are told once if it is only from others.
-    pub(super) fn hears(&self, endpoint: &Endpoint) {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        if self.is_mute() && !self.told_of_mute.swap(true, Ordering::Relaxed) {
-            let (server, what) = (endpoint.address.clone(), refused(endpoint, PUBLISH));
-            self.lines.note(Cause::Mute, move |times| tracing::warn!(%server, times, "{what}"));
+    /// There are notifications. Logged once if this process may not publish any.
+    pub(super) fn mark_live(&self, endpoint: &Endpoint) {
+        self.logged.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        if self.is_publish_denied() && !self.logged_denied.swap(true, Ordering::Relaxed) {
+            let (server, what) = (endpoint.address.clone(), not_permitted(endpoint, PUBLISH));
+            self.log.note(Cause::PublishDenied, move |times| tracing::warn!(%server, times, "{what}"));
         }
     }
 }
@@ -114,7 +115,7 @@ pub(super) const PUBLISH: &str = "publish to its channels, so those who wait for
 pub(super) const SUBSCRIBE: &str = "subscribe to its channels";
 
 /// What is not permitted, and how to permit it.
-pub(super) fn refused(endpoint: &Endpoint, what: &str) -> String {
+pub(super) fn not_permitted(endpoint: &Endpoint, what: &str) -> String {
     let (address, config) = (&endpoint.address, &endpoint.config);
     let (user, prefix) = (config.user.as_deref().unwrap_or("default"), &config.prefix);
     format!(
@@ -122,8 +123,8 @@ pub(super) fn refused(endpoint: &Endpoint, what: &str) -> String {
     )
 }
 
-/// Whether we may not publish. Anything but that is no reason to go without notifications.
-pub(super) async fn is_refused(
+/// Whether publishing is denied. Any other refusal is no reason to go without notifications.
+pub(super) async fn is_publish_denied(
     socket: &mut (impl AsyncRead + AsyncWrite + Unpin + Send),
     endpoint: &Endpoint,
     channel: &[u8],
@@ -153,7 +154,7 @@ mod tests {
 
     const ENDS: u64 = 20;
 
-    /// Of how many things each of our warnings tells.
+    /// Of how many events each of our warnings tells.
     #[derive(Clone, Default)]
     struct Warnings(Arc<Mutex<Vec<u64>>>);
 
@@ -184,7 +185,7 @@ mod tests {
 
     impl Subscriber for Warnings {
         fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-            *metadata.level() == Level::WARN && metadata.target().ends_with("::voice")
+            *metadata.level() == Level::WARN && metadata.target().ends_with("::health")
         }
 
         fn event(&self, event: &Event<'_>) {
@@ -214,12 +215,12 @@ mod tests {
         runtime().block_on(async {
             // On this thread, so that what it tells later is heard as well.
             let keeper = Keeper::on_current_runtime(Arc::new(SystemClock));
-            let (voice, endpoint) = (Voice::new(&keeper), endpoint("redis://127.0.0.1:1"));
+            let (health, endpoint) = (Health::new(&keeper), endpoint("redis://127.0.0.1:1"));
             let failure = Failure::new(Kind::Unreachable, "the connection ended");
             let began = Instant::now();
             for _ in 0..ENDS {
-                voice.hears(&endpoint);
-                voice.is_deaf(&endpoint, &failure);
+                health.mark_live(&endpoint);
+                health.mark_down(&endpoint, &failure);
             }
             warnings.assert_paced(began);
             while warnings.times() < ENDS {

@@ -8,7 +8,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-fn listen_on(runtime: &Runtime, notifications: &Notifications, entry: u128) -> (Arc<Listener>, Hints) {
+fn listen_on(runtime: &Runtime, notifications: &Notifications, entry: u128) -> (Arc<Subscriber>, Hints) {
     runtime.block_on(notifications.listen(EntryId::new(entry)))
 }
 
@@ -27,11 +27,11 @@ fn every_runtime_hears_on_a_connection_and_a_channel_of_its_own() {
     let (keepers, mut kept) = listen(&notifications, 3);
     let (again, _) = listen_on(&one, &notifications, 4);
     assert!(Arc::ptr_eq(&ones, &again));
-    assert!(Arc::ptr_eq(&ones, &one.block_on(async { notifications.here() })));
+    assert!(Arc::ptr_eq(&ones, &one.block_on(async { notifications.current() })));
     assert_eq!(server.clients().len(), 3);
 
-    for listener in [&ones, &twos, &keepers] {
-        assert_eq!(publish(&server, listener.channel(), "C"), 1);
+    for subscriber in [&ones, &twos, &keepers] {
+        assert_eq!(publish(&server, subscriber.channel(), "C"), 1);
     }
     assert_eq!(next_on(&one, &mut hints), Some(Hint::Changed));
     assert_eq!(next_on(&two, &mut others), Some(Hint::Changed));
@@ -73,9 +73,9 @@ fn a_runtime_that_is_blocked_delays_no_hint_of_another() {
     });
     told.recv().unwrap();
     let other = runtime();
-    let (listener, mut hints) = listen_on(&other, &notifications, 2);
+    let (subscriber, mut hints) = listen_on(&other, &notifications, 2);
     let (keepers, mut kept) = listen(&notifications, 3);
-    publish(&server, listener.channel(), "C");
+    publish(&server, subscriber.channel(), "C");
     publish(&server, keepers.channel(), "C");
     assert_eq!(next_on(&other, &mut hints), Some(Hint::Changed));
     assert_eq!(next(&mut kept), Some(Hint::Changed));
@@ -90,10 +90,10 @@ fn when_a_runtime_is_shut_down_its_waiters_look_again_and_its_connection_is_gone
     let (_, mut others) = listen(&notifications, 1);
     for _ in 0..3 {
         let ending = runtime();
-        let (listener, mut hints) = listen_on(&ending, &notifications, 2);
+        let (subscriber, mut hints) = listen_on(&ending, &notifications, 2);
         assert_eq!(server.clients().len(), 2);
         drop(ending);
-        assert!(listener.is_over());
+        assert!(subscriber.is_closed());
         assert_eq!(hints.next().now_or_never(), Some(Some(Hint::Changed)));
         assert_eq!(hints.next().now_or_never(), None);
         server.await_clients(1);
@@ -109,8 +109,8 @@ fn a_waiter_whose_runtime_is_being_shut_down_hears_through_the_keeper() {
     let handle = ending.handle().clone();
     drop(ending);
     let _borrowed = handle.enter();
-    let (listener, mut hints) = listen(&notifications, 1);
-    publish(&server, listener.channel(), "C");
+    let (subscriber, mut hints) = listen(&notifications, 1);
+    publish(&server, subscriber.channel(), "C");
     assert_eq!(next(&mut hints), Some(Hint::Changed));
 }
 
@@ -120,8 +120,8 @@ fn a_runtime_without_io_hears_through_the_keeper() {
     let notifications = notifications(&server.url());
     let bare = Builder::new_current_thread().build().unwrap();
     for entry in 0..3 {
-        let (listener, mut hints) = listen_on(&bare, &notifications, entry);
-        publish(&server, listener.channel(), "C");
+        let (subscriber, mut hints) = listen_on(&bare, &notifications, entry);
+        publish(&server, subscriber.channel(), "C");
         assert_eq!(next(&mut hints), Some(Hint::Changed));
     }
     assert_eq!(server.clients().len(), 1);

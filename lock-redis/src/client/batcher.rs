@@ -1,4 +1,4 @@
-//! [`Batches`]: verbs that are asked for while others are on their way go out together.
+//! [`Batcher`]: verbs that are asked for while others are in flight are sent together.
 
 use std::{
     collections::VecDeque,
@@ -18,29 +18,29 @@ use futures_util::{
 use redis::{ErrorKind, RedisResult, ServerError, Value, aio::MultiplexedConnection};
 use tokio::sync::oneshot;
 
-use super::run;
+use super::run_script;
 use crate::{request::Request, scripts::BATCH};
 
 /// As long as fewer than so many verbs are on their way, and none of them in a batch, each goes alone: batches of few are slower
 /// than as many commands that are written and read in one go.
-const ALONE: usize = 32;
+const MAX_ALONE: usize = 32;
 
 /// So many verbs at the most are in one batch, for the server does nothing else while it runs: an eighth of a
 /// millisecond.
-const MOST_VERBS: usize = 16;
+const MAX_VERBS: usize = 16;
 
 /// So long at the most are the keys and arguments of a batch, unless it is one verb alone.
-const MOST_BYTES: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 
 /// A batch has this part of the verbs that were asked for and not answered, at the most: so while the server carries out
 /// one, we read the answers of another. All in one batch would take turns with us.
 const SHARE: usize = 3;
 
 /// So many full batches are on their way at the most.
-const FULL: usize = 4;
+const MAX_FULL_BATCHES: usize = 4;
 
 /// Beyond so many on their way, a batch that is not full waits to be.
-const PARTLY_FULL: usize = 2;
+const MAX_BATCHES: usize = 2;
 
 /// The verbs that wait for their turn on one connection.
 ///
@@ -49,7 +49,7 @@ const PARTLY_FULL: usize = 2;
 ///
 /// Whoever no longer waits for an answer is not sent any more. What was sent is as with any other command: it may have
 /// been carried out, answered or not.
-pub(super) struct Batches {
+pub(super) struct Batcher {
     state: Mutex<State>,
     /// The process that it was made in.
     pid: u32,
@@ -57,7 +57,7 @@ pub(super) struct Batches {
 
 #[derive(Default)]
 struct State {
-    queue: VecDeque<Queued>,
+    queue: VecDeque<QueuedRequest>,
     /// The batches on their way.
     batches: usize,
     /// The verbs on their way, in batches and alone.
@@ -65,69 +65,69 @@ struct State {
     /// The task that sends, when it has nothing to do.
     waker: Option<Waker>,
     /// This server wants each verb alone.
-    dissolved: bool,
+    unbatched: bool,
     /// Nobody sends any more.
-    over: bool,
+    closed: bool,
 }
 
-struct Queued {
+struct QueuedRequest {
     request: Request,
     answer: oneshot::Sender<RedisResult<Value>>,
 }
 
 /// What becomes of a verb.
-pub(super) enum Turn<'a> {
+pub(super) enum Submission<'a> {
     /// It is to be sent now, by whoever asks; what comes with it is kept until it is answered.
-    Now(Request, OnItsWay<'a>),
+    SendNow(Request, InFlight<'a>),
     /// It will be answered here.
-    Later(oneshot::Receiver<RedisResult<Value>>),
+    Queued(oneshot::Receiver<RedisResult<Value>>),
     /// The connection has ended; the verb was not sent.
-    Never(Request),
+    Closed(Request),
 }
 
-impl Default for Batches {
+impl Default for Batcher {
     fn default() -> Self {
         Self { state: Mutex::default(), pid: std::process::id() }
     }
 }
 
-impl Batches {
-    pub(super) fn ask(&self, request: Request) -> Turn<'_> {
+impl Batcher {
+    pub(super) fn submit(&self, request: Request) -> Submission<'_> {
         let mut state = self.state();
-        if state.over {
-            return Turn::Never(request);
+        if state.closed {
+            return Submission::Closed(request);
         }
-        let few = state.batches == 0 && state.verbs < ALONE && state.queue.is_empty();
-        if state.dissolved || few {
-            return Turn::Now(request, OnItsWay::new(self, &mut state, 0, 1));
+        let few = state.batches == 0 && state.verbs < MAX_ALONE && state.queue.is_empty();
+        if state.unbatched || few {
+            return Submission::SendNow(request, InFlight::new(self, &mut state, 0, 1));
         }
         let (answer, answered) = oneshot::channel();
-        state.queue.push_back(Queued { request, answer });
-        let sender = state.sender_if_due();
+        state.queue.push_back(QueuedRequest { request, answer });
+        let waker = state.take_waker_if_due();
         drop(state);
-        sender.into_iter().for_each(Waker::wake);
-        Turn::Later(answered)
+        waker.into_iter().for_each(Waker::wake);
+        Submission::Queued(answered)
     }
 
     /// Drives a connection, and sends batches on it, until it ends.
     pub(super) async fn drive(
         &self,
-        connection: MultiplexedConnection,
+        multiplexed: MultiplexedConnection,
         mut driver: impl Future<Output = ()> + Unpin,
     ) {
-        let mut flights = FuturesUnordered::new();
+        let mut sending = FuturesUnordered::new();
         poll_fn(|cx| {
             loop {
-                while let Poll::Ready(Some(())) = flights.poll_next_unpin(cx) {}
-                if let Some((batch, on_its_way)) = self.next(cx.waker()) {
-                    flights.push(self.fly(connection.clone(), batch, on_its_way));
+                while let Poll::Ready(Some(())) = sending.poll_next_unpin(cx) {}
+                if let Some((batch, in_flight)) = self.next(cx.waker()) {
+                    sending.push(self.send_batch(multiplexed.clone(), batch, in_flight));
                     continue;
                 }
                 if Pin::new(&mut driver).poll(cx).is_ready() {
                     return Poll::Ready(());
                 }
                 // What the driver has just read.
-                if !matches!(flights.poll_next_unpin(cx), Poll::Ready(Some(()))) {
+                if !matches!(sending.poll_next_unpin(cx), Poll::Ready(Some(()))) {
                     return Poll::Pending;
                 }
             }
@@ -135,13 +135,13 @@ impl Batches {
         .await;
         // Whatever is on its way learns from this what became of the connection.
         drop(driver);
-        while flights.next().await.is_some() {}
+        while sending.next().await.is_some() {}
     }
 
     /// Lets nobody wait for what will not be sent.
     pub(super) fn close(&self) {
         let mut state = self.state();
-        state.over = true;
+        state.closed = true;
         let gone = (mem::take(&mut state.queue), state.waker.take());
         drop(state);
         // Only now: this wakes others.
@@ -149,7 +149,7 @@ impl Batches {
     }
 
     /// The next batch, if it is time for one; else the task is woken when it is.
-    fn next(&self, waker: &Waker) -> Option<(Vec<Queued>, OnItsWay<'_>)> {
+    fn next(&self, waker: &Waker) -> Option<(Vec<QueuedRequest>, InFlight<'_>)> {
         let mut state = self.state();
         let batch = if state.is_due() { state.take() } else { Vec::new() };
         if batch.is_empty() {
@@ -158,35 +158,35 @@ impl Batches {
             drop(former);
             return None;
         }
-        let on_its_way = OnItsWay::new(self, &mut state, 1, batch.len());
-        Some((batch, on_its_way))
+        let in_flight = InFlight::new(self, &mut state, 1, batch.len());
+        Some((batch, in_flight))
     }
 
-    async fn fly(
+    async fn send_batch(
         &self,
-        mut connection: MultiplexedConnection,
-        batch: Vec<Queued>,
-        _until_answered: OnItsWay<'_>,
+        mut multiplexed: MultiplexedConnection,
+        batch: Vec<QueuedRequest>,
+        _until_answered: InFlight<'_>,
     ) {
         if batch.len() == 1 {
-            return send_alone(&connection, batch).await;
+            return send_alone(&multiplexed, batch).await;
         }
-        let letters: Vec<u8> = batch.iter().map(|queued| queued.request.letter()).collect();
+        let ops: Vec<u8> = batch.iter().map(|queued| queued.request.op()).collect();
         let keys: Vec<&[u8]> = batch.iter().flat_map(|queued| queued.request.keys()).collect();
-        let mut args: Vec<&[u8]> = vec![&letters];
+        let mut args: Vec<&[u8]> = vec![&ops];
         args.extend(batch.iter().flat_map(|queued| queued.request.args()));
-        let for_all = match run(&mut connection, &BATCH, &keys, &args).await {
+        let for_all = match run_script(&mut multiplexed, &BATCH, &keys, &args).await {
             Ok(Value::Array(answers)) if answers.len() == batch.len() => {
                 for (queued, answer) in batch.into_iter().zip(answers) {
-                    queued.tell(Ok(answer));
+                    queued.complete(Ok(answer));
                 }
                 return;
             }
             // Nothing was run.
-            Ok(Value::SimpleString(word)) if word == "ALONE" => return send_alone(&connection, batch).await,
-            Ok(Value::ServerError(refusal)) if refuses_the_company(&refusal) => {
-                self.state().dissolved |= refusal.code() != "NOPERM";
-                return send_alone(&connection, batch).await;
+            Ok(Value::SimpleString(word)) if word == "ALONE" => return send_alone(&multiplexed, batch).await,
+            Ok(Value::ServerError(refusal)) if refuses_batches(&refusal) => {
+                self.state().unbatched |= refusal.code() != "NOPERM";
+                return send_alone(&multiplexed, batch).await;
             }
             Ok(Value::ServerError(refusal)) => Ok(Value::ServerError(refusal)),
             Ok(_) => {
@@ -195,7 +195,7 @@ impl Batches {
             Err(failure) => Err(failure),
         };
         for queued in batch {
-            queued.tell(for_all.clone());
+            queued.complete(for_all.clone());
         }
     }
 
@@ -206,13 +206,13 @@ impl Batches {
 }
 
 /// Each as a command of its own.
-async fn send_alone(connection: &MultiplexedConnection, batch: Vec<Queued>) {
+async fn send_alone(multiplexed: &MultiplexedConnection, batch: Vec<QueuedRequest>) {
     let sent = batch.into_iter().filter(|queued| !queued.answer.is_closed()).map(|queued| {
-        let mut connection = connection.clone();
+        let mut multiplexed = multiplexed.clone();
         async move {
             let Request { keys, args, .. } = &queued.request;
-            let answer = run(&mut connection, queued.request.script(), keys, args).await;
-            queued.tell(answer);
+            let answer = run_script(&mut multiplexed, queued.request.script(), keys, args).await;
+            queued.complete(answer);
         }
     });
     join_all(sent).await;
@@ -220,12 +220,12 @@ async fn send_alone(connection: &MultiplexedConnection, batch: Vec<Queued>) {
 
 /// Whether a server that says so has run nothing, and would take the verbs one by one: those of a batch are on several
 /// slots of a cluster, or one of them is on a key that we may not touch.
-fn refuses_the_company(refusal: &ServerError) -> bool {
+fn refuses_batches(refusal: &ServerError) -> bool {
     matches!(refusal.code(), "NOPERM" | "CROSSSLOT" | "MOVED" | "ASK")
 }
 
-impl Queued {
-    fn tell(self, answer: RedisResult<Value>) {
+impl QueuedRequest {
+    fn complete(self, answer: RedisResult<Value>) {
         // Whoever asked may no longer wait.
         let _ = self.answer.send(answer);
     }
@@ -233,22 +233,22 @@ impl Queued {
 
 impl State {
     fn is_due(&self) -> bool {
-        let most = if self.queue.len() >= self.most_verbs() { FULL } else { PARTLY_FULL };
-        !self.queue.is_empty() && self.batches < most
+        let max = if self.queue.len() >= self.batch_size() { MAX_FULL_BATCHES } else { MAX_BATCHES };
+        !self.queue.is_empty() && self.batches < max
     }
 
     /// How many verbs the next batch has, if there are so many.
-    fn most_verbs(&self) -> usize {
-        ((self.queue.len() + self.verbs) / SHARE).clamp(1, MOST_VERBS)
+    fn batch_size(&self) -> usize {
+        ((self.queue.len() + self.verbs) / SHARE).clamp(1, MAX_VERBS)
     }
 
     /// What comes first in the queue, as far as it goes into one batch; of those who still wait for an answer.
-    fn take(&mut self) -> Vec<Queued> {
-        let most_verbs = self.most_verbs();
-        let (mut batch, mut bytes) = (Vec::with_capacity(most_verbs), 0);
+    fn take(&mut self) -> Vec<QueuedRequest> {
+        let batch_size = self.batch_size();
+        let (mut batch, mut bytes) = (Vec::with_capacity(batch_size), 0);
         while let Some(next) = self.queue.front() {
             bytes += next.request.size();
-            if batch.len() == most_verbs || (bytes > MOST_BYTES && !batch.is_empty()) {
+            if batch.len() == batch_size || (bytes > MAX_BYTES && !batch.is_empty()) {
                 break;
             }
             batch.extend(self.queue.pop_front().filter(|queued| !queued.answer.is_closed()));
@@ -257,47 +257,47 @@ impl State {
     }
 
     /// The task that sends, if it has to be woken.
-    fn sender_if_due(&mut self) -> Option<Waker> {
+    fn take_waker_if_due(&mut self) -> Option<Waker> {
         if self.is_due() { self.waker.take() } else { None }
     }
 }
 
 /// Counts as being on its way until it is dropped.
-pub(super) struct OnItsWay<'a> {
-    all: &'a Batches,
+pub(super) struct InFlight<'a> {
+    batcher: &'a Batcher,
     batches: usize,
     verbs: usize,
 }
 
-impl<'a> OnItsWay<'a> {
-    fn new(all: &'a Batches, state: &mut State, batches: usize, verbs: usize) -> Self {
+impl<'a> InFlight<'a> {
+    fn new(batcher: &'a Batcher, state: &mut State, batches: usize, verbs: usize) -> Self {
         state.batches += batches;
         state.verbs += verbs;
-        Self { all, batches, verbs }
+        Self { batcher, batches, verbs }
     }
 }
 
-impl Drop for OnItsWay<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         // In a fork the one who drives the connection, who is not there, may seem to hold the state for ever.
-        if self.all.pid != std::process::id() {
+        if self.batcher.pid != std::process::id() {
             return;
         }
-        let mut state = self.all.state();
+        let mut state = self.batcher.state();
         state.batches -= self.batches;
         state.verbs -= self.verbs;
-        let sender = state.sender_if_due();
+        let waker = state.take_waker_if_due();
         drop(state);
-        sender.into_iter().for_each(Waker::wake);
+        waker.into_iter().for_each(Waker::wake);
     }
 }
 
-impl fmt::Debug for Batches {
+impl fmt::Debug for Batcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state();
-        f.debug_struct("Batches")
+        f.debug_struct("Batcher")
             .field("queued", &state.queue.len())
-            .field("on_their_way", &state.verbs)
+            .field("in_flight", &state.verbs)
             .finish_non_exhaustive()
     }
 }

@@ -1,16 +1,16 @@
-//! [`Wire`]: commands to the server and their answers.
+//! [`Client`]: commands to the server and their answers.
 
-mod batches;
-mod demotion;
-mod doors;
+mod batcher;
+mod connection;
 mod endpoint;
 pub(crate) mod handshake;
-mod homes;
-mod lane;
-mod meter;
+mod pool;
+mod reply_limit;
+mod role_check;
+mod runtime_selector;
 mod socket;
-mod spoken;
-mod terminal;
+mod tls_probe;
+mod unanswered_creates;
 
 use std::{future::Future, io, pin::pin, sync::Arc, task::Poll, time::Duration};
 
@@ -18,13 +18,13 @@ use futures_util::{FutureExt, future::poll_fn};
 use lock_core::{BackendError, BackendErrorKind as Kind, BootTime, EntryId, Keeper};
 use redis::{Cmd, RedisError, RedisResult, ServerErrorKind, Value, aio::MultiplexedConnection};
 
+pub(crate) use self::connection::DRIVER_SETUP;
 pub(crate) use self::endpoint::Endpoint;
-pub(crate) use self::homes::Homes;
-pub(crate) use self::lane::SAID;
 #[cfg(any(test, fuzzing))]
-pub(crate) use self::meter::Meter;
+pub(crate) use self::reply_limit::ReplyLimit;
+pub(crate) use self::runtime_selector::RuntimeSelector;
 pub(crate) use self::socket::Socket;
-use self::{batches::Turn, lane::Lane, terminal::Terminal};
+use self::{batcher::Submission, connection::Connection, pool::ConnectionPool};
 use crate::{
     error::{self, STORE},
     reply,
@@ -43,12 +43,12 @@ use crate::{
 /// * Nothing is sent twice. A connection that broke, or did not answer in time, gets no more commands; the next command
 ///   opens another.
 #[derive(Clone, Debug)]
-pub(crate) struct Wire(Arc<Terminal>);
+pub(crate) struct Client(Arc<ConnectionPool>);
 
-impl Wire {
+impl Client {
     /// No connection is opened yet.
-    pub(crate) fn new(endpoint: Arc<Endpoint>, homes: Arc<Homes>) -> Self {
-        Self(Arc::new(Terminal::new(endpoint, homes)))
+    pub(crate) fn new(endpoint: Arc<Endpoint>, runtimes: Arc<RuntimeSelector>) -> Self {
+        Self(Arc::new(ConnectionPool::new(endpoint, runtimes)))
     }
 
     /// `host:port`, for messages.
@@ -60,45 +60,45 @@ impl Wire {
     ///
     /// # Cancel safety
     /// Safe to drop. The verb may have been carried out.
-    pub(crate) async fn ask(&self, mut request: Request) -> Result<Value, BackendError> {
+    pub(crate) async fn execute(&self, mut request: Request) -> Result<Value, BackendError> {
         loop {
-            let line = self.connect().await?;
-            let mut asking = self.0.doors.asks(request.creates, &line.lane);
-            let answer = match line.lane.batches.ask(request) {
-                Turn::Now(request, _until_answered) => {
-                    asking.goes_alone();
-                    let mut connection = line.connection.clone();
-                    let answer = run(&mut connection, request.script(), &request.keys, &request.args);
-                    line.exchange(answer).await
+            let checkout = self.connect().await?;
+            let mut pending = self.0.unanswered.begin(request.creates, &checkout.connection);
+            let answer = match checkout.connection.batcher.submit(request) {
+                Submission::SendNow(request, _until_answered) => {
+                    pending.mark_sent_alone();
+                    let mut multiplexed = checkout.multiplexed.clone();
+                    let answer = run_script(&mut multiplexed, request.script(), &request.keys, &request.args);
+                    checkout.exchange(answer).await
                 }
-                Turn::Later(answer) => {
-                    let answer = async { answer.await.unwrap_or_else(|_| Err(ended())) };
-                    line.exchange(answer).await
+                Submission::Queued(answer) => {
+                    let answer = async { answer.await.unwrap_or_else(|_| Err(connection_ended())) };
+                    checkout.exchange(answer).await
                 }
                 // The connection ended only just now; the next one is another.
-                Turn::Never(back) => {
-                    asking.is_done();
+                Submission::Closed(back) => {
+                    pending.mark_answered();
                     request = back;
                     continue;
                 }
             };
             match &answer {
-                Ok(_) => asking.is_done(),
-                Err(_) => asking.has_failed(),
+                Ok(_) => pending.mark_answered(),
+                Err(_) => pending.mark_failed(),
             }
-            return line.judge(answer?);
+            return checkout.check(answer?);
         }
     }
 
-    /// Opens the door behind an entry that has left, if no create of it can arrive any more. Nobody waits for that.
-    pub(crate) fn open_door(&self, entry: EntryId, tombstone: &[u8]) {
-        let Some(lane) = self.0.doors.behind(entry) else { return };
-        let mut open = Cmd::new();
-        open.arg("DEL").arg(tombstone).set_no_response(true);
-        let mut telling = Box::pin(lane.tell(open));
+    /// Deletes the tombstone of an entry that has left, if no create of it can arrive any more. Nobody waits for that.
+    pub(crate) fn delete_tombstone(&self, entry: EntryId, tombstone: &[u8]) {
+        let Some(connection) = self.0.unanswered.take_connection(entry) else { return };
+        let mut delete = Cmd::new();
+        delete.arg("DEL").arg(tombstone).set_no_response(true);
+        let mut sending = Box::pin(connection.send_without_answer(delete));
         // Mostly there is room for it at once.
-        if telling.as_mut().now_or_never().is_none() {
-            self.0.keeper().spawn(telling);
+        if sending.as_mut().now_or_never().is_none() {
+            self.0.keeper().spawn(sending);
         }
     }
 
@@ -127,13 +127,13 @@ impl Wire {
         keys: &[Vec<u8>],
         args: &[Vec<u8>],
     ) -> Result<Vec<Result<bool, BackendError>>, BackendError> {
-        let mut line = self.connect().await?;
+        let mut checkout = self.connect().await?;
         // From here on: it may have waited for its turn to connect, and a new connection is not to pay for that.
-        line.doubt = Some(self.0.keeper().now() + patience);
-        let answers = reply::renewals(&line.call(&RENEW, keys, args).await?, count, self.server())?;
+        checkout.retire_at = Some(self.0.keeper().now() + patience);
+        let answers = reply::renewals(&checkout.call(&RENEW, keys, args).await?, count, self.server())?;
         // What is refused to one is said in its place.
         for error in answers.iter().filter_map(|answer| answer.as_ref().err()) {
-            line.abandon_if_read_only(error);
+            checkout.retire_if_read_only(error);
         }
         Ok(answers)
     }
@@ -143,25 +143,31 @@ impl Wire {
     /// # Cancel safety
     /// Safe to drop. The command may have been carried out.
     pub(crate) async fn command(&self, command: &Cmd) -> Result<Value, BackendError> {
-        let line = self.connect().await?;
-        let mut connection = line.connection.clone();
-        let answer = line.exchange(connection.send_packed_command(command)).await?;
-        line.judge(answer)
+        let checkout = self.connect().await?;
+        let mut multiplexed = checkout.multiplexed.clone();
+        let answer = checkout.exchange(multiplexed.send_packed_command(command)).await?;
+        checkout.check(answer)
     }
 
-    async fn connect(&self) -> Result<Line<'_>, BackendError> {
+    async fn connect(&self) -> Result<Checkout<'_>, BackendError> {
         let (endpoint, keeper) = (&*self.0.endpoint, self.0.keeper());
         loop {
-            let lane = self.0.lane();
-            match lane.connection(endpoint, keeper).await {
-                Ok(connection) => {
-                    let until = keeper.now() + endpoint.config.command_timeout;
-                    return Ok(Line { terminal: &self.0, lane, connection, doubt: None, until });
+            let connection = self.0.connection();
+            match connection.opened(endpoint, keeper).await {
+                Ok(multiplexed) => {
+                    let answer_by = keeper.now() + endpoint.config.command_timeout;
+                    return Ok(Checkout {
+                        pool: &self.0,
+                        connection,
+                        multiplexed,
+                        retire_at: None,
+                        answer_by,
+                    });
                 }
                 // The caller's runtime has no I/O; the keeper's has.
-                Err(failure) if *failure.kind() == Kind::Panicked && lane.home.is_some() => {}
+                Err(failure) if *failure.kind() == Kind::Panicked && connection.runtime.is_some() => {}
                 Err(failure) => {
-                    self.0.retire(&lane);
+                    self.0.retire(&connection);
                     return Err(failure.to_unsent());
                 }
             }
@@ -170,49 +176,49 @@ impl Wire {
 }
 
 /// A connection for the time of one call.
-struct Line<'a> {
-    terminal: &'a Terminal,
-    lane: Arc<Lane>,
-    connection: MultiplexedConnection,
+struct Checkout<'a> {
+    pool: &'a ConnectionPool,
+    connection: Arc<Connection>,
+    multiplexed: MultiplexedConnection,
     /// When the connection gets no more commands if there is no answer.
-    doubt: Option<BootTime>,
+    retire_at: Option<BootTime>,
     /// When the call has to be answered.
-    until: BootTime,
+    answer_by: BootTime,
 }
 
-impl Line<'_> {
+impl Checkout<'_> {
     async fn call(&self, script: &Script, keys: &[Vec<u8>], args: &[Vec<u8>]) -> Result<Value, BackendError> {
-        let mut connection = self.connection.clone();
-        let answer = self.exchange(run(&mut connection, script, keys, args)).await?;
-        self.judge(answer)
+        let mut multiplexed = self.multiplexed.clone();
+        let answer = self.exchange(run_script(&mut multiplexed, script, keys, args)).await?;
+        self.check(answer)
     }
 
     async fn exchange(
         &self,
         answer: impl Future<Output = RedisResult<Value>> + Send,
     ) -> Result<Value, BackendError> {
-        let (endpoint, keeper) = (&self.terminal.endpoint, self.terminal.keeper());
+        let (endpoint, keeper) = (&self.pool.endpoint, self.pool.keeper());
         let mut answer = pin!(answer);
         let mut answered = None;
-        if let Some(doubt) = self.doubt {
-            answered = by(keeper, doubt, answer.as_mut()).await;
+        if let Some(retire_at) = self.retire_at {
+            answered = timeout_at(keeper, retire_at, answer.as_mut()).await;
             if answered.is_none() {
-                self.terminal.retire(&self.lane);
+                self.pool.retire(&self.connection);
             }
         }
         if answered.is_none() {
-            answered = by(keeper, self.until, answer).await;
+            answered = timeout_at(keeper, self.answer_by, answer).await;
         }
         match answered {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(failure)) => {
                 // Before its own task may have said so.
-                self.terminal.demotion.doubt();
-                self.terminal.retire(&self.lane);
+                self.pool.role_check.mark_doubtful();
+                self.pool.retire(&self.connection);
                 Err(error::broken(&endpoint.address, failure))
             }
             None => {
-                self.terminal.retire(&self.lane);
+                self.pool.retire(&self.connection);
                 let (address, limit) = (&endpoint.address, endpoint.config.command_timeout);
                 Err(BackendError::new(
                     STORE,
@@ -223,37 +229,37 @@ impl Line<'_> {
         }
     }
 
-    fn judge(&self, answer: Value) -> Result<Value, BackendError> {
+    fn check(&self, answer: Value) -> Result<Value, BackendError> {
         let Value::ServerError(refusal) = answer else { return Ok(answer) };
-        let error = error::refused(&self.terminal.endpoint.address, &refusal);
+        let error = error::refused(&self.pool.endpoint.address, &refusal);
         // A new connection may reach one that knows us.
         if refusal.code() == "NOAUTH" {
-            self.terminal.retire(&self.lane);
+            self.pool.retire(&self.connection);
         }
-        self.abandon_if_read_only(&error);
+        self.retire_if_read_only(&error);
         Err(error)
     }
 
     /// A new connection may reach another server under the same name, which takes writes.
-    fn abandon_if_read_only(&self, error: &BackendError) {
+    fn retire_if_read_only(&self, error: &BackendError) {
         if *error.kind() == Kind::ReadOnly {
-            self.terminal.demotion.doubt();
-            self.terminal.retire(&self.lane);
+            self.pool.role_check.mark_doubtful();
+            self.pool.retire(&self.connection);
         }
     }
 }
 
 /// Runs a script, by its digest; a server that does not know it, and so did not run it, gets its source.
-async fn run(
-    connection: &mut MultiplexedConnection,
+async fn run_script(
+    multiplexed: &mut MultiplexedConnection,
     script: &Script,
     keys: &[impl AsRef<[u8]> + Sync],
     args: &[impl AsRef<[u8]> + Sync],
 ) -> RedisResult<Value> {
-    let answer = connection.send_packed_command(&evaluate("EVALSHA", script.sha(), keys, args)).await?;
+    let answer = multiplexed.send_packed_command(&evaluate("EVALSHA", script.sha(), keys, args)).await?;
     match &answer {
         Value::ServerError(refusal) if refusal.kind() == Some(ServerErrorKind::NoScript) => {
-            connection.send_packed_command(&evaluate("EVAL", script.source(), keys, args)).await
+            multiplexed.send_packed_command(&evaluate("EVAL", script.source(), keys, args)).await
         }
         _ => Ok(answer),
     }
@@ -271,12 +277,12 @@ fn evaluate(verb: &str, script: &str, keys: &[impl AsRef<[u8]>], args: &[impl As
 }
 
 /// What became of a verb that its connection took with it.
-fn ended() -> RedisError {
+fn connection_ended() -> RedisError {
     io::Error::from(io::ErrorKind::BrokenPipe).into()
 }
 
 /// The result of a future, or `None` if it is not there by `until` on the keeper's clock. Needs no runtime.
-pub(crate) async fn by<T>(
+pub(crate) async fn timeout_at<T>(
     keeper: &Keeper,
     until: BootTime,
     future: impl Future<Output = T> + Send,

@@ -12,24 +12,24 @@ use lock_conformance::{Links, Port};
 use lock_core::{FencingToken, Hint, Hints};
 
 use super::{
-    listener::{Phase, pause},
+    subscriber::{Phase, pause},
     *,
 };
-use crate::testing::{LATE, Server, endpoint, eventually, homes, proxy};
+use crate::testing::{LATE, Server, endpoint, eventually, proxy, runtime_selector};
 
-mod homes_of_their_own;
+mod runtimes;
 
 fn notifications(url: &str) -> Notifications {
-    Notifications::new(endpoint(url), homes())
+    Notifications::new(endpoint(url), runtime_selector())
 }
 
 /// From a thread without a runtime, which is served by the keeper.
-fn listen(notifications: &Notifications, entry: u128) -> (Arc<Listener>, Hints) {
+fn listen(notifications: &Notifications, entry: u128) -> (Arc<Subscriber>, Hints) {
     block_on(notifications.listen(EntryId::new(entry)))
 }
 
-fn phase(listener: &Listener) -> Phase {
-    *listener.news.phase.borrow()
+fn phase(subscriber: &Subscriber) -> Phase {
+    *subscriber.shared.phase.borrow()
 }
 
 fn publish(server: &Server, channel: &[u8], message: &str) -> u32 {
@@ -46,9 +46,9 @@ fn next(hints: &mut Hints) -> Option<Hint> {
 }
 
 /// Waits for a hint to look again and for a subscription that works.
-fn told_to_look_again(server: &Server, listener: &Listener, hints: &mut Hints) {
+fn told_to_look_again(server: &Server, subscriber: &Subscriber, hints: &mut Hints) {
     assert_eq!(next(hints), Some(Hint::Changed));
-    assert_eq!(publish(server, listener.channel(), "C"), 1);
+    assert_eq!(publish(server, subscriber.channel(), "C"), 1);
     assert_eq!(next(hints), Some(Hint::Changed));
 }
 
@@ -57,16 +57,16 @@ fn a_hint_reaches_the_entry_it_is_for_and_an_eviction_reaches_every_process() {
     let server = Server::start();
     let (one, two) = (notifications(&server.url()), notifications(&server.url()));
     let id = EntryId::new(7);
-    let (listener, mut mine) = listen(&one, 7);
+    let (subscriber, mut mine) = listen(&one, 7);
     let (_, mut others) = listen(&one, 8);
-    let (other_listener, mut theirs) = listen(&two, 7);
+    let (other_subscriber, mut theirs) = listen(&two, 7);
     let alarms = [one.alarms(), two.alarms()];
 
-    assert_ne!(listener.channel(), other_listener.channel());
-    assert_eq!(publish(&server, listener.channel(), &format!("A {id} 42")), 1);
+    assert_ne!(subscriber.channel(), other_subscriber.channel());
+    assert_eq!(publish(&server, subscriber.channel(), &format!("A {id} 42")), 1);
     let admitted = Hint::Admitted { token: FencingToken::new(42) };
     assert_eq!(next(&mut mine), Some(admitted));
-    publish(&server, listener.channel(), "C");
+    publish(&server, subscriber.channel(), "C");
     for hints in [&mut mine, &mut others] {
         assert_eq!(next(hints), Some(Hint::Changed));
     }
@@ -81,7 +81,7 @@ fn a_hint_reaches_the_entry_it_is_for_and_an_eviction_reaches_every_process() {
 fn nothing_is_opened_before_it_is_needed_and_nothing_is_left_after() {
     let server = Server::start();
     let notifications = notifications(&format!("{}?client_name=me&prefix=p:", server.url()));
-    let channel = notifications.here().channel().to_vec();
+    let channel = notifications.current().channel().to_vec();
     assert!(channel.starts_with(b"p:\xff1h:"));
     assert_eq!(channel.len(), b"p:\xff1h:".len() + 32);
     assert_eq!(server.clients().len(), 0);
@@ -98,10 +98,10 @@ fn nothing_is_opened_before_it_is_needed_and_nothing_is_left_after() {
 fn a_killed_subscription_comes_back_and_all_waiters_look_again() {
     let server = Server::start();
     let notifications = notifications(&server.url());
-    let (listener, mut hints) = listen(&notifications, 1);
+    let (subscriber, mut hints) = listen(&notifications, 1);
     for _ in 0..3 {
         server.run("CLIENT KILL TYPE pubsub");
-        told_to_look_again(&server, &listener, &mut hints);
+        told_to_look_again(&server, &subscriber, &mut hints);
     }
 }
 
@@ -110,12 +110,12 @@ fn a_half_open_connection_is_noticed_and_all_waiters_look_again() {
     let server = Server::start();
     let proxy = proxy(&server);
     let notifications = notifications(&format!("redis://127.0.0.1:{}", proxy.address().port()));
-    let (listener, mut hints) = listen(&notifications, 1);
+    let (subscriber, mut hints) = listen(&notifications, 1);
     // A whole heartbeat goes through first.
     thread::sleep(Duration::from_millis(1100));
     proxy.silence(Links::Open);
     assert_eq!(next(&mut hints), Some(Hint::Changed));
-    eventually(|| publish(&server, listener.channel(), "C") >= 1);
+    eventually(|| publish(&server, subscriber.channel(), "C") >= 1);
     assert_eq!(next(&mut hints), Some(Hint::Changed));
 }
 
@@ -123,20 +123,20 @@ fn a_half_open_connection_is_noticed_and_all_waiters_look_again() {
 fn a_stopped_server_is_noticed_by_its_heartbeat_and_taken_back_when_it_goes_on() {
     let server = Server::start();
     let notifications = notifications(&format!("{}?heartbeat=100ms&connect_timeout=200ms", server.url()));
-    let (listener, mut hints) = listen(&notifications, 1);
+    let (subscriber, mut hints) = listen(&notifications, 1);
     server.pause();
-    eventually(|| phase(&listener) == Phase::Down);
+    eventually(|| phase(&subscriber) == Phase::Down);
     server.resume();
-    told_to_look_again(&server, &listener, &mut hints);
+    told_to_look_again(&server, &subscriber, &mut hints);
 }
 
 #[test]
 fn a_restarted_server_is_taken_back() {
     let mut server = Server::start();
     let notifications = notifications(&server.url());
-    let (listener, mut hints) = listen(&notifications, 1);
+    let (subscriber, mut hints) = listen(&notifications, 1);
     server.restart();
-    told_to_look_again(&server, &listener, &mut hints);
+    told_to_look_again(&server, &subscriber, &mut hints);
 }
 
 #[test]
@@ -149,9 +149,9 @@ fn without_a_server_or_permission_the_waiter_goes_on_at_once() {
         let notifications = notifications(&format!("{url}?command_timeout=1h&connect_timeout=1h"));
         let started = Instant::now();
         drop(listen(&notifications, 1));
-        let (listener, _) = listen(&notifications, 2);
+        let (subscriber, _) = listen(&notifications, 2);
         assert!(started.elapsed() < LATE, "{url}: {:?}", started.elapsed());
-        assert_eq!(phase(&listener), Phase::Down);
+        assert_eq!(phase(&subscriber), Phase::Down);
     }
 }
 

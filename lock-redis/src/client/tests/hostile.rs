@@ -8,7 +8,7 @@ use std::{
 use lock_core::EntryId;
 
 use super::*;
-use crate::{fuzzing, notifications::Notifications};
+use crate::{fuzzing, notify::Notifications};
 
 /// Says it is well to whoever logs in, and then always the same, whatever it is asked.
 struct Parrot {
@@ -55,17 +55,17 @@ fn whatever_a_server_answers_a_command_ends_in_time() {
     for file in files {
         println!("{}", file.display());
         *parrot.says.lock().unwrap() = fs::read(&file).unwrap();
-        let wire = wire(&parrot.url());
+        let client = client(&parrot.url());
         for _ in 0..2 {
             let started = Instant::now();
-            match ask(&wire, "PING") {
+            match ask(&client, "PING") {
                 Ok(answer) => fuzzing::answer(&answer),
                 Err(error) => assert_ne!(*error.kind(), Kind::Panicked, "{error}"),
             }
             assert!(started.elapsed() < LATE, "{:?}", started.elapsed());
         }
         let endpoint = crate::testing::endpoint(&parrot.url());
-        let notifications = Notifications::new(endpoint, crate::testing::homes());
+        let notifications = Notifications::new(endpoint, crate::testing::runtime_selector());
         let started = Instant::now();
         let _hints = block_on(notifications.listen(EntryId::new(1)));
         assert!(started.elapsed() < LATE, "{:?}", started.elapsed());

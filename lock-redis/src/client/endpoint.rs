@@ -16,7 +16,7 @@ use lock_core::{BackendErrorKind as Kind, CircuitBreaker, Keeper, settings::Pass
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use super::{by, handshake, socket::Socket, spoken};
+use super::{handshake, socket::Socket, timeout_at, tls_probe};
 use crate::{
     ConfigError, RedisConfig,
     config::tls::Tls,
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// A server that has not answered so soon in a handshake is asked whether it knows TLS.
-const PROMPT: Duration = Duration::from_millis(100);
+const TLS_PROBE_AFTER: Duration = Duration::from_millis(100);
 
 /// A server, with all that was read from files for it.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Endpoint {
         let greeted = handshake::greet(&mut socket, self).await;
         if let Err(failure) = greeted {
             drop(socket);
-            return Err(self.or_speaks_tls(failure, keeper).await);
+            return Err(self.explain_greeting_failure(failure, keeper).await);
         }
         self.was_reached.store(true, Ordering::Relaxed);
         Ok(socket)
@@ -86,64 +86,68 @@ impl Endpoint {
     async fn start_tls(&self, tls: &Tls, keeper: &Keeper) -> Result<TlsStream<TcpStream>, Failure> {
         let socket = self.connect().await?;
         let mut handshake = pin!(tls.connector.connect(tls.server.clone(), socket));
-        let prompt = if self.may_be_wrong() {
-            by(keeper, keeper.now() + PROMPT, handshake.as_mut()).await
+        let prompt = if self.port_may_be_wrong() {
+            timeout_at(keeper, keeper.now() + TLS_PROBE_AFTER, handshake.as_mut()).await
         } else {
             Some(handshake.as_mut().await)
         };
         let shaken = if let Some(shaken) = prompt {
             shaken
         } else {
-            let asked = pin!(self.answers_plainly(keeper));
-            let first = select(handshake.as_mut(), asked).await;
+            let probe = pin!(self.answers_without_tls(keeper));
+            let first = select(handshake.as_mut(), probe).await;
             match first {
                 Either::Left((shaken, _)) => shaken,
-                Either::Right((true, _)) => return Err(self.without_tls()),
+                Either::Right((true, _)) => return Err(self.without_tls_failure()),
                 Either::Right((false, handshake)) => handshake.await,
             }
         };
         match shaken {
             Ok(socket) => Ok(socket),
-            Err(error) => Err(self.or_speaks_plainly(error, keeper).await),
+            Err(error) => Err(self.explain_tls_failure(error, keeper).await),
         }
     }
 
     /// What there is to say where a handshake failed.
-    async fn or_speaks_plainly(&self, error: io::Error, keeper: &Keeper) -> Failure {
+    async fn explain_tls_failure(&self, error: io::Error, keeper: &Keeper) -> Failure {
         let failure = Failure::io(&format!("starting tls with {}", self.address), error);
         // Either side that does not trust the other knows TLS.
-        let asks = self.may_be_wrong() && *failure.kind() != Kind::Denied;
-        if asks && self.answers_plainly(keeper).await { self.without_tls() } else { failure }
+        let may_probe = self.port_may_be_wrong() && *failure.kind() != Kind::Denied;
+        if may_probe && self.answers_without_tls(keeper).await { self.without_tls_failure() } else { failure }
     }
 
     /// What there is to say where a greeting failed: a server with TLS answers it with an alert, or with nothing.
-    async fn or_speaks_tls(&self, failure: Failure, keeper: &Keeper) -> Failure {
-        let asks = self.tls.is_none() && self.may_be_wrong() && failure.is_wordless();
-        let asked = async { spoken::is_tls(self.connect_tcp().await?, &self.config.host).await };
-        if asks && self.is_so(keeper, asked).await {
+    async fn explain_greeting_failure(&self, failure: Failure, keeper: &Keeper) -> Failure {
+        let may_probe = self.tls.is_none() && self.port_may_be_wrong() && failure.is_wordless();
+        let probe = async { tls_probe::is_tls(self.connect_tcp().await?, &self.config.host).await };
+        if may_probe && self.is_confirmed(keeper, probe).await {
             return Failure::new(Kind::WrongServer(WITH_TLS), format!("{} answers with tls", self.address));
         }
         failure
     }
 
-    async fn answers_plainly(&self, keeper: &Keeper) -> bool {
-        let asked = async { spoken::is_plain(self.connect_tcp().await?).await };
-        self.is_so(keeper, asked).await
+    async fn answers_without_tls(&self, keeper: &Keeper) -> bool {
+        let probe = async { tls_probe::is_plain(self.connect_tcp().await?).await };
+        self.is_confirmed(keeper, probe).await
     }
 
     /// Whether the answer to a question is there in time, and is yes.
-    async fn is_so(&self, keeper: &Keeper, asked: impl Future<Output = io::Result<bool>> + Send) -> bool {
+    async fn is_confirmed(
+        &self,
+        keeper: &Keeper,
+        probe: impl Future<Output = io::Result<bool>> + Send,
+    ) -> bool {
         let until = keeper.now() + self.config.connect_timeout / 2;
-        by(keeper, until, asked).await.is_some_and(|answer| answer.unwrap_or(false))
+        timeout_at(keeper, until, probe).await.is_some_and(|answer| answer.unwrap_or(false))
     }
 
-    fn without_tls(&self) -> Failure {
+    fn without_tls_failure(&self) -> Failure {
         Failure::new(Kind::WrongServer(WITHOUT_TLS), format!("{} answers without tls", self.address))
     }
 
     /// Whether the port may be another than is meant. While a server is away that is asked by the first attempt only: each of the others
     /// would be two.
-    fn may_be_wrong(&self) -> bool {
+    fn port_may_be_wrong(&self) -> bool {
         !self.was_reached.load(Ordering::Relaxed) && self.breaker.retry_at().is_none()
     }
 

@@ -1,4 +1,4 @@
-//! [`Demotion`]: whether the name of a server still leads to one that takes writes.
+//! [`RoleCheck`]: whether the address still leads to a server that takes writes.
 
 use std::{
     sync::{
@@ -18,7 +18,7 @@ use crate::{
 
 /// So long a name may lead to a replica because a failover is not over: longer than names, proxies and services take to follow one.
 /// What is so for longer, somebody has to mend.
-const FAILOVER: Duration = Duration::from_secs(30);
+const FAILOVER_GRACE: Duration = Duration::from_secs(30);
 
 /// What the connections to one server have found out about its role.
 ///
@@ -26,35 +26,35 @@ const FAILOVER: Duration = Duration::from_secs(30);
 /// after either, a new connection asks for the role before it is used. Others do not: it takes a round trip more, and one that was
 /// given up because it is slow has no time for that.
 #[derive(Debug, Default)]
-pub(super) struct Demotion {
-    doubted: AtomicBool,
+pub(super) struct RoleCheck {
+    doubtful: AtomicBool,
     /// When a replica was found first, with no master since.
-    since: Mutex<Option<BootTime>>,
+    replica_since: Mutex<Option<BootTime>>,
 }
 
-impl Demotion {
+impl RoleCheck {
     /// The server refused a write, or closed a connection: it may be no master any more.
-    pub(super) fn doubt(&self) {
-        self.doubted.store(true, Ordering::Release);
+    pub(super) fn mark_doubtful(&self) {
+        self.doubtful.store(true, Ordering::Release);
     }
 
     /// Whether a new connection has to ask.
-    pub(super) fn is_doubted(&self) -> bool {
-        self.doubted.load(Ordering::Acquire)
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.doubtful.load(Ordering::Acquire)
     }
 
     /// Judges what `HELLO` was answered with. A server that does not tell its role is taken for a master: it refuses writes if it is none.
-    pub(super) fn judge(&self, answer: &Value, address: &str, now: BootTime) -> Result<(), Failure> {
+    pub(super) fn check(&self, answer: &Value, address: &str, now: BootTime) -> Result<(), Failure> {
         let facts = Facts::from_pairs(answer);
         // Nothing panics while it is held.
-        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut since = self.replica_since.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(instead) = use_instead(facts.get("mode"), facts.get("role")) else {
             *since = None;
-            self.doubted.store(false, Ordering::Release);
+            self.doubtful.store(false, Ordering::Release);
             return Ok(());
         };
         let first = *since.get_or_insert(now);
-        if instead == REPLICA && now.since(first) < FAILOVER {
+        if instead == REPLICA && now.since(first) < FAILOVER_GRACE {
             return Err(Failure::new(Kind::ReadOnly, format!("{address} is a replica")));
         }
         Err(Failure::new(Kind::WrongServer(instead), format!("{address} cannot be used")))
@@ -72,53 +72,53 @@ mod tests {
     }
 
     /// What a connection that is opened so many seconds after the first learns.
-    fn learned(demotion: &Demotion, answer: &Value, after: u64) -> Result<(), Kind> {
+    fn learned(role_check: &RoleCheck, answer: &Value, after: u64) -> Result<(), Kind> {
         let now = BootTime::new(Duration::from_secs(1_000 + after));
-        demotion.judge(answer, "h:1", now).map_err(|failure| failure.kind().clone())
+        role_check.check(answer, "h:1", now).map_err(|failure| failure.kind().clone())
     }
 
     #[test]
     fn a_replica_may_be_a_failover_for_a_while_and_is_the_wrong_server_then() {
-        let (demotion, replica) = (Demotion::default(), hello("standalone", "replica"));
-        demotion.doubt();
+        let (role_check, replica) = (RoleCheck::default(), hello("standalone", "replica"));
+        role_check.mark_doubtful();
         for (after, kind) in [
             (0, Kind::ReadOnly),
             (29, Kind::ReadOnly),
             (30, Kind::WrongServer(REPLICA)),
             (900, Kind::WrongServer(REPLICA)),
         ] {
-            assert_eq!(learned(&demotion, &replica, after), Err(kind), "after {after} s");
-            assert!(demotion.is_doubted());
+            assert_eq!(learned(&role_check, &replica, after), Err(kind), "after {after} s");
+            assert!(role_check.is_doubtful());
         }
     }
 
     #[test]
     fn a_master_ends_the_doubt_and_the_next_demotion_is_another() {
-        let (demotion, replica) = (Demotion::default(), hello("standalone", "replica"));
-        assert!(!demotion.is_doubted());
-        demotion.doubt();
-        assert_eq!(learned(&demotion, &replica, 0), Err(Kind::ReadOnly));
-        assert_eq!(learned(&demotion, &hello("standalone", "master"), 29), Ok(()));
-        assert!(!demotion.is_doubted());
-        demotion.doubt();
-        assert_eq!(learned(&demotion, &replica, 100), Err(Kind::ReadOnly));
+        let (role_check, replica) = (RoleCheck::default(), hello("standalone", "replica"));
+        assert!(!role_check.is_doubtful());
+        role_check.mark_doubtful();
+        assert_eq!(learned(&role_check, &replica, 0), Err(Kind::ReadOnly));
+        assert_eq!(learned(&role_check, &hello("standalone", "master"), 29), Ok(()));
+        assert!(!role_check.is_doubtful());
+        role_check.mark_doubtful();
+        assert_eq!(learned(&role_check, &replica, 100), Err(Kind::ReadOnly));
     }
 
     #[test]
     fn what_no_failover_makes_of_a_server_is_the_wrong_one_at_once() {
-        let demotion = Demotion::default();
+        let role_check = RoleCheck::default();
         for (mode, instead) in [("cluster", CLUSTER_NODE), ("sentinel", SENTINEL)] {
             let answer = hello(mode, "master");
-            assert_eq!(learned(&demotion, &answer, 0), Err(Kind::WrongServer(instead)));
+            assert_eq!(learned(&role_check, &answer, 0), Err(Kind::WrongServer(instead)));
         }
     }
 
     #[test]
     fn a_server_that_does_not_tell_its_role_is_taken_for_a_master() {
-        let demotion = Demotion::default();
+        let role_check = RoleCheck::default();
         for answer in [Value::Nil, Value::Array(Vec::new()), Value::SimpleString("replica".into())] {
-            demotion.doubt();
-            assert_eq!(learned(&demotion, &answer, 0), Ok(()), "{answer:?}");
+            role_check.mark_doubtful();
+            assert_eq!(learned(&role_check, &answer, 0), Ok(()), "{answer:?}");
         }
     }
 }

@@ -26,23 +26,23 @@ const VERSION: u8 = 3;
 pub(super) async fn is_plain(mut socket: TcpStream) -> io::Result<bool> {
     socket.write_all(b"PING\r\n").await?;
     // `+PONG`, or a refusal: of clients without a password, of all clients, or while it loads.
-    Ok(matches!(beginning(&mut socket).await?, [b'+', b'P'] | [b'-', b'A'..=b'Z']))
+    Ok(matches!(first_bytes(&mut socket).await?, [b'+', b'P'] | [b'-', b'A'..=b'Z']))
 }
 
 /// Whether a server answers with TLS.
 pub(super) async fn is_tls(mut socket: TcpStream, host: &str) -> io::Result<bool> {
-    socket.write_all(&hello(host)?).await?;
-    Ok(matches!(beginning(&mut socket).await?, [HANDSHAKE | ALERT, VERSION]))
+    socket.write_all(&client_hello(host)?).await?;
+    Ok(matches!(first_bytes(&mut socket).await?, [HANDSHAKE | ALERT, VERSION]))
 }
 
-async fn beginning(socket: &mut TcpStream) -> io::Result<[u8; 2]> {
+async fn first_bytes(socket: &mut TcpStream) -> io::Result<[u8; 2]> {
     let mut bytes = [0; 2];
     socket.read_exact(&mut bytes).await?;
     Ok(bytes)
 }
 
 /// What a client with TLS says first. It trusts nobody, for it does not go on.
-fn hello(host: &str) -> io::Result<Vec<u8>> {
+fn client_hello(host: &str) -> io::Result<Vec<u8>> {
     let nameless = |_| io::Error::from(io::ErrorKind::InvalidInput);
     let name = ServerName::try_from(host.to_owned()).map_err(nameless)?;
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))

@@ -1,0 +1,71 @@
+//! [`ConnectionPool`]: the connections to one server, one for each runtime that calls.
+
+use std::{
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use lock_core::Keeper;
+
+use super::{
+    Endpoint, RuntimeSelector, connection::Connection, role_check::RoleCheck,
+    unanswered_creates::UnansweredCreates,
+};
+
+/// The connections to one server, one for each runtime that the [`RuntimeSelector`] names.
+#[derive(Debug)]
+pub(super) struct ConnectionPool {
+    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) runtimes: Arc<RuntimeSelector>,
+    pub(super) role_check: Arc<RoleCheck>,
+    pub(super) unanswered: UnansweredCreates,
+    /// At most one that is not closed for each runtime; few, for a process has few runtimes.
+    connections: Mutex<Vec<Arc<Connection>>>,
+}
+
+impl ConnectionPool {
+    pub(super) fn new(endpoint: Arc<Endpoint>, runtimes: Arc<RuntimeSelector>) -> Self {
+        let (role_check, unanswered) = (Arc::default(), UnansweredCreates::default());
+        Self { endpoint, runtimes, role_check, unanswered, connections: Mutex::default() }
+    }
+
+    pub(super) fn keeper(&self) -> &Keeper {
+        &self.runtimes.keeper
+    }
+
+    /// The connection for the calling task, which may still be opening.
+    pub(super) fn connection(self: &Arc<Self>) -> Arc<Connection> {
+        let runtime = self.runtimes.current();
+        let id = runtime.as_ref().map(tokio::runtime::Handle::id);
+        let mut connections = self.lock();
+        if let Some(connection) =
+            connections.iter().find(|connection| connection.runtime == id && !connection.is_closed())
+        {
+            return Arc::clone(connection);
+        }
+        let (connection, task) = Connection::new(id, self);
+        connections.push(Arc::clone(&connection));
+        // Only now: a runtime that is being shut down drops the task at once, and that comes back to `retire`.
+        drop(connections);
+        self.runtimes.spawn(runtime.as_ref(), task);
+        connection
+    }
+
+    /// Gives no more commands to a connection. It lives on while somebody waits for an answer on it.
+    pub(super) fn retire(&self, connection: &Arc<Connection>) {
+        let mut connections = self.lock();
+        let (gone, kept) = mem::take(&mut *connections)
+            .into_iter()
+            .partition(|one| Arc::ptr_eq(one, connection) || one.is_closed());
+        *connections = kept;
+        drop(connections);
+        // Only now: the last one to have a connection aborts its task, and that is code of others.
+        let gone: Vec<Arc<Connection>> = gone;
+        drop(gone);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
+        // Nothing panics while they are locked, and each change to them is whole.
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -76,7 +76,7 @@ async fn readers_by_the_hundred_are_admitted_by_one_departure() {
 }
 
 #[tokio::test]
-async fn an_expired_holder_is_noticed_by_whoever_comes_next() {
+async fn an_expired_holder_is_noticed_by_the_next_entry() {
     let server = Server::start();
     for (dead, next, comer) in [
         (mutex("a"), mutex("a"), mutex("a")),
@@ -210,7 +210,7 @@ async fn a_waiter_who_only_tries_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn an_heir_in_the_same_process_is_told_by_the_answer_to_the_release_and_by_the_message() {
+async fn a_next_holder_in_the_same_process_is_told_by_answer_and_by_message() {
     let server = Server::start();
     let client = server.client();
     let holder = mutex("job");

@@ -91,7 +91,7 @@ async fn a_lock_is_handed_over_soon_without_a_word_and_people_are_told_why_once(
 
 /// Whoever waits hears all others, so it cannot know by itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_is_not_late_because_somebody_else_may_not_publish() {
+async fn a_waiter_is_not_late_because_another_client_may_not_publish() {
     let server = Server::start();
     user(&server, "mute", "-publish");
     user(&server, "well", "");
@@ -111,7 +111,7 @@ async fn whoever_waits_is_not_late_because_somebody_else_may_not_publish() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_may_not_subscribe_any_more_looks_by_itself_from_then_on() {
+async fn a_waiter_that_may_not_subscribe_any_more_polls_from_then_on() {
     let server = Server::start();
     user(&server, "well", "");
     user(&server, "deaf", "");

@@ -1,4 +1,4 @@
-//! The doors that are closed against creates that may come late, and what opens them again.
+//! The tombstones that late creates find, and what deletes them again.
 
 mod common;
 
@@ -15,8 +15,8 @@ use lock_redis::Redis;
 /// Longer than a busy machine stands still: nothing here is about a time limit.
 const PATIENT: &str = "?command_timeout=20s&connect_timeout=20s";
 
-/// Waits until so many doors stand closed. What the caller has sent before is carried out when it looks.
-async fn await_doors(server: &Server, redis: &Redis, count: usize) {
+/// Waits until there are so many tombstones. What the caller has sent before is carried out when it looks.
+async fn await_tombstones(server: &Server, redis: &Redis, count: usize) {
     soon(async {
         loop {
             redis.queue(&name("any")).await.unwrap();
@@ -51,7 +51,7 @@ async fn give_up<T>(asking: impl Future<Output = T>, turns: usize) {
 }
 
 #[tokio::test]
-async fn a_thousand_tries_that_are_given_up_on_one_connection_leave_no_door() {
+async fn a_thousand_tries_given_up_on_one_connection_leave_no_tombstone() {
     let server = Server::start();
     let client = server.client_with(PATIENT);
     warm(&client.redis).await;
@@ -60,13 +60,13 @@ async fn a_thousand_tries_that_are_given_up_on_one_connection_leave_no_door() {
         give_up(client.enter(&entry, Step::Create, WaitMode::Try), turn % 4).await;
         client.redis.leave(&entry, Creates::InDoubt).await.unwrap();
     }
-    await_doors(&server, &client.redis, 0).await;
+    await_tombstones(&server, &client.redis, 0).await;
     assert_nobody_is_left(&server);
 }
 
 /// The keeper leaves for them, on a connection of its own.
 #[tokio::test]
-async fn a_thousand_acquires_that_are_given_up_leave_no_door() {
+async fn a_thousand_acquires_that_are_given_up_leave_no_tombstone() {
     let server = Server::start();
     let keeper = Keeper::start().unwrap();
     // Time enough to subscribe, for nothing is sent before that.
@@ -80,14 +80,14 @@ async fn a_thousand_acquires_that_are_given_up_leave_no_door() {
         give_up(lock.acquire(), turn % 4).await;
     }
     locks.close(Duration::from_secs(20)).await.unwrap();
-    await_doors(&server, &redis, 0).await;
+    await_tombstones(&server, &redis, 0).await;
     assert_nobody_is_left(&server);
     keeper.stop();
 }
 
 /// What was written on the one that is gone may still arrive, as far as we know.
 #[tokio::test]
-async fn a_door_stays_closed_where_the_connection_of_the_create_is_gone() {
+async fn a_tombstone_stays_where_the_connection_of_the_create_is_gone() {
     let server = Server::start();
     let client = server.client_with(PATIENT);
     warm(&client.redis).await;
@@ -96,13 +96,13 @@ async fn a_door_stays_closed_where_the_connection_of_the_create_is_gone() {
     server.command::<()>("CLIENT KILL TYPE normal");
     // The first one may be asked on the connection that is gone.
     soon(async { while client.redis.leave(&late, Creates::InDoubt).await.is_err() {} }).await;
-    await_doors(&server, &client.redis, 1).await;
+    await_tombstones(&server, &client.redis, 1).await;
     assert_is_kept_out(&client, &late).await;
 }
 
 /// Those in a batch may be sent again, and those behind it may not be sent at all.
 #[tokio::test]
-async fn a_door_stays_closed_behind_what_did_not_go_alone() {
+async fn a_tombstone_stays_behind_a_batched_create() {
     let server = Server::start();
     let client = server.client_with(PATIENT);
     warm(&client.redis).await;
@@ -113,7 +113,7 @@ async fn a_door_stays_closed_behind_what_did_not_go_alone() {
     for entry in &entries {
         client.redis.leave(entry, Creates::InDoubt).await.unwrap();
     }
-    await_doors(&server, &client.redis, 32).await;
+    await_tombstones(&server, &client.redis, 32).await;
     assert_is_kept_out(&client, &entries[63]).await;
 }
 

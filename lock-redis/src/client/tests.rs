@@ -32,7 +32,7 @@ fn refused(client: &Client, command: &str) -> BackendError {
 }
 
 #[test]
-fn a_script_is_run_by_its_digest_and_by_its_source_where_the_server_forgot_it() {
+fn a_script_is_run_by_digest_and_by_source_where_the_server_forgot_it() {
     let server = Server::start();
     let client = client(&server.url());
     let script = crate::scripts::Script::new("do return {KEYS[1], ARGV[1], ARGV[2]} end\n", "");

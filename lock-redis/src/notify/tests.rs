@@ -53,7 +53,7 @@ fn told_to_look_again(server: &Server, subscriber: &Subscriber, hints: &mut Hint
 }
 
 #[test]
-fn a_hint_reaches_the_entry_it_is_for_and_an_eviction_reaches_every_process() {
+fn a_hint_reaches_its_entry_and_an_eviction_reaches_every_process() {
     let server = Server::start();
     let (one, two) = (notifications(&server.url()), notifications(&server.url()));
     let id = EntryId::new(7);
@@ -120,7 +120,7 @@ fn a_half_open_connection_is_noticed_and_all_waiters_look_again() {
 }
 
 #[test]
-fn a_stopped_server_is_noticed_by_its_heartbeat_and_taken_back_when_it_goes_on() {
+fn a_stopped_server_is_noticed_by_heartbeat_and_used_when_it_goes_on() {
     let server = Server::start();
     let notifications = notifications(&format!("{}?heartbeat=100ms&connect_timeout=200ms", server.url()));
     let (subscriber, mut hints) = listen(&notifications, 1);

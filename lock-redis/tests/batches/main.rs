@@ -228,9 +228,9 @@ async fn what_is_given_up_in_the_queue_is_not_sent_and_harms_no_other() {
     assert_eq!(held, expected);
 }
 
-/// PR08: what was dropped while it was on its way is as in doubt as ever, and its leave closes the door.
+/// PR08: what was dropped while it was on its way is as in doubt as ever, and its leave writes a tombstone.
 #[tokio::test]
-async fn whoever_is_given_up_on_its_way_can_leave() {
+async fn a_verb_that_is_given_up_on_its_way_can_leave() {
     let server = Server::start();
     let client = warm(&server).await;
     for turns in 0..20 {

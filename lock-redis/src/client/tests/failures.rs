@@ -136,7 +136,7 @@ fn a_stopped_server_times_out_and_is_used_again_when_it_goes_on() {
 }
 
 #[test]
-fn a_black_hole_costs_one_time_limit_and_the_next_command_gets_a_new_connection() {
+fn a_black_hole_costs_one_time_limit_and_the_next_command_reconnects() {
     let server = Server::start();
     let proxy = proxy(&server);
     let client = limited(proxy.address().port());
@@ -163,7 +163,7 @@ fn after_a_restart_the_first_command_is_served() {
 }
 
 #[test]
-fn a_server_that_dies_under_a_command_is_unreachable_and_the_command_is_in_doubt() {
+fn a_server_that_dies_under_a_command_leaves_the_command_in_doubt() {
     let mut server = Server::start();
     let client = client(&server.url());
     ask(&client, "PING").unwrap();

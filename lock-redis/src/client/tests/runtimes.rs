@@ -14,7 +14,7 @@ fn runtime_without(time: bool) -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn every_runtime_has_a_connection_of_its_own_and_uses_it_for_all_its_tasks() {
+fn every_runtime_has_its_own_connection_and_uses_it_for_all_its_tasks() {
     let server = Server::start();
     let client = client(&server.url());
     let (one, two) = (runtime(), tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap());
@@ -99,7 +99,7 @@ fn a_runtime_that_is_blocked_stalls_nobody() {
 }
 
 #[test]
-fn a_lane_whose_runtime_is_blocked_while_it_opens_stalls_nobody() {
+fn a_connection_whose_runtime_is_blocked_while_it_opens_stalls_nobody() {
     let server = Server::start();
     let client = client(&format!("{}?connect_timeout=1s", server.url()));
     let idle = runtime();

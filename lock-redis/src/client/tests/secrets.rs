@@ -49,7 +49,7 @@ fn whole(error: &BackendError) -> String {
 
 /// A password of one letter is one, and the letter is in most words.
 #[test]
-fn a_password_is_taken_out_of_what_a_server_says_and_the_letters_of_its_words_are_not() {
+fn a_password_is_removed_from_server_messages_and_other_letters_are_kept() {
     let server = Server::start_with(&["--requirepass", "another"]);
     let error = ask(&client(&format!("redis://:p@127.0.0.1:{}", server.port.number())), "PING").unwrap_err();
     assert!(error.to_string().contains("invalid username-password pair"), "{error}");

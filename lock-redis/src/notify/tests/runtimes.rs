@@ -43,7 +43,7 @@ fn every_runtime_hears_on_a_connection_and_a_channel_of_its_own() {
 
 /// Whoever waits may hold next.
 #[test]
-fn whoever_listens_for_hints_is_told_of_evictions_too() {
+fn a_process_that_listens_for_hints_is_told_of_evictions_too() {
     let server = Server::start();
     let runtime = runtime();
     for _ in 0..10 {
@@ -84,7 +84,7 @@ fn a_runtime_that_is_blocked_delays_no_hint_of_another() {
 }
 
 #[test]
-fn when_a_runtime_is_shut_down_its_waiters_look_again_and_its_connection_is_gone() {
+fn when_a_runtime_shuts_down_its_waiters_look_again_and_it_disconnects() {
     let server = Server::start();
     let notifications = notifications(&server.url());
     let (_, mut others) = listen(&notifications, 1);

@@ -96,6 +96,11 @@ pub(crate) fn broken(address: &str, error: RedisError) -> BackendError {
     BackendError::new(STORE, kind_of_failure(&error), message).with_source(error)
 }
 
+/// What a command gets whose connection ended before it was answered.
+pub(crate) fn connection_ended() -> RedisError {
+    io::Error::from(io::ErrorKind::BrokenPipe).into()
+}
+
 /// How the driver keeps what caused its errors.
 type Shared = Arc<dyn StdError + Send + Sync>;
 

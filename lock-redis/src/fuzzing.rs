@@ -13,15 +13,12 @@ use redis::{ErrorKind, Msg, Value};
 use crate::{
     RedisConfig,
     client::{Endpoint, ReplyLimit, handshake::greet},
-    diagnosis::{
-        facts::{Facts, time},
-        is_too_old,
-    },
+    diagnosis::is_too_old,
     error::refused,
     keys::{Keys, promises},
     notify::message::{Message, entry, messages},
-    operator::page,
     reply::{self, EnterReply},
+    server_info::{ServerInfo, time},
 };
 
 /// Nothing else that these functions read or write contains it.
@@ -140,10 +137,10 @@ pub(crate) fn answer(answer: &Value) {
     if let Some(message) = Msg::from_value(answer) {
         notifications(message.get_payload_bytes());
     }
-    if let Some((_, keys)) = page(answer) {
+    if let Some((_, keys)) = reply::scan_page(answer) {
         keys.for_each(|key| promises::is_no_name_or_a_right_one("", key));
     }
-    for facts in [Facts::from_info(answer), Facts::from_pairs(answer)] {
+    for facts in [ServerInfo::from_info(answer), ServerInfo::from_pairs(answer)] {
         is_too_old(facts.get("version").unwrap_or_default());
         let _ = facts.number("maxmemory");
     }

@@ -69,6 +69,11 @@ pub(crate) fn publish_denied_mark(prefix: &str) -> Vec<u8> {
     [prefix.as_bytes(), &[0xFF, VERSION, b'm']].concat()
 }
 
+/// A channel that no other kind of key or client can meet.
+pub(crate) fn channel(prefix: &str, rest: &str) -> Vec<u8> {
+    [prefix.as_bytes(), &[0xFF, VERSION], rest.as_bytes()].concat()
+}
+
 /// What every queue of a client with this prefix starts with.
 pub(crate) fn queue_prefix(prefix: &str) -> Vec<u8> {
     [prefix.as_bytes(), &[0xFF, VERSION, b'q', b'{']].concat()

@@ -32,17 +32,16 @@ mod config;
 mod connect_error;
 mod diagnosis;
 mod error;
-mod foreign_holders;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod guarantees;
 mod keys;
 mod notify;
-mod operator;
 mod reply;
 mod request;
 mod scripts;
+mod server_info;
 #[cfg(test)]
 mod testing;
 

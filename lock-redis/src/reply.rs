@@ -133,6 +133,17 @@ pub(crate) fn rows(answer: &Value, server: &str) -> Result<Vec<QueueRow>, Backen
     read_rows(answer).map_err(|refusal| refusal.of(server))
 }
 
+/// An answer to `SCAN`: the next cursor, and the keys.
+pub(crate) fn scan_page(answer: &Value) -> Option<(&[u8], impl Iterator<Item = &[u8]>)> {
+    let Value::Array(parts) = answer else { return None };
+    let [Value::BulkString(cursor), Value::Array(found)] = parts.as_slice() else { return None };
+    let keys = found.iter().filter_map(|key| match key {
+        Value::BulkString(key) => Some(key.as_slice()),
+        _ => None,
+    });
+    Some((cursor, keys))
+}
+
 fn read_rows(answer: &Value) -> Read<Vec<QueueRow>> {
     let parts = array(answer)?;
     if let [tag, what] = parts

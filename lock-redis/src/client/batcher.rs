@@ -18,7 +18,7 @@ use futures_util::{
 use redis::{ErrorKind, RedisResult, ServerError, Value, aio::MultiplexedConnection};
 use tokio::sync::oneshot;
 
-use super::run_script;
+use super::run_script::run_script;
 use crate::{request::Request, scripts::BATCH};
 
 /// As long as fewer than so many verbs are on their way, and none of them in a batch, each goes alone: batches of few are slower

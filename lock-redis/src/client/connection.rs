@@ -19,11 +19,8 @@ use redis::{
 };
 use tokio::{runtime::Id, sync::SetOnce};
 
-use super::{
-    batcher::Batcher, connection_ended, endpoint::Endpoint, pool::ConnectionPool, role_check::RoleCheck,
-    timeout_at,
-};
-use crate::error::{self, Failure};
+use super::{batcher::Batcher, endpoint::Endpoint, role_check::RoleCheck, timeout::timeout_at};
+use crate::error::{self, Failure, connection_ended};
 
 /// One pipelined connection: being opened, open, or closed. A closed one is never opened again: the next command gets another.
 ///
@@ -41,14 +38,22 @@ pub(super) struct Connection {
     task: AbortHandle,
 }
 
+/// Who gave a connection out, and is told of its end.
+pub(super) trait Owner: Send + Sync {
+    /// The connection has ended, or could not be opened. `without_io`: because its runtime cannot drive one.
+    fn connection_ended(&self, connection: &Arc<Connection>, without_io: bool);
+}
+
 impl Connection {
     /// A connection, and the task that has to be spawned on its runtime.
     pub(super) fn new(
         runtime: Option<Id>,
-        pool: &Arc<ConnectionPool>,
+        endpoint: Arc<Endpoint>,
+        keeper: Keeper,
+        role_check: Arc<RoleCheck>,
+        owner: Weak<dyn Owner>,
     ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
         let (task, registration) = AbortHandle::new_pair();
-        let (endpoint, keeper) = (Arc::clone(&pool.endpoint), pool.keeper().clone());
         let open_by = keeper.now() + endpoint.config.connect_timeout;
         let batcher = Arc::new(Batcher::default());
         let connection = Arc::new(Self {
@@ -59,8 +64,7 @@ impl Connection {
             closed: AtomicBool::new(false),
             task,
         });
-        let end_guard = EndGuard { connection: Arc::downgrade(&connection), pool: Arc::downgrade(pool) };
-        let role_check = Arc::clone(&pool.role_check);
+        let end_guard = EndGuard { connection: Arc::downgrade(&connection), owner };
         let driven = Abortable::new(
             open_and_drive(end_guard, endpoint, keeper, role_check, open_by, batcher),
             registration,
@@ -186,7 +190,7 @@ fn too_slow(endpoint: &Endpoint) -> Failure {
 /// Marks the connection as closed, however its task ends: aborted, with its runtime, in a panic.
 struct EndGuard {
     connection: Weak<Connection>,
-    pool: Weak<ConnectionPool>,
+    owner: Weak<dyn Owner>,
 }
 
 impl EndGuard {
@@ -207,14 +211,10 @@ impl Drop for EndGuard {
         let Some(connection) = self.connection.upgrade() else { return };
         connection.closed.store(true, Ordering::Release);
         connection.batcher.close();
-        if let Some(pool) = self.pool.upgrade() {
+        if let Some(owner) = self.owner.upgrade() {
             // Tokio panics where a runtime was built without its I/O driver, and has no other way to tell.
-            if let Some(runtime) =
-                connection.runtime.filter(|_| thread::panicking() && !connection.multiplexed.initialized())
-            {
-                pool.runtimes.mark_without_io(runtime);
-            }
-            pool.retire(&connection);
+            let without_io = thread::panicking() && !connection.multiplexed.initialized();
+            owner.connection_ended(&connection, without_io);
         }
         let failure = if thread::panicking() {
             Failure::new(Kind::Panicked, "opening a connection panicked")

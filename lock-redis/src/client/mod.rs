@@ -1,22 +1,25 @@
 //! [`Client`]: commands to the server and their answers.
 
 mod batcher;
+mod connect;
 mod connection;
 mod endpoint;
 pub(crate) mod handshake;
 mod pool;
 mod reply_limit;
 mod role_check;
+mod run_script;
 mod runtime_selector;
 mod socket;
+mod timeout;
 mod tls_probe;
 mod unanswered_creates;
 
-use std::{future::Future, io, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, future::poll_fn};
-use lock_core::{BackendError, BackendErrorKind as Kind, BootTime, EntryId, Keeper};
-use redis::{Cmd, RedisError, RedisResult, ServerErrorKind, Value, aio::MultiplexedConnection};
+use futures_util::FutureExt;
+use lock_core::{BackendError, BackendErrorKind as Kind, BootTime, EntryId};
+use redis::{Cmd, RedisResult, Value, aio::MultiplexedConnection};
 
 pub(crate) use self::connection::DRIVER_SETUP;
 pub(crate) use self::endpoint::Endpoint;
@@ -24,7 +27,8 @@ pub(crate) use self::endpoint::Endpoint;
 pub(crate) use self::reply_limit::ReplyLimit;
 pub(crate) use self::runtime_selector::RuntimeSelector;
 pub(crate) use self::socket::Socket;
-use self::{batcher::Submission, connection::Connection, pool::ConnectionPool};
+pub(crate) use self::timeout::timeout_at;
+use self::{batcher::Submission, connection::Connection, pool::ConnectionPool, run_script::run_script};
 use crate::{
     error::{self, STORE},
     reply,
@@ -72,7 +76,7 @@ impl Client {
                     checkout.exchange(answer).await
                 }
                 Submission::Queued(answer) => {
-                    let answer = async { answer.await.unwrap_or_else(|_| Err(connection_ended())) };
+                    let answer = async { answer.await.unwrap_or_else(|_| Err(error::connection_ended())) };
                     checkout.exchange(answer).await
                 }
                 // The connection ended only just now; the next one is another.
@@ -247,53 +251,6 @@ impl Checkout<'_> {
             self.pool.retire(&self.connection);
         }
     }
-}
-
-/// Runs a script, by its digest; a server that does not know it, and so did not run it, gets its source.
-async fn run_script(
-    multiplexed: &mut MultiplexedConnection,
-    script: &Script,
-    keys: &[impl AsRef<[u8]> + Sync],
-    args: &[impl AsRef<[u8]> + Sync],
-) -> RedisResult<Value> {
-    let answer = multiplexed.send_packed_command(&evaluate("EVALSHA", script.sha(), keys, args)).await?;
-    match &answer {
-        Value::ServerError(refusal) if refusal.kind() == Some(ServerErrorKind::NoScript) => {
-            multiplexed.send_packed_command(&evaluate("EVAL", script.source(), keys, args)).await
-        }
-        _ => Ok(answer),
-    }
-}
-
-fn evaluate(verb: &str, script: &str, keys: &[impl AsRef<[u8]>], args: &[impl AsRef<[u8]>]) -> Cmd {
-    let keys_and_args = || keys.iter().map(AsRef::as_ref).chain(args.iter().map(AsRef::as_ref));
-    let size = keys_and_args().map(<[u8]>::len).sum::<usize>() + verb.len() + script.len() + 8;
-    let mut command = Cmd::with_capacity(3 + keys.len() + args.len(), size);
-    command.arg(verb).arg(script).arg(keys.len());
-    for one in keys_and_args() {
-        command.arg(one);
-    }
-    command
-}
-
-/// What became of a verb that its connection took with it.
-fn connection_ended() -> RedisError {
-    io::Error::from(io::ErrorKind::BrokenPipe).into()
-}
-
-/// The result of a future, or `None` if it is not there by `until` on the keeper's clock. Needs no runtime.
-pub(crate) async fn timeout_at<T>(
-    keeper: &Keeper,
-    until: BootTime,
-    future: impl Future<Output = T> + Send,
-) -> Option<T> {
-    let mut future = pin!(future);
-    let mut timer = pin!(keeper.sleep_until(until));
-    poll_fn(|cx| match future.as_mut().poll(cx) {
-        Poll::Ready(result) => Poll::Ready(Some(result)),
-        Poll::Pending => timer.as_mut().poll(cx).map(|()| None),
-    })
-    .await
 }
 
 #[cfg(test)]

@@ -8,7 +8,10 @@ use std::{
 use lock_core::Keeper;
 
 use super::{
-    Endpoint, RuntimeSelector, connection::Connection, role_check::RoleCheck,
+    connection::{Connection, Owner},
+    endpoint::Endpoint,
+    role_check::RoleCheck,
+    runtime_selector::RuntimeSelector,
     unanswered_creates::UnansweredCreates,
 };
 
@@ -43,7 +46,9 @@ impl ConnectionPool {
         {
             return Arc::clone(connection);
         }
-        let (connection, task) = Connection::new(id, self);
+        let (endpoint, role_check) = (Arc::clone(&self.endpoint), Arc::clone(&self.role_check));
+        let owner = Arc::downgrade(self);
+        let (connection, task) = Connection::new(id, endpoint, self.keeper().clone(), role_check, owner);
         connections.push(Arc::clone(&connection));
         // Only now: a runtime that is being shut down drops the task at once, and that comes back to `retire`.
         drop(connections);
@@ -67,5 +72,14 @@ impl ConnectionPool {
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
         // Nothing panics while they are locked, and each change to them is whole.
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Owner for ConnectionPool {
+    fn connection_ended(&self, connection: &Arc<Connection>, without_io: bool) {
+        if let Some(runtime) = connection.runtime.filter(|_| without_io) {
+            self.runtimes.mark_without_io(runtime);
+        }
+        self.retire(connection);
     }
 }

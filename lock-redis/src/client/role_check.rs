@@ -12,8 +12,8 @@ use lock_core::{BackendErrorKind as Kind, BootTime};
 use redis::Value;
 
 use crate::{
-    diagnosis::{facts::Facts, use_instead},
     error::{Failure, REPLICA},
+    server_info::{ServerInfo, use_instead},
 };
 
 /// So long a name may lead to a replica because a failover is not over: longer than names, proxies and services take to follow one.
@@ -45,10 +45,10 @@ impl RoleCheck {
 
     /// Judges what `HELLO` was answered with. A server that does not tell its role is taken for a master: it refuses writes if it is none.
     pub(super) fn check(&self, answer: &Value, address: &str, now: BootTime) -> Result<(), Failure> {
-        let facts = Facts::from_pairs(answer);
+        let info = ServerInfo::from_pairs(answer);
         // Nothing panics while it is held.
         let mut since = self.replica_since.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(instead) = use_instead(facts.get("mode"), facts.get("role")) else {
+        let Some(instead) = use_instead(info.get("mode"), info.get("role")) else {
             *since = None;
             self.doubtful.store(false, Ordering::Release);
             return Ok(());

@@ -3,7 +3,7 @@
 use lock_core::excerpt;
 use redis::Value;
 
-use super::facts::text;
+use crate::server_info::text;
 
 /// With which of these `+` lets somebody publish, and `-` takes it from him.
 const PUBLISHING: &[&str] = &["@all", "@fast", "@pubsub", "publish"];

@@ -20,6 +20,7 @@ use self::{health::Health, subscriber::Evictions, subscription::Subscription};
 use crate::{
     client::{Endpoint, RuntimeSelector, timeout_at},
     error::Failure,
+    keys,
 };
 
 /// One [`Subscriber`] for each runtime on which a task has waited for a lock, so that a hint wakes its waiter where it
@@ -39,7 +40,7 @@ pub(crate) struct Notifications {
 impl Notifications {
     /// No connection is opened yet.
     pub(crate) fn new(endpoint: Arc<Endpoint>, runtimes: Arc<RuntimeSelector>) -> Self {
-        let (eviction_channel, alarms) = (channel(&endpoint, "e"), Arc::default());
+        let (eviction_channel, alarms) = (keys::channel(&endpoint.config.prefix, "e"), Arc::default());
         let evictions = Evictions { channel: eviction_channel.clone(), alarms: Arc::clone(&alarms) };
         let health = Arc::new(Health::new(&runtimes.keeper));
         let keeper_subscriber = Subscriber::new(None, &endpoint, &runtimes, Some(evictions), &health);
@@ -157,11 +158,6 @@ async fn problems(
         Err(failure) if *failure.kind() == Kind::Denied => Ok(vec![failure.message().to_owned()]),
         Err(failure) => Err(failure),
     }
-}
-
-/// A channel that no other kind of key or client can meet.
-fn channel(endpoint: &Endpoint, rest: &str) -> Vec<u8> {
-    [endpoint.config.prefix.as_bytes(), b"\xff1", rest.as_bytes()].concat()
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ use super::{
 use crate::{
     client::{Endpoint, RuntimeSelector, timeout_at},
     error::Failure,
+    keys,
 };
 
 /// How often the mark of a process that may not publish is written: several times within its ttl.
@@ -91,7 +92,7 @@ impl Subscriber {
         let (task, registration) = AbortHandle::new_pair();
         let id = format!("h:{:032x}", SystemEntropy.bits());
         let shared = Shared {
-            channel: super::channel(endpoint, &id),
+            channel: keys::channel(&endpoint.config.prefix, &id),
             endpoint: Arc::clone(endpoint),
             evictions,
             phase: watch::Sender::new(Phase::Starting),

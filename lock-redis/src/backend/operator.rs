@@ -7,11 +7,10 @@ use futures_util::future::try_join_all;
 use lock_core::{
     BackendError, BackendErrorKind, Departure, Diagnosis, EntryId, LockName, Operator, QueueRow,
 };
-use redis::{Cmd, Value};
+use redis::Cmd;
 
+use super::{arguments::text, redis::Redis};
 use crate::{
-    Redis,
-    backend::text,
     diagnosis,
     error::STORE,
     keys::{self, Keys, starting_with},
@@ -96,7 +95,7 @@ impl Operator for Redis {
     }
 
     async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
-        diagnosis::diagnose(self).await
+        diagnosis::diagnose(&self.client, &self.config, &self.notifications).await
     }
 }
 
@@ -114,7 +113,7 @@ impl Redis {
             let mut scan = Cmd::new();
             scan.arg("SCAN").arg(&*cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCAN_COUNT);
             let answer = self.client.command(scan.arg("TYPE").arg(stored_as.redis_type())).await?;
-            let (next, keys) = page(&answer).ok_or_else(|| {
+            let (next, keys) = reply::scan_page(&answer).ok_or_else(|| {
                 let message = format!("{} answered SCAN with something else", self.client.server());
                 BackendError::new(STORE, BackendErrorKind::Protocol, message)
             })?;
@@ -153,14 +152,4 @@ impl Redis {
             Err(error) => Err(error),
         }
     }
-}
-
-pub(crate) fn page(answer: &Value) -> Option<(&[u8], impl Iterator<Item = &[u8]>)> {
-    let Value::Array(parts) = answer else { return None };
-    let [Value::BulkString(cursor), Value::Array(found)] = parts.as_slice() else { return None };
-    let keys = found.iter().filter_map(|key| match key {
-        Value::BulkString(key) => Some(key.as_slice()),
-        _ => None,
-    });
-    Some((cursor, keys))
 }

@@ -1,13 +1,16 @@
-//! [`Facts`]: names and values as the server tells them.
+//! [`ServerInfo`]: what a server tells of itself, by `INFO`, `HELLO` and `CONFIG GET`.
 
 use std::collections::BTreeMap;
 
 use redis::Value;
 
-#[derive(Debug, Default)]
-pub(crate) struct Facts(BTreeMap<String, String>);
+use crate::error::{CLUSTER_NODE, REPLICA, SENTINEL};
 
-impl Facts {
+/// Values by their names.
+#[derive(Debug, Default)]
+pub(crate) struct ServerInfo(BTreeMap<String, String>);
+
+impl ServerInfo {
     /// From the lines of `INFO`.
     pub(crate) fn from_info(answer: &Value) -> Self {
         let text = text(answer).unwrap_or_default();
@@ -17,9 +20,9 @@ impl Facts {
 
     /// From an array of names and values by turns. A value that is not text is left out.
     pub(crate) fn from_pairs(answer: &Value) -> Self {
-        let mut facts = Self::default();
-        facts.add_pairs(answer);
-        facts
+        let mut info = Self::default();
+        info.add_pairs(answer);
+        info
     }
 
     pub(crate) fn add_pairs(&mut self, answer: &Value) {
@@ -40,6 +43,16 @@ impl Facts {
     }
 }
 
+/// What to use instead of a server, if it cannot keep locks. `HELLO` and `INFO` have different words for a replica.
+pub(crate) fn use_instead(mode: Option<&str>, role: Option<&str>) -> Option<&'static str> {
+    match (mode, role) {
+        (Some("cluster"), _) => Some(CLUSTER_NODE),
+        (Some("sentinel"), _) => Some(SENTINEL),
+        (_, Some("replica" | "slave")) => Some(REPLICA),
+        _ => None,
+    }
+}
+
 /// The answer to `TIME`, in milliseconds.
 pub(crate) fn time(answer: &Value) -> Option<i128> {
     let Value::Array(parts) = answer else { return None };
@@ -48,7 +61,7 @@ pub(crate) fn time(answer: &Value) -> Option<i128> {
     Some(i128::from(number(seconds)?) * 1000 + i128::from(number(micros)?) / 1000)
 }
 
-pub(super) fn text(value: &Value) -> Option<String> {
+pub(crate) fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         Value::SimpleString(text) => Some(text.clone()),

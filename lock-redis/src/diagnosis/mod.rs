@@ -1,6 +1,5 @@
 //! Facts about the server, and what is wrong with it for locks.
 
-pub(crate) mod facts;
 mod users;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,10 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use lock_core::{BackendError, BackendErrorKind as Kind, Diagnosis, excerpt};
 use redis::Cmd;
 
-use self::facts::Facts;
 use crate::{
-    Redis,
-    error::{CLUSTER_NODE, REPLICA, SENTINEL, STORE},
+    client::Client,
+    config::RedisConfig,
+    error::STORE,
+    notify::Notifications,
+    server_info::{self, ServerInfo, use_instead},
 };
 
 /// The oldest version that has all that the scripts use: `SET … GET`, `SET … PXAT` and `ZADD … GT`.
@@ -21,39 +22,39 @@ const MIN_VERSION: (u32, u32) = (6, 2);
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
 /// Whether the server answers, takes our credentials, can keep locks, and is new enough.
-pub(crate) async fn check(redis: &Redis) -> Result<(), BackendError> {
+pub(crate) async fn check(client: &Client, config: &RedisConfig) -> Result<(), BackendError> {
     let mut hello = Cmd::new();
     hello.arg("HELLO");
-    let answer = redis.client.command(&hello).await.map_err(|error| match error.kind() {
+    let answer = client.command(&hello).await.map_err(|error| match error.kind() {
         // What refuses the connection before it is asked says itself why, as of a database that is not there.
-        Kind::Unsupported if !error.is_unsent() => unsupported(redis.client.server(), "older than 6.0"),
+        Kind::Unsupported if !error.is_unsent() => unsupported(client.server(), "older than 6.0"),
         _ => error,
     })?;
-    let facts = Facts::from_pairs(&answer);
+    let facts = ServerInfo::from_pairs(&answer);
     if let Some(instead) = use_instead(facts.get("mode"), facts.get("role")) {
-        return Err(BackendError::new(
-            STORE,
-            Kind::WrongServer(instead),
-            format!("{} cannot be used", redis.config),
-        ));
+        return Err(BackendError::new(STORE, Kind::WrongServer(instead), format!("{config} cannot be used")));
     }
     let version = facts.get("version").unwrap_or_default();
-    if is_too_old(version) { Err(unsupported(redis.client.server(), version)) } else { Ok(()) }
+    if is_too_old(version) { Err(unsupported(client.server(), version)) } else { Ok(()) }
 }
 
-pub(crate) async fn diagnose(redis: &Redis) -> Result<Diagnosis, BackendError> {
+pub(crate) async fn diagnose(
+    client: &Client,
+    config: &RedisConfig,
+    notifications: &Notifications,
+) -> Result<Diagnosis, BackendError> {
     let mut info = Cmd::new();
     info.arg("INFO");
-    let facts = Facts::from_info(&redis.client.command(&info).await?);
-    let settings = settings(redis).await?;
-    let ClockDifference { by: ahead, uncertain } = clock_ahead(redis).await?;
+    let facts = ServerInfo::from_info(&client.command(&info).await?);
+    let settings = settings(client).await?;
+    let ClockDifference { by: ahead, uncertain } = clock_ahead(client).await?;
 
     let mut diagnosis = Diagnosis::default();
     describe(&mut diagnosis, &facts, &settings, ahead);
     shape_problems(&mut diagnosis.problems, &facts);
     data_problems(&mut diagnosis.problems, &facts, &settings);
-    diagnosis.problems.extend(redis.notifications.problems().await.map_err(|failure| failure.to_unsent())?);
-    look_at_users(redis, &mut diagnosis).await?;
+    diagnosis.problems.extend(notifications.problems().await.map_err(|failure| failure.to_unsent())?);
+    check_users(client, config, &mut diagnosis).await?;
     if ahead.unsigned_abs() > MAX_CLOCK_DIFFERENCE.as_millis() + uncertain {
         diagnosis.problems.push(format!(
             "the server's clock differs from this machine's by {ahead} ms: leases are counted on the server alone, but set \
@@ -63,7 +64,7 @@ pub(crate) async fn diagnose(redis: &Redis) -> Result<Diagnosis, BackendError> {
     Ok(diagnosis)
 }
 
-fn describe(diagnosis: &mut Diagnosis, facts: &Facts, settings: &Facts, ahead: i128) {
+fn describe(diagnosis: &mut Diagnosis, facts: &ServerInfo, settings: &ServerInfo, ahead: i128) {
     let known = |name: &str| excerpt(format_args!("{}", facts.get(name).unwrap_or("unknown")));
     let server = if facts.get("valkey_version").is_some() { "valkey" } else { "redis" };
     diagnosis.facts = vec![
@@ -79,7 +80,7 @@ fn describe(diagnosis: &mut Diagnosis, facts: &Facts, settings: &Facts, ahead: i
     ];
 }
 
-fn shape_problems(problems: &mut Vec<String>, facts: &Facts) {
+fn shape_problems(problems: &mut Vec<String>, facts: &ServerInfo) {
     if is_too_old(facts.get("redis_version").unwrap_or_default()) {
         problems.push(format!("version {} is too old: use 6.2 or later", version(facts)));
     }
@@ -93,17 +94,7 @@ fn shape_problems(problems: &mut Vec<String>, facts: &Facts) {
     }
 }
 
-/// What to use instead of a server, if it cannot keep locks. `HELLO` and `INFO` have different words for a replica.
-pub(crate) fn use_instead(mode: Option<&str>, role: Option<&str>) -> Option<&'static str> {
-    match (mode, role) {
-        (Some("cluster"), _) => Some(CLUSTER_NODE),
-        (Some("sentinel"), _) => Some(SENTINEL),
-        (_, Some("replica" | "slave")) => Some(REPLICA),
-        _ => None,
-    }
-}
-
-fn data_problems(problems: &mut Vec<String>, facts: &Facts, settings: &Facts) {
+fn data_problems(problems: &mut Vec<String>, facts: &ServerInfo, settings: &ServerInfo) {
     let limit = facts.number("maxmemory").unwrap_or(0);
     let policy = facts.get("maxmemory_policy").unwrap_or("noeviction");
     if limit > 0 && policy != "noeviction" {
@@ -134,7 +125,7 @@ fn data_problems(problems: &mut Vec<String>, facts: &Facts, settings: &Facts) {
     }
 }
 
-fn persistence(facts: &Facts, settings: &Facts) -> String {
+fn persistence(facts: &ServerInfo, settings: &ServerInfo) -> String {
     let snapshots = settings.get("save").map(|save| !save.is_empty());
     match (facts.get("aof_enabled") == Some("1"), snapshots) {
         (true, _) => excerpt(format_args!("aof, fsync {}", settings.get("appendfsync").unwrap_or("unknown"))),
@@ -145,12 +136,12 @@ fn persistence(facts: &Facts, settings: &Facts) -> String {
 }
 
 /// What `CONFIG GET` says; nothing where it is not permitted, as on hosted servers.
-async fn settings(redis: &Redis) -> Result<Facts, BackendError> {
-    let mut all = Facts::default();
+async fn settings(client: &Client) -> Result<ServerInfo, BackendError> {
+    let mut all = ServerInfo::default();
     for name in ["save", "appendfsync"] {
         let mut get = Cmd::new();
         get.arg("CONFIG").arg("GET").arg(name);
-        match redis.client.command(&get).await {
+        match client.command(&get).await {
             Ok(answer) => all.add_pairs(&answer),
             Err(error) if matches!(error.kind(), Kind::Denied | Kind::Unsupported) => {}
             Err(error) => return Err(error),
@@ -160,14 +151,18 @@ async fn settings(redis: &Redis) -> Result<Facts, BackendError> {
 }
 
 /// Adds what is to be said of users who may forge a hand-over. Nothing where we confirm what we hear.
-async fn look_at_users(redis: &Redis, diagnosis: &mut Diagnosis) -> Result<(), BackendError> {
-    if redis.config.confirm_hints {
+async fn check_users(
+    client: &Client,
+    config: &RedisConfig,
+    diagnosis: &mut Diagnosis,
+) -> Result<(), BackendError> {
+    if config.confirm_hints {
         return Ok(());
     }
     let mut list = Cmd::new();
     list.arg("ACL").arg("LIST");
-    let users = match redis.client.command(&list).await {
-        Ok(answer) => users::forgers(&answer, &redis.config.prefix),
+    let users = match client.command(&list).await {
+        Ok(answer) => users::forgers(&answer, &config.prefix),
         Err(error) if matches!(error.kind(), Kind::Denied | Kind::Unsupported) => {
             diagnosis.facts.push(("users", "not told".to_owned()));
             return Ok(());
@@ -200,14 +195,14 @@ impl ClockDifference {
     }
 }
 
-async fn clock_ahead(redis: &Redis) -> Result<ClockDifference, BackendError> {
+async fn clock_ahead(client: &Client) -> Result<ClockDifference, BackendError> {
     let mut time = Cmd::new();
     time.arg("TIME");
     let before = wall_clock();
-    let answer = redis.client.command(&time).await?;
+    let answer = client.command(&time).await?;
     let after = wall_clock();
-    let theirs = facts::time(&answer).ok_or_else(|| {
-        let message = format!("{} answered TIME with something else", redis.client.server());
+    let theirs = server_info::time(&answer).ok_or_else(|| {
+        let message = format!("{} answered TIME with something else", client.server());
         BackendError::new(STORE, Kind::Protocol, message)
     })?;
     Ok(ClockDifference::between(before, theirs, after))
@@ -217,7 +212,7 @@ fn wall_clock() -> i128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis().cast_signed())
 }
 
-fn version(facts: &Facts) -> String {
+fn version(facts: &ServerInfo) -> String {
     let told = facts.get("valkey_version").or_else(|| facts.get("redis_version"));
     excerpt(format_args!("{}", told.unwrap_or("unknown")))
 }
@@ -244,10 +239,10 @@ mod tests {
     use super::*;
 
     fn problems(info: &str) -> Vec<String> {
-        let facts = Facts::from_info(&Value::BulkString(info.as_bytes().to_vec()));
+        let facts = ServerInfo::from_info(&Value::BulkString(info.as_bytes().to_vec()));
         let mut problems = Vec::new();
         shape_problems(&mut problems, &facts);
-        data_problems(&mut problems, &facts, &Facts::default());
+        data_problems(&mut problems, &facts, &ServerInfo::default());
         problems
     }
 

@@ -1,12 +1,9 @@
 //! [`ForeignHolders`]: warns of keys of others that have no expiry, so that waiters for them may wait for ever.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use lock_core::{BootTime, Entry, LockName, excerpt};
+use parking_lot::Mutex;
 
 /// How long a foreign key may be without expiry before that is logged: some clients set the expiry in a second command.
 const WARN_AFTER: Duration = Duration::from_secs(3);
@@ -45,8 +42,7 @@ impl ForeignHolders {
 
     /// Whether it is time to log.
     fn record_sighting(&self, entry: &Entry, now: BootTime) -> bool {
-        // Nothing panics while it is held, and each change to it is whole.
-        let mut holders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut holders = self.0.lock();
         if !holders.contains_key(&entry.name) {
             if holders.len() >= MAX_NAMES {
                 holders.retain(|_, sighting| now.since(sighting.last) < WARN_AFTER);
@@ -101,7 +97,7 @@ mod tests {
         for i in 0..10_000 {
             foreign.record_sighting(&entry(&i.to_string()), at(i / 100));
         }
-        assert!(foreign.0.lock().unwrap().len() <= MAX_NAMES);
+        assert!(foreign.0.lock().len() <= MAX_NAMES);
         assert!(!foreign.record_sighting(&entry("new"), at(1_000)));
         assert!(foreign.record_sighting(&entry("new"), at(1_003)));
     }

@@ -6,7 +6,6 @@ use std::{
     future::Future,
     mem,
     pin::Pin,
-    sync::{Mutex, MutexGuard, PoisonError},
     task::{Poll, Waker},
 };
 
@@ -15,6 +14,7 @@ use futures_util::{
     future::{join_all, poll_fn},
     stream::FuturesUnordered,
 };
+use parking_lot::{Mutex, MutexGuard};
 use redis::{ErrorKind, RedisResult, ServerError, Value, aio::MultiplexedConnection};
 use tokio::sync::oneshot;
 
@@ -200,8 +200,7 @@ impl Batcher {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held, and each change to it is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

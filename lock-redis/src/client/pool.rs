@@ -1,11 +1,9 @@
 //! [`ConnectionPool`]: the connections to one server, one for each runtime that calls.
 
-use std::{
-    mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{mem, sync::Arc};
 
 use lock_core::Keeper;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     connection::{Connection, Owner},
@@ -70,8 +68,7 @@ impl ConnectionPool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
-        // Nothing panics while they are locked, and each change to them is whole.
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connections.lock()
     }
 }
 

@@ -1,14 +1,12 @@
 //! [`RoleCheck`]: whether the address still leads to a server that takes writes.
 
 use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use lock_core::{BackendErrorKind as Kind, BootTime};
+use parking_lot::Mutex;
 use redis::Value;
 
 use crate::{
@@ -46,8 +44,7 @@ impl RoleCheck {
     /// Judges what `HELLO` was answered with. A server that does not tell its role is taken for a master: it refuses writes if it is none.
     pub(super) fn check(&self, answer: &Value, address: &str, now: BootTime) -> Result<(), Failure> {
         let info = ServerInfo::from_pairs(answer);
-        // Nothing panics while it is held.
-        let mut since = self.replica_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut since = self.replica_since.lock();
         let Some(instead) = use_instead(info.get("mode"), info.get("role")) else {
             *since = None;
             self.doubtful.store(false, Ordering::Release);

@@ -3,10 +3,11 @@
 use std::{
     fmt,
     future::Future,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use lock_core::Keeper;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::{Handle, Id};
 
 /// Connections belong to a runtime, because a runtime drives them.
@@ -53,8 +54,7 @@ impl RuntimeSelector {
     }
 
     fn without_io(&self) -> MutexGuard<'_, Vec<Id>> {
-        // Nothing panics while it is held.
-        self.without_io.lock().unwrap_or_else(PoisonError::into_inner)
+        self.without_io.lock()
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     thread,
 };
 
 use lock_core::EntryId;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::connection::Connection;
 
@@ -45,8 +46,7 @@ impl UnansweredCreates {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<EntryId, Option<Weak<Connection>>>> {
-        // Nothing panics while it is held, and each change to it is whole.
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connections.lock()
     }
 }
 

@@ -2,13 +2,11 @@
 
 use std::{
     mem,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use lock_core::{BackendErrorKind as Kind, Keeper, Paced};
+use parking_lot::Mutex;
 use redis::Cmd;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -84,7 +82,7 @@ impl Health {
 
     /// There are no notifications. Logged once for each cause until there are some again, and at most once a second.
     pub(super) fn mark_down(&self, endpoint: &Endpoint, failure: &Failure) {
-        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.logged.lock();
         let known = logged.contains(failure.kind());
         if !known {
             logged.push(failure.kind().clone());
@@ -103,7 +101,7 @@ impl Health {
 
     /// There are notifications. Logged once if this process may not publish any.
     pub(super) fn mark_live(&self, endpoint: &Endpoint) {
-        self.logged.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.logged.lock().clear();
         if self.is_publish_denied() && !self.logged_denied.swap(true, Ordering::Relaxed) {
             let (server, what) = (endpoint.address.clone(), not_permitted(endpoint, PUBLISH));
             self.log.note(Cause::PublishDenied, move |times| tracing::warn!(%server, times, "{what}"));
@@ -160,12 +158,12 @@ mod tests {
 
     impl Warnings {
         fn times(&self) -> u64 {
-            self.0.lock().unwrap().iter().sum()
+            self.0.lock().iter().sum()
         }
 
         /// The first may come at once, and each of the others a second after the one before at the earliest.
         fn assert_paced(&self, began: Instant) {
-            let lines = self.0.lock().unwrap().len() as u64;
+            let lines = self.0.lock().len() as u64;
             let seconds = began.elapsed().as_secs();
             assert!(lines <= seconds + 1, "{lines} lines in {seconds} s");
         }
@@ -191,7 +189,7 @@ mod tests {
         fn event(&self, event: &Event<'_>) {
             let mut times = Times(1);
             event.record(&mut times);
-            self.0.lock().unwrap().push(times.0);
+            self.0.lock().push(times.0);
         }
 
         fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {

@@ -5,14 +5,12 @@ pub(crate) mod message;
 mod subscriber;
 mod subscription;
 
-use std::{
-    mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{mem, sync::Arc};
 
 use futures_channel::mpsc::{UnboundedSender, unbounded};
 use futures_util::future::join;
 use lock_core::{Alarms, BackendErrorKind as Kind, EntryId, Hints, Keeper};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 pub(crate) use self::subscriber::Subscriber;
@@ -91,7 +89,7 @@ impl Notifications {
     pub(crate) fn alarms(&self) -> Alarms {
         self.keeper_subscriber.start(None);
         let (sender, alarms) = unbounded();
-        self.alarms.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        self.alarms.lock().push(sender);
         Box::pin(alarms)
     }
 
@@ -137,8 +135,7 @@ impl Notifications {
     }
 
     fn per_runtime(&self) -> MutexGuard<'_, Vec<Arc<Subscriber>>> {
-        // Nothing panics while they are locked, and each change to them is whole.
-        self.per_runtime.lock().unwrap_or_else(PoisonError::into_inner)
+        self.per_runtime.lock()
     }
 }
 

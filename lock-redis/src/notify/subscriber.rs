@@ -6,7 +6,7 @@ use std::{
     mem,
     panic::{AssertUnwindSafe, resume_unwind},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -18,6 +18,7 @@ use futures_util::future::{AbortHandle, AbortRegistration, Abortable, FutureExt}
 use lock_core::{
     BackendErrorKind as Kind, Entropy, EntryId, Hint, Hints, Keeper, Switchboard, SystemEntropy,
 };
+use parking_lot::Mutex;
 use tokio::{
     runtime::{Handle, Id},
     sync::watch,
@@ -145,8 +146,7 @@ impl Subscriber {
         if self.started.load(Ordering::Relaxed) {
             return;
         }
-        // Nothing panics while it is held.
-        let registration = self.registration.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let registration = self.registration.lock().take();
         if let Some(registration) = registration {
             self.started.store(true, Ordering::Relaxed);
             let (shared, runtimes) = (Arc::clone(&self.shared), Arc::clone(&self.runtimes));
@@ -286,7 +286,7 @@ impl Shared {
     fn dispatch(&self, channel: &[u8], payload: &[u8]) {
         if let Some(evictions) = self.evictions.as_ref().filter(|evictions| evictions.channel == channel) {
             if let Some(entry) = message::entry(payload) {
-                let alarms = || evictions.alarms.lock().unwrap_or_else(PoisonError::into_inner);
+                let alarms = || evictions.alarms.lock();
                 let listening = alarms().clone();
                 // They wake tasks, for which nothing may be locked.
                 for alarm in listening {

@@ -1,14 +1,14 @@
-//! [`Keys`]: what a lock is called on the server.
+//! [`Keys`]: the keys of a lock on the server.
 //!
-//! The lock itself stands under the prefix and the name, byte for byte, because that is where clients of other libraries
-//! look. What we need beside it are its *companions*:
+//! The lock itself is stored under the prefix and the name, byte for byte, because that is where clients of other libraries
+//! look. The other keys of a lock are its *companions*:
 //!
 //! ```text
 //! prefix  0xFF  1  letter  {tag}  rest
 //! ```
 //!
-//! The byte 0xFF is in no UTF-8, so a companion never is the key of a lock. `1` is the version of the stored format.
-//! `{tag}` is the hash tag of Redis Cluster, chosen so that a companion always has the slot of its lock.
+//! The byte 0xFF occurs in no UTF-8, so a companion is never the key of a lock. `1` is the version of the stored format.
+//! `{tag}` is the hash tag of Redis Cluster, chosen so that a companion always has the same slot as its lock.
 
 use std::sync::LazyLock;
 
@@ -38,12 +38,12 @@ impl Keys {
         self.raw.clone()
     }
 
-    /// The order of those who wait: a sorted set.
+    /// The waiters in their order: a sorted set.
     pub(crate) fn queue(&self) -> Vec<u8> {
         self.companion(b"q")
     }
 
-    /// What is known of each entry: a hash.
+    /// The details of each entry: a hash.
     pub(crate) fn entries(&self) -> Vec<u8> {
         self.companion(b"e")
     }
@@ -64,17 +64,17 @@ impl Keys {
     }
 }
 
-/// The mark of somebody with this prefix who may not publish. The scripts know it by a channel.
+/// The mark that some process with this prefix may not publish. The scripts derive it from a channel.
 pub(crate) fn publish_denied_mark(prefix: &str) -> Vec<u8> {
     [prefix.as_bytes(), &[0xFF, VERSION, b'm']].concat()
 }
 
-/// A channel that no other kind of key or client can meet.
+/// A channel, which collides with no other client and with no key.
 pub(crate) fn channel(prefix: &str, rest: &str) -> Vec<u8> {
     [prefix.as_bytes(), &[0xFF, VERSION], rest.as_bytes()].concat()
 }
 
-/// What every queue of a client with this prefix starts with.
+/// The prefix of all queues of clients with this prefix.
 pub(crate) fn queue_prefix(prefix: &str) -> Vec<u8> {
     [prefix.as_bytes(), &[0xFF, VERSION, b'q', b'{']].concat()
 }
@@ -111,7 +111,7 @@ fn tail(raw: &[u8]) -> Vec<u8> {
     match hash_tag(raw) {
         Some(tag) => [b"{", tag, b"}", raw].concat(),
         None if !raw.contains(&b'}') => [b"{", raw, b"}"].concat(),
-        // A brace in the middle forbids to wrap it: another tag of the same slot does.
+        // It contains a closing brace, so it cannot be the tag: another tag of the same slot is.
         None => [b"{", TAGS[slot(raw)].to_string().as_bytes(), b"}", raw].concat(),
     }
 }

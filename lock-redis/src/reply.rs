@@ -1,6 +1,6 @@
-//! What the scripts answer, read with suspicion: anything but what they write is a [`Protocol`](Kind::Protocol) error.
+//! Reads the answers of the scripts. Anything but what the scripts write is a [`Protocol`](Kind::Protocol) error.
 //!
-//! Each reader is told the `server` whose answer it is, for its errors.
+//! Each reader takes the `server` that answered, for its errors.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use redis::Value;
 
 use crate::error::{STORE, kind_of_code};
 
-/// What was read of an answer.
+/// What was read from an answer.
 type Read<T> = Result<T, Refusal>;
 
-/// An answer that was not understood, or says why it is none.
+/// An answer that was not understood, or that is an error.
 #[derive(Debug)]
 struct Refusal {
     kind: Kind,
@@ -23,7 +23,7 @@ struct Refusal {
 }
 
 impl Refusal {
-    /// Whose answer it was.
+    /// The error, with the server that answered.
     fn of(self, server: &str) -> BackendError {
         BackendError::new(STORE, self.kind, format!("{server}: {}", self.message))
     }
@@ -75,7 +75,7 @@ fn read_enter(answer: &Value) -> Read<EnterReply> {
     }
 }
 
-/// What an answer to a leave says to whom this process handed the lock.
+/// The hint in an answer to a leave, if the lock went to an entry of this process.
 pub(crate) fn hint(answer: &Value) -> Option<&[u8]> {
     match answer {
         Value::BulkString(hint) => Some(hint),
@@ -154,7 +154,7 @@ fn read_rows(answer: &Value) -> Read<Vec<QueueRow>> {
     let [kind, limit, rows @ ..] = parts else { return Err(not_understood(answer)) };
     let (kind, limit) = (self::kind(kind)?, number(limit)?);
     let mut rows: Vec<_> = rows.iter().map(|row| self::row(kind, limit, row)).collect::<Result<_, _>>()?;
-    // A set of holders is in the order of their ends.
+    // The holders come in the order in which their leases end.
     rows.sort_by_key(|row: &QueueRow| (!row.admitted, row.token));
     Ok(rows)
 }
@@ -204,7 +204,7 @@ fn holder(who: &Value, label: &Value) -> Read<Option<Holder>> {
     }
 }
 
-/// A label stands behind a colon, so that none and an empty one differ.
+/// A label follows a colon, so that no label and an empty one differ.
 fn label(value: &Value) -> Read<Option<String>> {
     Ok(bytes(Some(value))?.strip_prefix(b":").map(shown_label))
 }
@@ -260,7 +260,7 @@ fn foreign(what: &str) -> Refusal {
     refusal(Kind::ForeignData, format!("the key holds a {what} that no lock of ours wrote"))
 }
 
-/// What a script says about one lease of several: a line as the server writes it.
+/// The error of one lease of several: a line as the server writes it.
 fn failed(line: &str) -> Refusal {
     let line = line.trim_start_matches('-').trim_end();
     let (code, rest) = line.split_once(' ').unwrap_or((line, ""));

@@ -11,7 +11,7 @@ use crate::{
     request::Request,
 };
 
-/// The time between two looks of a process in which nobody is told anything, however many wait.
+/// How often a process without hints polls, however many of its entries wait.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 pub(super) async fn enter(
@@ -20,7 +20,7 @@ pub(super) async fn enter(
     step: Step,
     wait: WaitMode,
 ) -> Result<Standing, BackendError> {
-    // C6: who may have to wait listens first.
+    // C6: an entry that may have to wait listens first.
     let (subscriber, hints) = match wait {
         WaitMode::Try => (redis.notifications.current(), None),
         WaitMode::Queue => {
@@ -62,10 +62,10 @@ pub(super) async fn enter(
             valid_until,
             ahead,
             holder,
-            // From now, not from when it was sent: who looks too early has to look twice.
+            // From now, not from when the request was sent: a look that is too early has to be repeated.
             look_again: redis.keeper.now()
                 + if unnotified { look_again.max(poll_interval(&subscriber)) } else { look_again },
-            // A try is never told to wait.
+            // A try never waits.
             hints: hints.unwrap_or_else(|| Box::pin(futures_util::stream::empty())),
         },
         EnterReply::Busy => Standing::Busy,
@@ -73,7 +73,7 @@ pub(super) async fn enter(
     })
 }
 
-/// How long one of those who wait at a subscriber leaves it to the others to look: all of them together look so often.
+/// How long one waiter pauses between two looks: all waiters of the subscriber together look once in [`POLL_INTERVAL`].
 fn poll_interval(subscriber: &Subscriber) -> Duration {
     POLL_INTERVAL.saturating_mul(u32::try_from(subscriber.waiters()).unwrap_or(u32::MAX))
 }

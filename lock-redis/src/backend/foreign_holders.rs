@@ -1,4 +1,4 @@
-//! [`ForeignHolders`]: warns of keys of others that have no expiry, so that waiters for them may wait for ever.
+//! [`ForeignHolders`]: warns of foreign keys without expiry, for which a waiter may wait for ever.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -85,8 +85,8 @@ mod tests {
         let told: Vec<_> = (0..60).filter(|&second| foreign.record_sighting(&entry, at(second))).collect();
         assert_eq!(told, [3]);
         assert!(!foreign.record_sighting(&other, at(60)));
-        assert!(foreign.record_sighting(&other, at(70)), "who looks seldom has waited, too");
-        // Nobody has waited meanwhile: it is another time.
+        assert!(foreign.record_sighting(&other, at(70)), "a waiter that looks seldom has waited, too");
+        // Nothing has waited meanwhile: it counts anew.
         let told: Vec<_> = (600..660).filter(|&second| foreign.record_sighting(&entry, at(second))).collect();
         assert_eq!(told, [603]);
     }

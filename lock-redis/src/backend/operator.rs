@@ -1,4 +1,4 @@
-//! What people and tools need from a Redis server.
+//! What operators do: look at queues, list locks, evict entries.
 
 use std::collections::BTreeSet;
 
@@ -18,10 +18,10 @@ use crate::{
     scripts::{LEAVE, PERHAPS_OURS, QUEUE},
 };
 
-/// How many keys the server looks at before it does something else.
+/// How many keys the server scans before it serves other clients.
 const SCAN_COUNT: usize = 512;
 
-/// How many queues are asked for at the same time.
+/// How many queues are read at the same time.
 const MAX_CONCURRENT_QUEUES: usize = 64;
 
 /// How locks are stored.
@@ -34,7 +34,7 @@ enum StoredAs {
 }
 
 impl StoredAs {
-    /// As `TYPE` calls it.
+    /// The name of the type, for `TYPE`.
     fn redis_type(self) -> &'static str {
         match self {
             Self::Mutexes => "string",
@@ -49,7 +49,7 @@ impl StoredAs {
         }
     }
 
-    /// What shows whether a lock may be ours.
+    /// The key whose value shows whether a lock may be ours.
     fn key(self, lock: &Keys) -> Vec<u8> {
         match self {
             Self::Mutexes => lock.lock(),
@@ -72,7 +72,7 @@ impl Operator for Redis {
         self.scan(StoredAs::Mutexes, &locks, &mut found).await?;
         self.scan(StoredAs::Others, &locks, &mut found).await?;
         if !prefix.is_empty() {
-            // They stand elsewhere.
+            // Queues have keys of their own.
             self.scan(StoredAs::Others, &starting_with(&keys::queue_prefix(self.prefix())), &mut found)
                 .await?;
         }
@@ -100,8 +100,8 @@ impl Operator for Redis {
 }
 
 impl Redis {
-    /// Collects the names of the locks of a sort whose keys match. Most keys of a shared server are no locks: a few bytes of each
-    /// tell, and many are looked at with one command.
+    /// Collects the names of locks whose keys match. Most keys of a shared server are not locks: a few bytes of each value tell, and one
+    /// command reads many of them.
     async fn scan(
         &self,
         stored_as: StoredAs,
@@ -129,7 +129,7 @@ impl Redis {
         }
     }
 
-    /// Leaves out those whose data is certainly that of others.
+    /// Leaves out names whose data is certainly not ours.
     async fn perhaps_ours(
         &self,
         stored_as: StoredAs,
@@ -144,7 +144,7 @@ impl Redis {
         Ok(names.into_iter().zip(ours).filter(|(_, ours)| *ours).map(|(name, _)| name).collect())
     }
 
-    /// Whether somebody of ours holds the name or waits for it. Data of others under a name is none of our business here.
+    /// Whether an entry holds the lock or waits for it. Foreign data under the name does not count.
     async fn is_live(&self, name: &LockName) -> Result<bool, BackendError> {
         match self.queue(name).await {
             Ok(rows) => Ok(rows.iter().any(|row| row.entry.is_some())),

@@ -78,7 +78,7 @@ impl Redis {
         Keys::new(self.prefix(), name)
     }
 
-    /// For a request that needs no hint itself.
+    /// The channel of the calling task's runtime, for a request that needs no hints itself.
     pub(super) fn channel(&self) -> Vec<u8> {
         self.notifications.current().channel().to_vec()
     }

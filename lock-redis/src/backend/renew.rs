@@ -9,7 +9,7 @@ use super::{
 };
 use crate::error::STORE;
 
-/// So many leases go into one script, for the server does nothing else while it runs: about a third of a millisecond.
+/// The most leases in one script. The server does nothing else while it runs: about a third of a millisecond.
 const RENEWALS_AT_ONCE: usize = 128;
 
 pub(super) async fn renew(redis: &Redis, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
@@ -17,7 +17,7 @@ pub(super) async fn renew(redis: &Redis, leases: &[Lease]) -> Vec<Result<Renewal
     join_all(batches).await.into_iter().flatten().collect()
 }
 
-/// Extends the leases of one script.
+/// Extends leases with one script.
 async fn renew_some(redis: &Redis, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
     let mut keys = Vec::with_capacity(3 * leases.len());
     let mut args = Vec::with_capacity(4 * leases.len() + 1);
@@ -27,7 +27,7 @@ async fn renew_some(redis: &Redis, leases: &[Lease]) -> Vec<Result<Renewal, Back
         keys.extend([own.lock(), own.queue(), own.entries()]);
         args.extend([mutex_flag(entry.claim.kind()), text(entry.id), text(token), millis(entry.ttl)]);
     }
-    // Before the keeper tries again, which is a sixth of the ttl after it asked.
+    // Until the keeper tries again, a sixth of the ttl after its request.
     let patience = leases.iter().map(|lease| lease.entry.ttl).min().unwrap_or_default() / 6;
     let sent = redis.keeper.now();
     match redis.client.renew(patience, leases.len(), &keys, &args).await {
@@ -39,7 +39,7 @@ async fn renew_some(redis: &Redis, leases: &[Lease]) -> Vec<Result<Renewal, Back
                 answer.map(|renewed| if renewed { Renewal::Renewed { valid_until } } else { Renewal::Lost })
             })
             .collect(),
-        // What happened to all happened to each.
+        // The failure is the same for each.
         Err(error) => leases.iter().map(|_| Err(copy(&error))).collect(),
     }
 }

@@ -21,34 +21,33 @@ use tokio::sync::oneshot;
 use super::run_script::run_script;
 use crate::{request::Request, scripts::BATCH};
 
-/// As long as fewer than so many verbs are on their way, and none of them in a batch, each goes alone: batches of few are slower
-/// than as many commands that are written and read in one go.
+/// While fewer verbs than this are in flight, and none of them in a batch, each is sent alone: small batches are slower than as many
+/// commands that are written and read in one go.
 const MAX_ALONE: usize = 32;
 
-/// So many verbs at the most are in one batch, for the server does nothing else while it runs: an eighth of a
-/// millisecond.
+/// The most verbs in one batch. The server does nothing else while it runs a batch: an eighth of a millisecond.
 const MAX_VERBS: usize = 16;
 
-/// So long at the most are the keys and arguments of a batch, unless it is one verb alone.
+/// The most bytes of keys and arguments in a batch, unless it has only one verb.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// A batch has this part of the verbs that were asked for and not answered, at the most: so while the server carries out
-/// one, we read the answers of another. All in one batch would take turns with us.
+/// A batch has at most one in `SHARE` of the verbs that are queued or in flight: so while the server runs one batch, this process
+/// reads the answers of another. With all of them in one batch, server and process would take turns.
 const SHARE: usize = 3;
 
-/// So many full batches are on their way at the most.
+/// The most batches in flight.
 const MAX_FULL_BATCHES: usize = 4;
 
-/// Beyond so many on their way, a batch that is not full waits to be.
+/// With so many batches in flight, the next one waits until it is full.
 const MAX_BATCHES: usize = 2;
 
-/// The verbs that wait for their turn on one connection.
+/// The verbs that wait to be sent on one connection.
 ///
-/// A verb that is asked for while few are on their way is sent by whoever asks, at once and alone. The others wait for the
-/// task that drives the connection, which sends what has queued up as one script: see `scripts/batch.lua`.
+/// A verb that is asked for while few are in flight is sent at once, alone, by its caller. The others wait for the task that drives
+/// the connection, which sends what has queued up as one script: see `scripts/batch.lua`.
 ///
-/// Whoever no longer waits for an answer is not sent any more. What was sent is as with any other command: it may have
-/// been carried out, answered or not.
+/// A verb whose caller no longer waits is not sent. Once sent, it is like any other command: it may have been carried out, whether
+/// it was answered or not.
 pub(super) struct Batcher {
     state: Mutex<State>,
     /// The process that it was made in.
@@ -58,15 +57,15 @@ pub(super) struct Batcher {
 #[derive(Default)]
 struct State {
     queue: VecDeque<QueuedRequest>,
-    /// The batches on their way.
+    /// The batches in flight.
     batches: usize,
-    /// The verbs on their way, in batches and alone.
+    /// The verbs in flight, in batches and alone.
     verbs: usize,
-    /// The task that sends, when it has nothing to do.
+    /// Wakes the task that sends, while it has nothing to do.
     waker: Option<Waker>,
-    /// This server wants each verb alone.
+    /// The server takes no batches: each verb is sent alone.
     unbatched: bool,
-    /// Nobody sends any more.
+    /// Nothing is sent any more.
     closed: bool,
 }
 
@@ -77,9 +76,9 @@ struct QueuedRequest {
 
 /// What becomes of a verb.
 pub(super) enum Submission<'a> {
-    /// It is to be sent now, by whoever asks; what comes with it is kept until it is answered.
+    /// The caller sends it now, and keeps the [`InFlight`] until it is answered.
     SendNow(Request, InFlight<'a>),
-    /// It will be answered here.
+    /// The task that drives the connection sends it; the answer comes here.
     Queued(oneshot::Receiver<RedisResult<Value>>),
     /// The connection has ended; the verb was not sent.
     Closed(Request),
@@ -126,29 +125,29 @@ impl Batcher {
                 if Pin::new(&mut driver).poll(cx).is_ready() {
                     return Poll::Ready(());
                 }
-                // What the driver has just read.
+                // Take the answers that the driver has just read.
                 if !matches!(sending.poll_next_unpin(cx), Poll::Ready(Some(()))) {
                     return Poll::Pending;
                 }
             }
         })
         .await;
-        // Whatever is on its way learns from this what became of the connection.
+        // What is in flight learns from this that the connection has ended.
         drop(driver);
         while sending.next().await.is_some() {}
     }
 
-    /// Lets nobody wait for what will not be sent.
+    /// Ends the wait of all verbs that will not be sent.
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.closed = true;
         let gone = (mem::take(&mut state.queue), state.waker.take());
         drop(state);
-        // Only now: this wakes others.
+        // Not locked: this wakes tasks.
         drop(gone);
     }
 
-    /// The next batch, if it is time for one; else the task is woken when it is.
+    /// The next batch, if it is due. If not, the task is woken when it is.
     fn next(&self, waker: &Waker) -> Option<(Vec<QueuedRequest>, InFlight<'_>)> {
         let mut state = self.state();
         let batch = if state.is_due() { state.take() } else { Vec::new() };
@@ -204,7 +203,7 @@ impl Batcher {
     }
 }
 
-/// Each as a command of its own.
+/// Sends each as a command of its own.
 async fn send_alone(multiplexed: &MultiplexedConnection, batch: Vec<QueuedRequest>) {
     let sent = batch.into_iter().filter(|queued| !queued.answer.is_closed()).map(|queued| {
         let mut multiplexed = multiplexed.clone();
@@ -217,15 +216,15 @@ async fn send_alone(multiplexed: &MultiplexedConnection, batch: Vec<QueuedReques
     join_all(sent).await;
 }
 
-/// Whether a server that says so has run nothing, and would take the verbs one by one: those of a batch are on several
-/// slots of a cluster, or one of them is on a key that we may not touch.
+/// Whether the refusal means that nothing was run, and that the verbs may pass one by one: the keys of the batch are in several slots of a
+/// cluster, or the user may not touch one of them.
 fn refuses_batches(refusal: &ServerError) -> bool {
     matches!(refusal.code(), "NOPERM" | "CROSSSLOT" | "MOVED" | "ASK")
 }
 
 impl QueuedRequest {
     fn complete(self, answer: RedisResult<Value>) {
-        // Whoever asked may no longer wait.
+        // The caller may no longer wait.
         let _ = self.answer.send(answer);
     }
 }
@@ -236,12 +235,12 @@ impl State {
         !self.queue.is_empty() && self.batches < max
     }
 
-    /// How many verbs the next batch has, if there are so many.
+    /// How many verbs make a full batch now.
     fn batch_size(&self) -> usize {
         ((self.queue.len() + self.verbs) / SHARE).clamp(1, MAX_VERBS)
     }
 
-    /// What comes first in the queue, as far as it goes into one batch; of those who still wait for an answer.
+    /// Takes one batch from the front of the queue, without the verbs whose callers no longer wait.
     fn take(&mut self) -> Vec<QueuedRequest> {
         let batch_size = self.batch_size();
         let (mut batch, mut bytes) = (Vec::with_capacity(batch_size), 0);
@@ -255,13 +254,13 @@ impl State {
         batch
     }
 
-    /// The task that sends, if it has to be woken.
+    /// The waker of the task that sends, if that has something to send.
     fn take_waker_if_due(&mut self) -> Option<Waker> {
         if self.is_due() { self.waker.take() } else { None }
     }
 }
 
-/// Counts as being on its way until it is dropped.
+/// Counts as in flight until it is dropped.
 pub(super) struct InFlight<'a> {
     batcher: &'a Batcher,
     batches: usize,
@@ -278,7 +277,7 @@ impl<'a> InFlight<'a> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        // In a fork the one who drives the connection, who is not there, may seem to hold the state for ever.
+        // In a forked child, the state may stay locked for ever by a thread that exists only in the parent.
         if self.batcher.pid != std::process::id() {
             return;
         }

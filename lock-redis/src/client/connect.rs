@@ -13,7 +13,7 @@ use crate::{
     error::{Failure, WITH_TLS, WITHOUT_TLS},
 };
 
-/// A server that has not answered so soon in a handshake is asked whether it knows TLS.
+/// A server that has not answered the TLS handshake by then is probed for whether it speaks TLS at all.
 const TLS_PROBE_AFTER: Duration = Duration::from_millis(100);
 
 impl Endpoint {
@@ -33,14 +33,14 @@ impl Endpoint {
         Ok(socket)
     }
 
-    /// The same when it is its turn: while the server is away, one attempt is made for all who want a connection.
+    /// The same, through the circuit breaker: while the server is away, all callers share one attempt.
     pub(crate) async fn open_in_turn(&self, keeper: &Keeper) -> Result<Socket, Failure> {
         // Large, for TLS.
         self.breaker.attempt(keeper, Box::pin(self.open(keeper))).await
     }
 
-    /// A server without TLS waits for the end of what it takes for a command, and its client for an answer. So one that is not prompt is
-    /// asked what it speaks while the handshake goes on.
+    /// Without TLS, the server waits for the end of what it takes for a command, and the client waits for the server. So a server that does
+    /// not answer soon is probed while the handshake continues.
     async fn start_tls(&self, tls: &Tls, keeper: &Keeper) -> Result<TlsStream<TcpStream>, Failure> {
         let socket = self.connect().await?;
         let mut handshake = pin!(tls.connector.connect(tls.server.clone(), socket));
@@ -66,15 +66,15 @@ impl Endpoint {
         }
     }
 
-    /// What there is to say where a handshake failed.
+    /// The error of a handshake that failed.
     async fn explain_tls_failure(&self, error: io::Error, keeper: &Keeper) -> Failure {
         let failure = Failure::io(&format!("starting tls with {}", self.address), error);
-        // Either side that does not trust the other knows TLS.
+        // A side that does not trust the other does speak TLS.
         let may_probe = self.port_may_be_wrong() && *failure.kind() != Kind::Denied;
         if may_probe && self.answers_without_tls(keeper).await { self.without_tls_failure() } else { failure }
     }
 
-    /// What there is to say where a greeting failed: a server with TLS answers it with an alert, or with nothing.
+    /// The error of a greeting that failed: a TLS server answers it with an alert, or not at all.
     async fn explain_greeting_failure(&self, failure: Failure, keeper: &Keeper) -> Failure {
         let may_probe = self.tls.is_none() && self.port_may_be_wrong() && failure.is_wordless();
         let probe = async { tls_probe::is_tls(self.connect_tcp().await?, &self.config.host).await };
@@ -89,7 +89,7 @@ impl Endpoint {
         self.is_confirmed(keeper, probe).await
     }
 
-    /// Whether the answer to a question is there in time, and is yes.
+    /// Whether the probe answers in time, and with yes.
     async fn is_confirmed(
         &self,
         keeper: &Keeper,
@@ -103,7 +103,7 @@ impl Endpoint {
         Failure::new(Kind::WrongServer(WITHOUT_TLS), format!("{} answers without tls", self.address))
     }
 
-    /// Whether the port may be another than is meant. While a server is away that is asked by the first attempt only: each of the others
+    /// Whether the configured port may be wrong. While the server is away, only the first attempt probes for that: otherwise each attempt
     /// would be two.
     fn port_may_be_wrong(&self) -> bool {
         !self.was_reached.load(Ordering::Relaxed) && self.breaker.retry_at().is_none()
@@ -114,7 +114,7 @@ impl Endpoint {
         socket.map_err(|error| Failure::io(&format!("connecting to {}", self.address), error))
     }
 
-    /// To whichever address of the host answers first: one that swallows everything must not cost the others' time.
+    /// Connects to the address of the host that answers first: one that swallows everything must not delay the others.
     async fn connect_tcp(&self) -> io::Result<TcpStream> {
         let addresses = tokio::net::lookup_host((self.config.host.as_str(), self.config.port)).await?;
         let attempts: Vec<_> = addresses.map(|address| Box::pin(TcpStream::connect(address))).collect();

@@ -24,13 +24,13 @@ use crate::error::{self, Failure, connection_ended};
 
 /// One pipelined connection: being opened, open, or closed. A closed one is never opened again: the next command gets another.
 ///
-/// One task opens it and then drives it. The task ends when the connection does, with its runtime, or when nobody has
-/// the connection any more.
+/// One task opens it and then drives it. The task ends when the connection does, with its runtime, or when the last
+/// reference to the connection is dropped.
 pub(super) struct Connection {
     /// The runtime that drives it. `None`: the keeper's.
     pub(super) runtime: Option<Id>,
     multiplexed: SetOnce<Result<MultiplexedConnection, Failure>>,
-    /// The verbs that wait until it is their turn.
+    /// The verbs that wait to be sent.
     pub(super) batcher: Arc<Batcher>,
     /// When it has to be open.
     open_by: BootTime,
@@ -38,7 +38,7 @@ pub(super) struct Connection {
     task: AbortHandle,
 }
 
-/// Who gave a connection out, and is told of its end.
+/// The owner of a connection, which is told of its end.
 pub(super) trait Owner: Send + Sync {
     /// The connection has ended, or could not be opened. `without_io`: because its runtime cannot drive one.
     fn connection_ended(&self, connection: &Arc<Connection>, without_io: bool);
@@ -74,7 +74,7 @@ impl Connection {
         (connection, drive)
     }
 
-    /// Whether no command should be given to it any more.
+    /// Whether it takes no more commands.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
@@ -88,14 +88,14 @@ impl Connection {
         if let Some(multiplexed) = self.multiplexed.get() {
             return multiplexed.clone();
         }
-        // The task has the same limit, but the runtime that has to run it may be blocked.
+        // The task has the same limit, but its runtime may be blocked.
         match timeout_at(keeper, self.open_by, self.multiplexed.wait()).await {
             Some(multiplexed) => multiplexed.clone(),
             None => Err(too_slow(endpoint)),
         }
     }
 
-    /// Sends a command that has no answer, behind all that was sent before, as soon as there is room. Its end says nothing.
+    /// Sends a command behind all that was sent before, as soon as there is room, and ignores its answer.
     pub(super) fn send_without_answer(
         &self,
         command: Cmd,
@@ -121,14 +121,14 @@ async fn open_and_drive(
 ) {
     let opened = timeout_at(&keeper, open_by, open(&endpoint, &keeper, &role_check)).await;
     let opened = opened.unwrap_or_else(|| Err(too_slow(&endpoint)));
-    // A keeper that only a task of its own still has would never end.
+    // A keeper that is kept alive by a task of its own would never end.
     drop(keeper);
     match opened {
         Ok((multiplexed, driver)) => {
             tracing::debug!(server = %endpoint.address, "redis connection opened");
             end_guard.publish(Ok(multiplexed.clone()));
             batcher.drive(multiplexed, driver).await;
-            // First: once the connection is closed, the next one is opened.
+            // Before the connection is closed: then the next one is opened.
             role_check.mark_doubtful();
             tracing::debug!(server = %endpoint.address, "redis connection ended");
         }
@@ -149,7 +149,7 @@ async fn open(
     role_check: &RoleCheck,
 ) -> Result<(MultiplexedConnection, impl Future<Output = ()> + Send + Unpin + 'static + use<>), Failure> {
     let socket = endpoint.open_in_turn(keeper).await?;
-    // Its own timers would need a runtime that has them.
+    // The driver's timers would need a runtime with timers.
     let config = AsyncConnectionConfig::new().set_response_timeout(None);
     let ready = MultiplexedConnection::new_with_config(&DRIVER_SETUP, socket, config).await;
     let (multiplexed, driver) = ready.map_err(|error| broken(endpoint, Kind::Protocol, &error))?;
@@ -163,7 +163,7 @@ async fn open(
     Ok((multiplexed, driver))
 }
 
-/// What a server says of itself on a connection that nobody drives yet, and the driver back.
+/// Asks the server for its role on a connection that is not driven yet. Gives the driver back.
 async fn ask_for_role<D: Future<Output = ()> + Send + Unpin>(
     mut multiplexed: MultiplexedConnection,
     driver: D,
@@ -173,7 +173,7 @@ async fn ask_for_role<D: Future<Output = ()> + Send + Unpin>(
     let answer = pin!(multiplexed.send_packed_command(&hello));
     match select(answer, driver).await {
         Either::Left((answer, driver)) => Ok((answer?, driver)),
-        // The driver is gone, so the answer is what became of the connection.
+        // The driver has ended, so the answer is why.
         Either::Right(((), answer)) => Err(answer.await.err().unwrap_or_else(connection_ended)),
     }
 }
@@ -197,10 +197,10 @@ impl EndGuard {
     fn publish(&self, multiplexed: Result<MultiplexedConnection, Failure>) {
         if let Some(connection) = self.connection.upgrade() {
             if multiplexed.is_err() {
-                // First, so that whoever is woken by the failure does not find the connection again.
+                // First, so that a task that is woken by the failure does not find the connection again.
                 connection.closed.store(true, Ordering::Release);
             }
-            // The only other one to set it is the end of this task.
+            // Only the end of this task sets it as well.
             let _ = connection.multiplexed.set(multiplexed);
         }
     }
@@ -221,7 +221,7 @@ impl Drop for EndGuard {
         } else {
             Failure::new(Kind::Unreachable, "the runtime that opened the connection was shut down")
         };
-        // Nobody waits for it if it is set.
+        // If it is set already, no task waits for it.
         let _ = connection.multiplexed.set(Err(failure));
     }
 }

@@ -1,4 +1,4 @@
-//! [`Endpoint`]: a server, with all that was read from files for it.
+//! [`Endpoint`]: a server, and what was read from files for it.
 
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -12,7 +12,7 @@ use crate::{
     error::Failure,
 };
 
-/// A server, with all that was read from files for it.
+/// A server, and what was read from files for it.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     pub(crate) config: Arc<RedisConfig>,
@@ -21,9 +21,9 @@ pub(crate) struct Endpoint {
     /// From the configuration, or from its file.
     pub(crate) password: Option<Password>,
     pub(super) tls: Option<Tls>,
-    /// For connections of all kinds: each of them shows whether the server is there.
+    /// Shared by all connections: each attempt shows whether the server is there.
     pub(super) breaker: CircuitBreaker<Failure>,
-    /// Whether a connection was ever opened: then the port is the right one.
+    /// Whether a connection was ever opened: then the port is known to be right.
     pub(super) was_reached: AtomicBool,
 }
 
@@ -32,7 +32,7 @@ impl Endpoint {
     pub(crate) fn new(config: Arc<RedisConfig>) -> Result<Self, ConfigError> {
         config.validate()?;
         let (password, tls) = (config.login().read()?, Tls::load(&config)?);
-        // So a connection that waited for its turn has as much time left for the attempt.
+        // Half of the limit, so that a connection that waited has as much time left for its attempt.
         let breaker =
             CircuitBreaker::new(Failure::is_of_connection).with_longest_pause(config.connect_timeout / 2);
         Ok(Self {

@@ -1,7 +1,7 @@
-//! What is said first on every connection: who we are, and which database we want.
+//! The first commands on every connection: the login, the database, and the name of the client.
 //!
-//! It is said here and not by the driver, because it has to be the same for command and notification connections, has to
-//! give typed errors, and must not repeat a password. All answers are lines; one round trip in all.
+//! They are sent here and not by the driver, because they have to be the same for command and notification connections, have to
+//! give typed errors, and must not repeat a password. All answers are lines. All of it takes one round trip.
 
 use std::io;
 
@@ -11,16 +11,16 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::{endpoint::Endpoint, tls_probe};
 use crate::error::{Failure, SENTINEL, kind_of_code};
 
-/// An answer that is longer is none.
+/// A longer answer is an error.
 const MAX_ANSWERS: usize = 16 * 1024;
 
-/// A password of so many letters is no part of another word by chance.
+/// A password of so many letters is not part of another word by chance.
 const SURELY_A_SECRET: usize = 6;
 
 struct Greeting {
     what: &'static str,
     command: redis::Cmd,
-    /// Whether we cannot go on without it.
+    /// Whether the connection is of no use without it.
     needed: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) async fn greet(
             if answers.are_none() { failure.wordless() } else { failure }
         })?;
         let Err(failure) = judge(&greeting, &line, endpoint) else { continue };
-        // It has no databases, and so does not know what chooses one.
+        // A sentinel has no databases, and so does not know `SELECT`.
         let asks = *failure.kind() == Kind::Unsupported;
         if asks && is_a_sentinel(socket, answers, to_come).await.unwrap_or(false) {
             return Err(Failure::new(Kind::WrongServer(SENTINEL), failure.message()));
@@ -52,7 +52,7 @@ pub(crate) async fn greet(
     Ok(())
 }
 
-/// Whether the server calls itself one, behind so many answers that are still to come.
+/// Whether the server calls itself a sentinel. `to_come` answers come before its own.
 async fn is_a_sentinel(
     socket: &mut (impl AsyncRead + AsyncWrite + Unpin + Send),
     mut answers: Answers,
@@ -65,7 +65,7 @@ async fn is_a_sentinel(
     role.arg("ROLE");
     socket.write_all(&role.get_packed_command()).await?;
     socket.flush().await?;
-    // So its answer begins. Any other may be over with its first line.
+    // The answer of a sentinel begins so. Any other may have only one line.
     for line in ["*2", "$8", "sentinel"] {
         if answers.next(socket).await? != line {
             return Ok(false);
@@ -74,7 +74,7 @@ async fn is_a_sentinel(
     Ok(true)
 }
 
-/// One command more, on a connection that has greeted and that nobody uses yet: the line that answers it.
+/// Sends one command on a connection that has greeted and is not in use yet, and gives the line that answers it.
 pub(crate) async fn ask(
     socket: &mut (impl AsyncRead + AsyncWrite + Unpin + Send),
     endpoint: &Endpoint,
@@ -109,8 +109,8 @@ fn greetings(endpoint: &Endpoint) -> Vec<Greeting> {
             &["SELECT", &config.database.to_string()],
         ));
     }
-    // For people who look at CLIENT LIST: no reason to fail where it is not permitted. Always there, so that every
-    // connection was answered once before it is used.
+    // It is shown by CLIENT LIST; where it is not permitted, the connection is used all the same. It is always sent, so that the server has
+    // answered once before a connection is used.
     greetings.push(greeting("the client name", false, &["CLIENT", "SETNAME", &config.client_name]));
     greetings
 }
@@ -124,7 +124,7 @@ fn judge(greeting: &Greeting, line: &str, endpoint: &Endpoint) -> Result<(), Fai
         return Err(Failure::new(Kind::Protocol, format!("{address} does not speak the redis protocol")));
     };
     let (code, text) = words(refusal);
-    // A server that wants no clients, or none without a password, says so to whatever comes first.
+    // A server that takes no clients, or none without a password, answers so to any first command.
     let kind = kind_of_code(code, text);
     if !greeting.needed && kind != Kind::Unavailable && matches!(code, "ERR" | "NOPERM") {
         let said = excerpt(format_args!("{}", without_password(refusal, endpoint)));
@@ -132,7 +132,7 @@ fn judge(greeting: &Greeting, line: &str, endpoint: &Endpoint) -> Result<(), Fai
         return Ok(());
     }
     let said = excerpt(format_args!("{}", without_password(refusal, endpoint)));
-    // What there is to do differs.
+    // What to do about it differs.
     let what = match code {
         "NOAUTH" => "a client without a password",
         "WRONGPASS" => "the user or the password",
@@ -146,7 +146,7 @@ fn words(line: &str) -> (&str, &str) {
     line.split_once(' ').unwrap_or((line, ""))
 }
 
-/// A server without AUTH repeats what it was told, or so much of it as fits, or what it made of it.
+/// A server without `AUTH` repeats the command, or so much of it as fits, or what it made of it.
 fn without_password(refusal: &str, endpoint: &Endpoint) -> String {
     let (refusal, repeated) =
         refusal.split_once(", with args").map_or((refusal, ""), |(said, _)| (said, ", with ***"));
@@ -158,7 +158,7 @@ fn without_password(refusal: &str, endpoint: &Endpoint) -> String {
     }
 }
 
-/// The text without a secret. One that is so short that it may be a part of any word is taken out only where it is a word of its own.
+/// The text without a secret. A secret so short that it may be part of another word is removed only where it is a word of its own.
 fn without_secret(text: &str, secret: &str) -> String {
     let short = secret.chars().count() < SURELY_A_SECRET;
     let joined = |left: Option<char>, right: Option<char>| {
@@ -176,16 +176,16 @@ fn without_secret(text: &str, secret: &str) -> String {
     shown + rest
 }
 
-/// The answers as lines. Nothing follows the last one: a server does not speak unasked, but for a refusal and its end.
+/// The answers as lines. Nothing follows the last one: unasked, a server sends at most a refusal before it closes the connection.
 #[derive(Default)]
 struct Answers {
     read: Vec<u8>,
-    /// Whether there was one.
+    /// Whether there was an answer.
     some: bool,
 }
 
 impl Answers {
-    /// Whether the server has said nothing, or nothing but what one with TLS says to clients without.
+    /// Whether the server has sent nothing, or only the alert that a TLS server sends to clients without TLS.
     fn are_none(&self) -> bool {
         !self.some && self.read.first().is_none_or(|first| *first == tls_probe::ALERT)
     }

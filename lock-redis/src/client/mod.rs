@@ -43,7 +43,7 @@ use crate::{
 ///   [unsent](BackendError::is_unsent). While the server is away, one attempt is made for the connections of all runtimes, those for
 ///   notifications included: a command waits for it, for half of `connect_timeout` at the most.
 /// * An answer is bounded by `command_timeout`, on the keeper's timers: it needs no timers of the caller's runtime.
-/// * Of many verbs that are asked for in the same moment several go out as one command, each with an answer of its own.
+/// * Verbs that are asked for at the same time are sent in batches: several as one command, each with an answer of its own.
 /// * Nothing is sent twice. A connection that broke, or did not answer in time, gets no more commands; the next command
 ///   opens another.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl Client {
         &self.0.endpoint.address
     }
 
-    /// Carries out a verb, alone or together with others that are asked for on the same runtime.
+    /// Carries out a verb, alone or in a batch with others that are asked for on the same runtime.
     ///
     /// # Cancel safety
     /// Safe to drop. The verb may have been carried out.
@@ -79,7 +79,7 @@ impl Client {
                     let answer = async { answer.await.unwrap_or_else(|_| Err(error::connection_ended())) };
                     checkout.exchange(answer).await
                 }
-                // The connection ended only just now; the next one is another.
+                // The connection has just ended; the loop takes another.
                 Submission::Closed(back) => {
                     pending.mark_answered();
                     request = back;
@@ -94,13 +94,13 @@ impl Client {
         }
     }
 
-    /// Deletes the tombstone of an entry that has left, if no create of it can arrive any more. Nobody waits for that.
+    /// Deletes the tombstone of an entry that has left, if no create of it can arrive any more. Does not wait for that.
     pub(crate) fn delete_tombstone(&self, entry: EntryId, tombstone: &[u8]) {
         let Some(connection) = self.0.unanswered.take_connection(entry) else { return };
         let mut delete = Cmd::new();
         delete.arg("DEL").arg(tombstone).set_no_response(true);
         let mut sending = Box::pin(connection.send_without_answer(delete));
-        // Mostly there is room for it at once.
+        // Usually there is room for it at once.
         if sending.as_mut().now_or_never().is_none() {
             self.0.keeper().spawn(sending);
         }
@@ -119,8 +119,9 @@ impl Client {
         self.connect().await?.call(script, keys, args).await
     }
 
-    /// Extends leases: whether each was. The caller repeats it when there is no answer after `patience`: then the connection gets
-    /// no more commands, as one that may have died in silence, and the repetition opens another. An answer on it still counts.
+    /// Extends leases, and says of each whether it was extended. The caller repeats the request when there is no answer after
+    /// `patience`: then the connection may have died silently, so it gets no more commands, and the repetition opens another.
+    /// An answer on the old one still counts.
     ///
     /// # Cancel safety
     /// Safe to drop. The script may have been run.
@@ -132,10 +133,10 @@ impl Client {
         args: &[Vec<u8>],
     ) -> Result<Vec<Result<bool, BackendError>>, BackendError> {
         let mut checkout = self.connect().await?;
-        // From here on: it may have waited for its turn to connect, and a new connection is not to pay for that.
+        // Counted from here: the call may have waited for a connection, and the new connection must not be given up for that.
         checkout.retire_at = Some(self.0.keeper().now() + patience);
         let answers = reply::renewals(&checkout.call(&RENEW, keys, args).await?, count, self.server())?;
-        // What is refused to one is said in its place.
+        // Each lease has its own answer, which may be a refusal.
         for error in answers.iter().filter_map(|answer| answer.as_ref().err()) {
             checkout.retire_if_read_only(error);
         }
@@ -168,7 +169,7 @@ impl Client {
                         answer_by,
                     });
                 }
-                // The caller's runtime has no I/O; the keeper's has.
+                // The caller's runtime has no I/O driver: the loop takes the keeper's connection.
                 Err(failure) if *failure.kind() == Kind::Panicked && connection.runtime.is_some() => {}
                 Err(failure) => {
                     self.0.retire(&connection);
@@ -179,12 +180,12 @@ impl Client {
     }
 }
 
-/// A connection for the time of one call.
+/// A connection that was taken from the pool for one call.
 struct Checkout<'a> {
     pool: &'a ConnectionPool,
     connection: Arc<Connection>,
     multiplexed: MultiplexedConnection,
-    /// When the connection gets no more commands if there is no answer.
+    /// When the connection is retired if there is no answer.
     retire_at: Option<BootTime>,
     /// When the call has to be answered.
     answer_by: BootTime,
@@ -216,7 +217,7 @@ impl Checkout<'_> {
         match answered {
             Some(Ok(answer)) => Ok(answer),
             Some(Err(failure)) => {
-                // Before its own task may have said so.
+                // The connection's own task may not have noticed yet.
                 self.pool.role_check.mark_doubtful();
                 self.pool.retire(&self.connection);
                 Err(error::broken(&endpoint.address, failure))
@@ -236,7 +237,7 @@ impl Checkout<'_> {
     fn check(&self, answer: Value) -> Result<Value, BackendError> {
         let Value::ServerError(refusal) = answer else { return Ok(answer) };
         let error = error::refused(&self.pool.endpoint.address, &refusal);
-        // A new connection may reach one that knows us.
+        // A new connection logs in again.
         if refusal.code() == "NOAUTH" {
             self.pool.retire(&self.connection);
         }
@@ -244,7 +245,7 @@ impl Checkout<'_> {
         Err(error)
     }
 
-    /// A new connection may reach another server under the same name, which takes writes.
+    /// A new connection may reach another server under the same name, one that takes writes.
     fn retire_if_read_only(&self, error: &BackendError) {
         if *error.kind() == Kind::ReadOnly {
             self.pool.role_check.mark_doubtful();

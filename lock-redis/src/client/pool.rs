@@ -20,7 +20,7 @@ pub(super) struct ConnectionPool {
     pub(super) runtimes: Arc<RuntimeSelector>,
     pub(super) role_check: Arc<RoleCheck>,
     pub(super) unanswered: UnansweredCreates,
-    /// At most one that is not closed for each runtime; few, for a process has few runtimes.
+    /// At most one open connection for each runtime. A `Vec` suffices, for a process has few runtimes.
     connections: Mutex<Vec<Arc<Connection>>>,
 }
 
@@ -48,13 +48,13 @@ impl ConnectionPool {
         let owner = Arc::downgrade(self);
         let (connection, task) = Connection::new(id, endpoint, self.keeper().clone(), role_check, owner);
         connections.push(Arc::clone(&connection));
-        // Only now: a runtime that is being shut down drops the task at once, and that comes back to `retire`.
+        // Not locked: a runtime that is shutting down drops the task at once, which calls `retire`.
         drop(connections);
         self.runtimes.spawn(runtime.as_ref(), task);
         connection
     }
 
-    /// Gives no more commands to a connection. It lives on while somebody waits for an answer on it.
+    /// Gives no more commands to a connection. It stays open while a call waits for an answer on it.
     pub(super) fn retire(&self, connection: &Arc<Connection>) {
         let mut connections = self.lock();
         let (gone, kept) = mem::take(&mut *connections)
@@ -62,7 +62,7 @@ impl ConnectionPool {
             .partition(|one| Arc::ptr_eq(one, connection) || one.is_closed());
         *connections = kept;
         drop(connections);
-        // Only now: the last one to have a connection aborts its task, and that is code of others.
+        // Not locked: dropping the last reference aborts the task, which runs foreign code.
         let gone: Vec<Arc<Connection>> = gone;
         drop(gone);
     }

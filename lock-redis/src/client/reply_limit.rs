@@ -2,28 +2,28 @@
 
 use std::io;
 
-/// No reply may be longer: a queue of a hundred thousand, which is one reply, is a little shorter.
+/// The longest reply of a command: a queue of a hundred thousand, which is one reply, is a little shorter.
 pub(super) const MAX_REPLY_BYTES: usize = 64 << 20;
 
-/// As much counts each value in a reply, beside its bytes: the driver keeps so much of it, and the shortest has three bytes on the way.
+/// What each value of a reply counts beside its bytes: the driver keeps so much for it, though the shortest has three bytes on the wire.
 pub(crate) const BYTES_PER_VALUE: usize = 64;
 
-/// So much of a line tells what kind of value it is, and how long: the longest number has twenty characters.
+/// How much of a line is kept to tell the kind of its value, and its length: the longest number has twenty characters.
 const LINE_START_BYTES: usize = 24;
 
-/// Reads what a server sends far enough to know where each reply ends, and refuses one that is too long before it is kept. The driver
-/// keeps whatever comes until it is whole, and makes room for as many values as are announced.
+/// Reads what a server sends far enough to know where each reply ends, and refuses a reply that is too long before the driver keeps it.
+/// The driver keeps what comes until a reply is whole, and allocates room for as many values as are announced.
 ///
-/// By the [specification of RESP](https://redis.io/docs/latest/develop/reference/protocol-spec/), as the driver reads it: where the two
-/// took a reply to end at different places, what follows would not be counted. What is no RESP is for the driver to refuse, but for
-/// lengths that it would understand otherwise.
+/// It follows the [specification of RESP](https://redis.io/docs/latest/develop/reference/protocol-spec/) as the driver reads it: if the two
+/// disagreed about the end of a reply, the bytes behind it would not be counted. The driver refuses what is not RESP, except for lengths
+/// that it would read differently.
 #[derive(Debug)]
 pub(crate) struct ReplyLimit {
-    /// How long a reply may be.
+    /// The longest reply.
     max: usize,
     /// Values that are still to come of this reply.
     values: usize,
-    /// How long it is so far, with what its values take.
+    /// How long it is so far, including what its values count.
     length: usize,
     /// Bytes that are still to come of a text.
     text: usize,
@@ -46,7 +46,7 @@ impl ReplyLimit {
         }
     }
 
-    /// Takes note of what has come.
+    /// Counts what has come.
     ///
     /// # Errors
     /// If a reply is too long, or is going to be: the connection is of no use any more.
@@ -115,14 +115,14 @@ impl ReplyLimit {
                     self.text = length + 2;
                     return Ok(());
                 }
-                // Only this kind has a nothing.
+                // Only this kind has a null.
                 None if kind == b'$' => {}
                 None => return Err(no_length()),
             },
             b'*' | b'~' | b'>' => self.announced(1)?,
             b'%' => self.announced(2)?,
             b'|' => {
-                // They come before a value, and are none.
+                // Attributes come before a value, and are none themselves.
                 self.announced(2)?;
                 return Ok(());
             }
@@ -132,7 +132,7 @@ impl ReplyLimit {
         Ok(())
     }
 
-    /// So many times as many values as the line says.
+    /// Counts the values that the line announces, `times` over.
     fn announced(&mut self, times: usize) -> io::Result<()> {
         let values = self.number()?.unwrap_or(0).saturating_mul(times);
         self.values = self.values.saturating_add(values);
@@ -142,7 +142,7 @@ impl ReplyLimit {
 
     /// The number in the line, as the driver reads it; none if it is negative.
     fn number(&self) -> io::Result<Option<usize>> {
-        // Of one that is longer than its start, the rest may be anything.
+        // Of a longer line, only the start is known, so it has no number.
         let line = self.line_start[1..].strip_suffix(b"\r\n").and_then(|line| std::str::from_utf8(line).ok());
         let number = line.and_then(|line| line.trim().parse::<i64>().ok()).ok_or_else(no_length)?;
         Ok(usize::try_from(number).ok())

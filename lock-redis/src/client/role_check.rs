@@ -14,15 +14,15 @@ use crate::{
     server_info::{ServerInfo, use_instead},
 };
 
-/// So long a name may lead to a replica because a failover is not over: longer than names, proxies and services take to follow one.
-/// What is so for longer, somebody has to mend.
+/// How long an address may lead to a replica because a failover is not finished: longer than DNS, proxies and services take to follow
+/// one. After that it is an error to be fixed.
 const FAILOVER_GRACE: Duration = Duration::from_secs(30);
 
 /// What the connections to one server have found out about its role.
 ///
-/// A server tells its clients nothing when it becomes a replica: it refuses their writes, or somebody closes their connections. So
-/// after either, a new connection asks for the role before it is used. Others do not: it takes a round trip more, and one that was
-/// given up because it is slow has no time for that.
+/// A server does not tell its clients that it has become a replica: it refuses their writes, or their connections are closed. So after
+/// either, a new connection asks for the role before it is used. Other new connections do not ask: that takes one more round trip, for
+/// which a connection that replaces a slow one has no time.
 #[derive(Debug, Default)]
 pub(super) struct RoleCheck {
     doubtful: AtomicBool,
@@ -31,17 +31,17 @@ pub(super) struct RoleCheck {
 }
 
 impl RoleCheck {
-    /// The server refused a write, or closed a connection: it may be no master any more.
+    /// The server refused a write, or closed a connection: it may not be the master any more.
     pub(super) fn mark_doubtful(&self) {
         self.doubtful.store(true, Ordering::Release);
     }
 
-    /// Whether a new connection has to ask.
+    /// Whether a new connection has to ask for the role.
     pub(super) fn is_doubtful(&self) -> bool {
         self.doubtful.load(Ordering::Acquire)
     }
 
-    /// Judges what `HELLO` was answered with. A server that does not tell its role is taken for a master: it refuses writes if it is none.
+    /// Checks an answer to `HELLO`. A server that does not tell its role is taken for a master: it refuses writes if it is none.
     pub(super) fn check(&self, answer: &Value, address: &str, now: BootTime) -> Result<(), Failure> {
         let info = ServerInfo::from_pairs(answer);
         let mut since = self.replica_since.lock();

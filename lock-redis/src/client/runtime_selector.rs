@@ -10,16 +10,15 @@ use lock_core::Keeper;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::{Handle, Id};
 
-/// Connections belong to a runtime, because a runtime drives them.
+/// A connection belongs to the runtime that drives it.
 ///
-/// A caller is served by the runtime it runs on: no thread hop on the way, and a runtime that is blocked or shut down
-/// stalls only its own callers. The keeper has connections as well, which also serve callers without a tokio runtime,
-/// and those whose runtime cannot drive one.
+/// A caller is served by its own runtime: there is no thread hop, and a runtime that is blocked or shut down stalls only its own
+/// callers. The keeper's connections serve callers without a tokio runtime, and callers whose runtime has no I/O driver.
 pub(crate) struct RuntimeSelector {
     pub(crate) keeper: Keeper,
-    /// The keeper's own runtime, as soon as it told.
+    /// The keeper's own runtime, once it is known.
     keepers_runtime: Arc<OnceLock<Id>>,
-    /// Runtimes without I/O.
+    /// Runtimes without an I/O driver.
     without_io: Mutex<Vec<Id>>,
 }
 
@@ -48,7 +47,7 @@ impl RuntimeSelector {
         }
     }
 
-    /// A runtime without I/O: from now on the keeper serves its callers.
+    /// The runtime has no I/O driver: from now on the keeper serves its callers.
     pub(crate) fn mark_without_io(&self, runtime: Id) {
         self.without_io().push(runtime);
     }

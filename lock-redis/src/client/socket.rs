@@ -1,4 +1,4 @@
-//! [`Socket`]: bytes to and from the server, with TLS or without.
+//! [`Socket`]: a byte stream to the server, with TLS or without.
 
 use std::{
     io::{self, IoSlice},
@@ -14,7 +14,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::reply_limit::{MAX_REPLY_BYTES, ReplyLimit};
 
-/// A connection on which no reply is longer than any that we ask for.
+/// A connection whose replies have a limit.
 pub(crate) struct Socket {
     stream: Stream,
     limit: ReplyLimit,
@@ -34,7 +34,7 @@ impl Socket {
         Self { stream: Stream::Tls(Box::new(stream)), limit: ReplyLimit::new(MAX_REPLY_BYTES) }
     }
 
-    /// The same connection, where no reply is longer than this from now on. Only between replies.
+    /// The same connection, with another limit from now on. Only between replies.
     pub(crate) fn with_reply_limit(self, bytes: usize) -> Self {
         Self { limit: ReplyLimit::new(bytes), ..self }
     }

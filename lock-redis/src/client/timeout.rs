@@ -5,7 +5,7 @@ use std::{future::Future, pin::pin, task::Poll};
 use futures_util::future::poll_fn;
 use lock_core::{BootTime, Keeper};
 
-/// The result of a future, or `None` if it is not there by `until` on the keeper's clock. Needs no runtime.
+/// The result of a future, or `None` if it is not there by `until` on the keeper's clock. Needs no timers of the caller's runtime.
 pub(crate) async fn timeout_at<T>(
     keeper: &Keeper,
     until: BootTime,

@@ -1,7 +1,7 @@
-//! What is spoken at a port: TLS, or not.
+//! Finds out whether a port speaks TLS.
 //!
-//! It is asked on a connection of its own, which ends with the answer and is told no credentials. Nobody trusts the answer: it only makes
-//! an error say what to change.
+//! The probe has a connection of its own, which ends with the answer and sends no credentials. The answer is not trusted: it only lets an
+//! error say what to change.
 
 use std::{io, sync::Arc};
 
@@ -13,23 +13,23 @@ use tokio_rustls::rustls::{
     ClientConfig, ClientConnection, RootCertStore, crypto::ring, pki_types::ServerName,
 };
 
-/// What the first record of a server with TLS begins with, if it goes on.
+/// The first byte of a TLS server that continues the handshake.
 const HANDSHAKE: u8 = 0x16;
 
-/// The same if it refuses its client.
+/// The first byte of a TLS server that refuses its client.
 pub(super) const ALERT: u8 = 0x15;
 
-/// The version that all records have in their second byte.
+/// The second byte of every TLS record: its major version.
 const VERSION: u8 = 3;
 
-/// Whether a server of ours answers without TLS.
+/// Whether a Redis server answers without TLS.
 pub(super) async fn is_plain(mut socket: TcpStream) -> io::Result<bool> {
     socket.write_all(b"PING\r\n").await?;
     // `+PONG`, or a refusal: of clients without a password, of all clients, or while it loads.
     Ok(matches!(first_bytes(&mut socket).await?, [b'+', b'P'] | [b'-', b'A'..=b'Z']))
 }
 
-/// Whether a server answers with TLS.
+/// Whether the server answers with TLS.
 pub(super) async fn is_tls(mut socket: TcpStream, host: &str) -> io::Result<bool> {
     socket.write_all(&client_hello(host)?).await?;
     Ok(matches!(first_bytes(&mut socket).await?, [HANDSHAKE | ALERT, VERSION]))
@@ -41,7 +41,7 @@ async fn first_bytes(socket: &mut TcpStream) -> io::Result<[u8; 2]> {
     Ok(bytes)
 }
 
-/// What a client with TLS says first. It trusts nobody, for it does not go on.
+/// The first message of a TLS client. It trusts no certificate, for the handshake does not continue.
 fn client_hello(host: &str) -> io::Result<Vec<u8>> {
     let nameless = |_| io::Error::from(io::ErrorKind::InvalidInput);
     let name = ServerName::try_from(host.to_owned()).map_err(nameless)?;

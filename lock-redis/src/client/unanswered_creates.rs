@@ -24,7 +24,7 @@ use super::connection::Connection;
 /// An entry has one request at a time.
 #[derive(Debug)]
 pub(super) struct UnansweredCreates {
-    /// By entry, the connection that its create was sent on; none where that is not all there is to know.
+    /// By entry, the connection that its create was sent on. `None` if nothing can be known to arrive behind it.
     connections: Mutex<HashMap<EntryId, Option<Weak<Connection>>>>,
     /// The process that it was made in.
     pid: u32,
@@ -40,7 +40,7 @@ impl UnansweredCreates {
         PendingCreate { unanswered: self, creates, connection, sent_alone: false }
     }
 
-    /// The connection on which whatever is sent now arrives behind the last create of an entry, which has left.
+    /// The connection on which commands that are sent now arrive behind every create of an entry that has left. Forgets the entry.
     pub(super) fn take_connection(&self, entry: EntryId) -> Option<Arc<Connection>> {
         self.lock().remove(&entry)?.and_then(|connection| connection.upgrade())
     }
@@ -56,7 +56,7 @@ impl Default for UnansweredCreates {
     }
 }
 
-/// A request on its way. Dropped before it is answered, its create is remembered, if it has one.
+/// A request in flight. If it is dropped before it is answered, and may create its entry, that is remembered.
 pub(super) struct PendingCreate<'a> {
     unanswered: &'a UnansweredCreates,
     creates: Option<EntryId>,
@@ -83,12 +83,13 @@ impl PendingCreate<'_> {
 
 impl Drop for PendingCreate<'_> {
     fn drop(&mut self) {
-        // In a fork, a thread that is not there may seem to hold the lock for ever; and the entries are left for by the parent.
+        // In a forked child, the map may stay locked for ever by a thread that exists only in the parent. And the parent leaves for its
+        // entries.
         if let Some(entry) = self.creates.filter(|_| self.unanswered.pid == std::process::id()) {
             // The caller is told of a panic as of a failure, and may send it again.
             let alone = self.sent_alone && !thread::panicking();
             let connection = alone.then(|| Arc::downgrade(self.connection));
-            // One of several may be anywhere.
+            // With several unanswered creates, no single connection is behind all of them.
             self.unanswered.lock().entry(entry).and_modify(|known| *known = None).or_insert(connection);
         }
     }

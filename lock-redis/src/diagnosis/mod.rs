@@ -1,4 +1,4 @@
-//! Facts about the server, and what is wrong with it for locks.
+//! Facts about the server, and its problems as a store of locks.
 
 mod users;
 
@@ -15,10 +15,10 @@ use crate::{
     server_info::{self, ServerInfo, use_instead},
 };
 
-/// The oldest version that has all that the scripts use: `SET … GET`, `SET … PXAT` and `ZADD … GT`.
+/// The oldest version that has all commands of the scripts: `SET … GET`, `SET … PXAT` and `ZADD … GT`.
 const MIN_VERSION: (u32, u32) = (6, 2);
 
-/// More than a good time service lets two clocks differ by.
+/// With a time service, two clocks differ by less.
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
 /// Whether the server answers, takes our credentials, can keep locks, and is new enough.
@@ -26,7 +26,7 @@ pub(crate) async fn check(client: &Client, config: &RedisConfig) -> Result<(), B
     let mut hello = Cmd::new();
     hello.arg("HELLO");
     let answer = client.command(&hello).await.map_err(|error| match error.kind() {
-        // What refuses the connection before it is asked says itself why, as of a database that is not there.
+        // A refusal while connecting has its own reason, such as a database that does not exist.
         Kind::Unsupported if !error.is_unsent() => unsupported(client.server(), "older than 6.0"),
         _ => error,
     })?;
@@ -135,7 +135,7 @@ fn persistence(facts: &ServerInfo, settings: &ServerInfo) -> String {
     }
 }
 
-/// What `CONFIG GET` says; nothing where it is not permitted, as on hosted servers.
+/// What `CONFIG GET` tells. Empty where it is not permitted, as on hosted servers.
 async fn settings(client: &Client) -> Result<ServerInfo, BackendError> {
     let mut all = ServerInfo::default();
     for name in ["save", "appendfsync"] {
@@ -150,7 +150,7 @@ async fn settings(client: &Client) -> Result<ServerInfo, BackendError> {
     Ok(all)
 }
 
-/// Adds what is to be said of users who may forge a hand-over. Nothing where we confirm what we hear.
+/// Adds the users that may forge a hand-over. None where hints are confirmed.
 async fn check_users(
     client: &Client,
     config: &RedisConfig,
@@ -179,17 +179,17 @@ async fn check_users(
     Ok(())
 }
 
-/// What one look at two clocks shows, in milliseconds.
+/// How much two clocks differ, in milliseconds.
 #[derive(Debug, PartialEq, Eq)]
 struct ClockDifference {
     /// By how much the server's clock is ahead of ours.
     by: i128,
-    /// By how much that may be wrong: half the time that the question took, whichever way took it.
+    /// By how much that may be wrong: half of the round trip.
     uncertain: u128,
 }
 
 impl ClockDifference {
-    /// The server read its clock somewhere between two looks at ours.
+    /// The server read its clock between two readings of ours.
     fn between(before: i128, theirs: i128, after: i128) -> Self {
         Self { by: theirs - i128::midpoint(before, after), uncertain: after.abs_diff(before).div_ceil(2) }
     }
@@ -217,7 +217,7 @@ fn version(facts: &ServerInfo) -> String {
     excerpt(format_args!("{}", told.unwrap_or("unknown")))
 }
 
-/// Only if it says so: what stands in for a server may not tell its version.
+/// Only if the version is known: something that stands in for a server may not tell it.
 pub(crate) fn is_too_old(version: &str) -> bool {
     let mut parts = version.split('.').map(str::parse::<u32>);
     match (parts.next(), parts.next()) {

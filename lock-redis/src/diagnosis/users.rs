@@ -1,14 +1,14 @@
-//! Who may forge a hand-over.
+//! Which users may forge a hand-over.
 
 use lock_core::excerpt;
 use redis::Value;
 
 use crate::server_info::text;
 
-/// With which of these `+` lets somebody publish, and `-` takes it from him.
+/// `+` with one of these lets a user publish, and `-` forbids it.
 const PUBLISHING: &[&str] = &["@all", "@fast", "@pubsub", "publish"];
 
-/// With which of these `+` lets somebody write something that our scripts read.
+/// `+` with one of these lets a user write what our scripts read.
 const WRITING: &[&str] = &[
     "@all",
     "@fast",
@@ -37,11 +37,11 @@ const WRITING: &[&str] = &[
     "zrem",
 ];
 
-/// What the server's users may do, as far as it shows that.
+/// A user of the server, as `ACL LIST` shows it.
 #[derive(Debug, Default)]
 struct User {
     is_on: bool,
-    /// By his own rules, and by each of his selectors: one of these has to permit all that a command takes.
+    /// By the rules of the user, and by each selector: one of them has to permit all that a command needs.
     rights: Vec<Rights>,
 }
 
@@ -51,7 +51,7 @@ struct Rights {
     writing: Right,
 }
 
-/// Whether commands of a kind may be used, and whether what is ours is among what they may be used on.
+/// Whether commands of a kind are permitted, and whether on our keys or channels.
 #[derive(Debug, Default)]
 struct Right {
     commands: bool,
@@ -64,7 +64,7 @@ impl Right {
     }
 }
 
-/// The users who may publish on our channels, and not write our keys: a hint that they forge makes a waiter believe that it has the
+/// The users that may publish on our channels, but not write our keys: a hint that they forge makes a waiter believe that it has the
 /// lock. `list` is the answer to `ACL LIST`.
 pub(super) fn forgers(list: &Value, prefix: &str) -> Vec<String> {
     let Value::Array(users) = list else { return Vec::new() };
@@ -128,7 +128,7 @@ impl Rights {
                     writing.commands |= WRITING.contains(&given);
                 } else if let Some(taken) = rule.strip_prefix('-') {
                     publishing.commands &= !PUBLISHING.contains(&taken);
-                    // Of what is left of the others, something writes.
+                    // With any other rule, some of the commands that write are left.
                     writing.commands &= !matches!(taken, "@all" | "@write");
                 }
                 let keys = ["~", "%RW~", "%W~"].iter().find_map(|sign| rule.strip_prefix(sign));
@@ -180,7 +180,7 @@ mod tests {
             "user spy on #ab ~* resetchannels &other:* -@all +@read +publish",
             "user spy on #ab ~* &* -@all +@read +@pubsub -publish",
             "user spy on #ab ~* &* -@all +@read +@fast -@fast",
-            // What two selectors permit by halves, none permits.
+            // What two selectors permit only together is not permitted.
             "user spy on #ab resetchannels -@all (&* -@all +get) (resetchannels +publish)",
             "user app on #ab resetchannels -@all (&* +publish) (~locks:* +@write)",
         ] {

@@ -21,14 +21,14 @@ use crate::{
     keys,
 };
 
-/// One [`Subscriber`] for each runtime on which a task has waited for a lock, so that a hint wakes its waiter where it
-/// arrives; and the keeper's, which hears of evictions too. Dropping it closes the connections.
+/// One [`Subscriber`] for each runtime on which a task has waited for a lock, so that a hint wakes its waiter on the
+/// runtime where it arrives; and the keeper's, which receives evictions too. Dropping it closes the connections.
 #[derive(Debug)]
 pub(crate) struct Notifications {
     endpoint: Arc<Endpoint>,
     runtimes: Arc<RuntimeSelector>,
     keeper_subscriber: Arc<Subscriber>,
-    /// At most one that is not closed for each runtime; few, for a process has few runtimes.
+    /// At most one open subscriber for each runtime. A `Vec` suffices, for a process has few runtimes.
     per_runtime: Mutex<Vec<Arc<Subscriber>>>,
     eviction_channel: Vec<u8>,
     alarms: Arc<Mutex<Vec<UnboundedSender<EntryId>>>>,
@@ -53,19 +53,19 @@ impl Notifications {
         }
     }
 
-    /// Where everybody is told that an entry was evicted.
+    /// The channel on which all processes are told of evicted entries.
     pub(crate) fn eviction_channel(&self) -> &[u8] {
         &self.eviction_channel
     }
 
-    /// Hints for an entry from now on, and the subscriber that the entry has to name to get them. Subscribes if that was
-    /// not done, and waits until it has succeeded or failed once, for `command_timeout` at the most.
+    /// Hints for an entry from now on, and the subscriber whose channel the entry has to name to get them. Subscribes if that is
+    /// not done yet, and waits until it has succeeded or failed once, for at most `command_timeout`.
     ///
     /// # Cancel safety
     /// Safe to drop.
     pub(crate) async fn listen(&self, entry: EntryId) -> (Arc<Subscriber>, Hints) {
         let own = self.current_or_new();
-        // Whoever waits may hold next, and then has to hear of an eviction.
+        // A waiter may hold next, and then has to hear of its eviction.
         self.keeper_subscriber.start(None);
         join(own.live(), self.keeper_subscriber.live()).await;
         let hints = own.hints(entry);
@@ -85,7 +85,7 @@ impl Notifications {
         Arc::clone(own.unwrap_or(&self.keeper_subscriber))
     }
 
-    /// Entries of whichever process that were evicted, from now on. Subscribes if that was not done, but does not wait.
+    /// Entries of any process that are evicted from now on. Subscribes if that is not done yet, but does not wait.
     pub(crate) fn alarms(&self) -> Alarms {
         self.keeper_subscriber.start(None);
         let (sender, alarms) = unbounded();
@@ -93,7 +93,7 @@ impl Notifications {
         Box::pin(alarms)
     }
 
-    /// What is not permitted that hints need. Asks on a connection of its own, which the keeper drives.
+    /// The permissions that hints need and that are missing. Asks on a connection of its own, which the keeper drives.
     ///
     /// # Cancel safety
     /// Safe to drop.
@@ -106,7 +106,7 @@ impl Notifications {
             let asked =
                 timeout_at(&keeper, keeper.now() + limit, problems(&endpoint, &keeper, &channels)).await;
             let late = || Err(Failure::timed_out(&endpoint.address, "subscribing", limit));
-            // Whoever asked may no longer wait.
+            // The caller may no longer wait.
             let _ = tell.send(asked.unwrap_or_else(late));
         });
         told.await.unwrap_or_else(|_| Err(Failure::new(Kind::Unavailable, "the keeper has ended")))
@@ -128,7 +128,7 @@ impl Notifications {
         kept.push(Arc::clone(&own));
         *per_runtime = kept;
         drop(per_runtime);
-        // Only now: to drop a subscriber and to spawn a task run code of others.
+        // Not locked: dropping a subscriber and spawning a task run foreign code.
         drop(gone);
         own.start(Some(&runtime));
         own
@@ -151,7 +151,7 @@ async fn problems(
     }
     match Subscription::open(socket, endpoint, &channels.each_ref().map(Vec::as_slice)).await {
         Ok(_) => Ok(problems),
-        // One command permits both.
+        // The message names one command that permits both.
         Err(failure) if *failure.kind() == Kind::Denied => Ok(vec![failure.message().to_owned()]),
         Err(failure) => Err(failure),
     }

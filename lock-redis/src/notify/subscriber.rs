@@ -1,4 +1,4 @@
-//! [`Subscriber`]: one connection on which the server publishes to this process, and its channel.
+//! [`Subscriber`]: a connection on which the server publishes to this process, and its channel.
 
 use std::{
     fmt,
@@ -43,9 +43,9 @@ const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// Hints for the entries that were entered on one runtime, on a connection (R1) that this runtime drives.
 ///
-/// After every new subscription all its waiters look again (PR14), because what was published before it is lost. While
-/// there is none, waiters poll: nothing here is needed for a lock to be right. The task ends with its runtime, or when
-/// the subscriber is dropped; its waiters look again then, and are entered for another subscriber.
+/// After every new subscription all its waiters look again (PR14), because what was published before is lost. Without a
+/// subscription, waiters poll: no lock depends on hints. The task ends with its runtime, or when the subscriber is dropped;
+/// then its waiters look again, and enter with another subscriber.
 pub(crate) struct Subscriber {
     pub(super) runtime: Option<Id>,
     pub(super) shared: Arc<Shared>,
@@ -66,7 +66,7 @@ pub(super) struct Shared {
     health: Arc<Health>,
 }
 
-/// The channel on which all processes are told of evicted entries, and who in this process wants to know.
+/// The channel on which all processes are told of evicted entries, and the alarms of this process.
 pub(super) struct Evictions {
     pub(super) channel: Vec<u8>,
     pub(super) alarms: Arc<Mutex<Vec<UnboundedSender<EntryId>>>>,
@@ -74,10 +74,10 @@ pub(super) struct Evictions {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// No try has ended yet.
+    /// No attempt has ended yet.
     Starting,
     Live,
-    /// A try failed, or a connection ended. There will be another, unless it is closed.
+    /// An attempt failed, or a connection ended. Another follows, unless the subscriber is closed.
     Down,
 }
 
@@ -112,12 +112,12 @@ impl Subscriber {
         }
     }
 
-    /// Where the server tells that an entry of this subscriber was admitted. No other subscriber has it.
+    /// The channel on which the server tells that an entry of this subscriber was admitted. No other subscriber has it.
     pub(crate) fn channel(&self) -> &[u8] {
         &self.shared.channel
     }
 
-    /// What the server said in an answer instead of a message.
+    /// Delivers hints that came in an answer instead of a message.
     pub(crate) fn deliver(&self, payload: &[u8]) {
         self.shared.dispatch_hints(payload, false);
     }
@@ -126,22 +126,22 @@ impl Subscriber {
         self.shared.hints.listen(entry)
     }
 
-    /// Whether it hears what is said.
+    /// Whether it is subscribed.
     pub(crate) fn is_live(&self) -> bool {
         *self.shared.phase.borrow() == Phase::Live
     }
 
-    /// How many wait for hints here.
+    /// How many entries wait for hints here.
     pub(crate) fn waiters(&self) -> usize {
         self.shared.hints.listeners()
     }
 
-    /// Whether it will hear nothing any more.
+    /// Whether it has ended for good.
     pub(super) fn is_closed(&self) -> bool {
         self.shared.closed.load(Ordering::Acquire)
     }
 
-    /// Subscribes if that was not done.
+    /// Subscribes if that is not done yet.
     pub(super) fn start(&self, runtime: Option<&Handle>) {
         if self.started.load(Ordering::Relaxed) {
             return;
@@ -166,8 +166,8 @@ impl Subscriber {
         }
     }
 
-    /// Waits until a subscription has succeeded or failed once, for `command_timeout` at the most. Without one there are
-    /// no hints, and a waiter has to poll; it is told when there is one again.
+    /// Waits until subscribing has succeeded or failed once, for at most `command_timeout`. Without a subscription there are no
+    /// hints, and a waiter has to poll; it gets a hint when there is one again.
     ///
     /// # Cancel safety
     /// Safe to drop.
@@ -178,14 +178,14 @@ impl Subscriber {
         let mut phase = self.shared.phase.subscribe();
         let keeper = &self.runtimes.keeper;
         let until = keeper.now() + self.shared.endpoint.config.command_timeout;
-        // Either way the waiter goes on. The sender lives in `self`, so that there is always a phase.
+        // The waiter goes on in any case. The sender is in `self`, so the channel never closes.
         let _ = timeout_at(keeper, until, phase.wait_for(|phase| *phase != Phase::Starting)).await;
     }
 }
 
 impl Shared {
-    /// What is logged, and whom a hint wakes, is code of others: when it panics, the subscriber goes on. A panic before it was
-    /// ever subscribed is that of a runtime without I/O, and its end.
+    /// Loggers and wakers are foreign code: when one panics, the subscriber goes on. A panic before the first attempt has ended means
+    /// that the runtime has no I/O driver, and ends it.
     async fn run(&self, keeper: &Keeper) {
         while let Err(panic) = AssertUnwindSafe(self.resubscribe(keeper)).catch_unwind().await {
             if *self.phase.borrow() == Phase::Starting {
@@ -198,13 +198,13 @@ impl Shared {
     /// Subscribes again and again.
     async fn resubscribe(&self, keeper: &Keeper) {
         let mut failures: u32 = 0;
-        // Some waiters sleep as long as those do who will be told.
+        // Some waiters sleep for as long as hints allow.
         let mut relied_on = false;
         loop {
             let opened_by = keeper.now() + self.endpoint.config.connect_timeout;
             let failure = match timeout_at(keeper, opened_by, self.open(keeper)).await {
                 Some(Ok(subscription)) => {
-                    // Whoever listens from now on misses nothing, and those before look again.
+                    // Waiters that listen from now on miss nothing, and the earlier ones look again.
                     self.hints.changed_for_all();
                     self.phase.send_replace(Phase::Live);
                     tracing::debug!(server = %self.endpoint.address, "redis notifications are live");
@@ -217,7 +217,7 @@ impl Shared {
                         let limit = self.endpoint.config.connect_timeout;
                         Failure::timed_out(&self.endpoint.address, "subscribing", limit)
                     });
-                    // While there is no server, it does not help to look.
+                    // Without a server, it does not help to look again.
                     if *failure.kind() == Kind::Denied && mem::take(&mut relied_on) {
                         self.hints.changed_for_all();
                     }
@@ -249,13 +249,13 @@ impl Shared {
                 let mut socket = self.endpoint.open_in_turn(keeper).await?;
                 self.health.check_publish(&mut socket, &self.endpoint, &self.channel).await
             };
-            // What is in the way is seen by the heartbeats, too.
+            // If this fails because of the connection, the heartbeats notice.
             let _ = timeout_at(keeper, keeper.now() + self.endpoint.config.connect_timeout, marking).await;
         }
         pending().await
     }
 
-    /// Hands on what comes, until the connection ends or does not answer.
+    /// Dispatches messages until the connection ends or does not answer.
     async fn receive(&self, subscription: Subscription, keeper: &Keeper, failures: &mut u32) -> Failure {
         let Subscription { mut heartbeat, mut messages } = subscription;
         let every = self.endpoint.config.heartbeat;
@@ -288,9 +288,9 @@ impl Shared {
             if let Some(entry) = message::entry(payload) {
                 let alarms = || evictions.alarms.lock();
                 let listening = alarms().clone();
-                // They wake tasks, for which nothing may be locked.
+                // Not locked: this wakes tasks.
                 for alarm in listening {
-                    // One that has ended needs no word.
+                    // Its receiver may have been dropped.
                     drop(alarm.unbounded_send(entry));
                 }
                 alarms().retain(|alarm| !alarm.is_closed());
@@ -300,7 +300,7 @@ impl Shared {
         self.dispatch_hints(payload, self.endpoint.config.confirm_hints);
     }
 
-    /// Whoever may publish can say that somebody has the lock. Where that is to be confirmed, it makes a waiter look.
+    /// Anyone who may publish can claim that a waiter has the lock. With `confirm`, the waiter looks instead of believing it.
     fn dispatch_hints(&self, payload: &[u8], confirm: bool) {
         for message in message::messages(payload) {
             match message {
@@ -312,7 +312,7 @@ impl Shared {
     }
 }
 
-/// Doubles with every failure in a row; up to a half of it is left to chance, so that processes come back one by one.
+/// Doubles with every failure in a row. Up to half of it is random, so that processes do not come back all at once.
 pub(super) fn pause(failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
     let full = MIN_PAUSE.saturating_mul(1 << doublings).min(MAX_PAUSE);

@@ -1,4 +1,4 @@
-//! [`Subscription`]: a connection that is subscribed, in its two halves.
+//! [`Subscription`]: a subscribed connection, in two halves.
 
 use futures_util::StreamExt;
 use lock_core::{BackendErrorKind as Kind, excerpt};
@@ -13,7 +13,7 @@ use crate::{
     error::{self, Failure},
 };
 
-/// No message of ours, and no answer to what is asked here, is nearly as long.
+/// The longest reply on such a connection. Our messages, and the answers to what is asked here, are much shorter.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 pub(super) struct Subscription {
@@ -21,10 +21,10 @@ pub(super) struct Subscription {
     pub(super) messages: Messages,
 }
 
-/// The half that asks.
+/// The half that sends.
 pub(super) struct Heartbeat(PubSubSink);
 
-/// The half that hears. The connection closes when it is dropped.
+/// The half that receives. The connection closes when it is dropped.
 pub(super) struct Messages(PubSubStream);
 
 impl Subscription {
@@ -48,7 +48,7 @@ impl Subscription {
 }
 
 impl Heartbeat {
-    /// One `PING`. The caller bounds the time (R3).
+    /// Sends one `PING`. The caller bounds the time (R3).
     pub(super) async fn ping(&mut self, endpoint: &Endpoint) -> Result<(), Failure> {
         let answer: Result<redis::Value, _> = self.0.ping().await;
         answer.map(drop).map_err(|error| failed(endpoint, "a heartbeat to", &error))
@@ -56,10 +56,10 @@ impl Heartbeat {
 }
 
 impl Messages {
-    /// The next message: its channel, and what it says.
+    /// The next message: its channel and its payload.
     pub(super) async fn next(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
         let message = self.0.next().await?;
-        // The channel is bytes that are no text, which its other getters do not give.
+        // The channel is not UTF-8, which the other getters expect.
         let channel: Vec<u8> = message.get_channel().ok()?;
         Some((channel, message.get_payload_bytes().to_vec()))
     }

@@ -25,7 +25,7 @@ async fn a_late_shorter_renewal_cuts_nothing() {
     assert!(server.command::<i64>("PTTL many") > 10_000);
 }
 
-/// PR04, for one who waits: its rest is what it will hold with.
+/// PR04, for a waiter: it will hold with what is left of its lease.
 #[tokio::test]
 async fn a_shorter_look_again_cuts_nothing_of_a_waiter() {
     let server = Server::start();
@@ -67,7 +67,7 @@ async fn an_expired_waiter_that_nobody_purged_loses_its_place_and_its_life() {
     assert!(matches!(client.again(&dead, token).await, Standing::Gone));
     let new_life = waiting(client.create(&dead).await);
     assert!(new_life.token > behind_token);
-    assert_eq!(new_life.ahead, 2, "the holder, and the one who was behind");
+    assert_eq!(new_life.ahead, 2, "the holder, and the entry that was behind");
 }
 
 /// PR06, with a create that is repeated after its entry died.
@@ -101,7 +101,7 @@ async fn a_late_create_finds_the_tombstone() {
     }
 }
 
-/// PR08: also behind an entry that was there, for its create may arrive twice; and behind one who waited.
+/// PR08: also for an entry that was there, for its create may arrive twice; and for a waiter.
 #[tokio::test]
 async fn holders_and_waiters_leave_a_tombstone_too() {
     let server = Server::start();

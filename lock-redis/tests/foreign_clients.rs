@@ -1,4 +1,4 @@
-//! What others on the same server can do to those who wait: with keys of theirs, and with messages that they forge.
+//! What other clients of the server can do to waiters: with their own keys, and with forged messages.
 
 mod common;
 
@@ -112,7 +112,7 @@ async fn who_believes_a_forged_hint_is_told_at_its_first_renewal() {
     within("the loss of what was never held", ms(TTL) / 3 + SLACK, believed.lost()).await;
     assert!(held.is_held());
     drop(believed);
-    // It has left the queue, and the one who has the lock has it.
+    // It has left the queue, and the holder still has the lock.
     soon(async {
         while lock.queue().await.unwrap().len() > 1 {
             tokio::time::sleep(ms(5)).await;

@@ -1,4 +1,4 @@
-//! Who comes next: PR11 and PR12.
+//! Which entry is admitted next: PR11 and PR12.
 
 mod common;
 

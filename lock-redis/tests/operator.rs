@@ -1,4 +1,4 @@
-//! What an operator sees and does, and what is found wrong with a server.
+//! What an operator sees and does, and the problems that are found with a server.
 
 mod common;
 

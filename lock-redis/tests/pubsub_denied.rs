@@ -1,5 +1,4 @@
-//! Users who may not publish, or not subscribe, as a new user of Redis 7 may not: nobody tells a waiter that the lock is its own, so it
-//! looks by itself.
+//! Users that may not publish or not subscribe, as a new user of Redis 7 may not: a waiter gets no hint that it has the lock, so it polls.
 
 mod common;
 
@@ -89,7 +88,7 @@ async fn a_lock_is_handed_over_soon_without_a_word_and_people_are_told_why_once(
     }
 }
 
-/// Whoever waits hears all others, so it cannot know by itself.
+/// The waiter receives the hints of all others, so it cannot know by itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_is_not_late_because_another_client_may_not_publish() {
     let server = Server::start();

@@ -145,7 +145,7 @@ fn without_a_server_or_permission_the_waiter_goes_on_at_once() {
     server.run("ACL SETUSER app on >pw ~* resetchannels +@all");
     let nobody = Port::reserve();
     for url in [format!("redis://127.0.0.1:{nobody}"), format!("redis://app:pw@127.0.0.1:{}", server.port)] {
-        // Whoever waits for a time limit waits in vain.
+        // A wait for one of these limits would be far too long.
         let notifications = notifications(&format!("{url}?command_timeout=1h&connect_timeout=1h"));
         let started = Instant::now();
         drop(listen(&notifications, 1));

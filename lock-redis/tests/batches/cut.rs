@@ -1,4 +1,4 @@
-//! A connection that is reset within the answer to a batch: each verb of it is in doubt, as one alone is.
+//! A connection that is reset within the answer to a batch: each verb of the batch is in doubt, as a single one is.
 
 use std::net::SocketAddr;
 

@@ -1,5 +1,4 @@
-//! What the tasks of one process ask in the same moment goes out together, and each gets the answer that it would have
-//! got alone.
+//! Verbs that the tasks of one process ask for at the same time are sent in batches, and each gets the answer that it would get alone.
 
 #[path = "../common/mod.rs"]
 mod common;

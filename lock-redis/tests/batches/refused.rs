@@ -1,4 +1,4 @@
-//! What a server refuses: each is told as if it had been alone.
+//! What a server refuses: each verb of a batch gets the answer that it would get alone.
 
 use super::*;
 

@@ -90,7 +90,7 @@ fn renewed(lease: &Lease) -> Renewal {
     Renewal::Renewed { valid_until: valid_until(SystemClock.now(), ttl, ttl) }
 }
 
-/// The holder writes his key once more, whether or not it is there (H44).
+/// The holder writes its key once more, whether or not it is there (H44).
 #[derive(Debug)]
 struct RenewsBySet(Commands);
 
@@ -113,7 +113,7 @@ fn b03_a_renewal_by_set_is_found() {
     is_found("b03");
 }
 
-/// The key lives longer, whoever it belongs to (H45).
+/// The key lives longer, whichever entry it belongs to (H45).
 #[derive(Debug)]
 struct RenewsAnyHolder(Commands);
 
@@ -134,7 +134,7 @@ fn b04_a_renewal_of_another_holder_is_found() {
     is_found("b04");
 }
 
-/// The key is deleted, whoever it belongs to (H24).
+/// The key is deleted, whichever entry it belongs to (H24).
 #[derive(Debug)]
 struct ReleasesAnyHolder(Commands);
 
@@ -196,7 +196,7 @@ fn the_bugs_of_redis_are_listed_with_their_cases() {
     assert_eq!(listed, ours.collect());
 }
 
-/// Whoever stands in the queue takes a refusal for final, as if nobody could let him in again.
+/// A waiter takes a refusal for final, as if it could not be admitted again.
 #[derive(Debug)]
 struct GivesUpWhenLockedOut;
 

@@ -1,4 +1,4 @@
-//! [`OwnServer`]: a server that can be treated badly, because it is ours alone.
+//! [`OwnServer`]: a server of the test alone, which may be killed and emptied.
 
 use std::{
     fs,

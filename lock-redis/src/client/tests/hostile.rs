@@ -10,7 +10,7 @@ use lock_core::EntryId;
 use super::*;
 use crate::{fuzzing, notify::Notifications};
 
-/// Says it is well to whoever logs in, and then always the same, whatever it is asked.
+/// Accepts every login, and then gives always the same answer.
 struct Parrot {
     port: u16,
     says: Arc<Mutex<Vec<u8>>>,

@@ -89,7 +89,7 @@ fn a_runtime_that_is_blocked_stalls_nobody() {
         })
     });
     told.recv().unwrap();
-    // Whoever waited for the blocked one would be told that its time is over.
+    // A command that waited for the blocked runtime would time out.
     for _ in 0..20 {
         runtime().block_on(client.command(&words("PING"))).unwrap();
         ask(&client, "PING").unwrap();

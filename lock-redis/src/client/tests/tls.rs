@@ -13,7 +13,7 @@ use super::*;
 /// So long that no test waits for it: what is told in time is told before anything has timed out.
 const PATIENT: &str = "connect_timeout=60s&command_timeout=60s";
 
-/// A server with TLS, and whom its clients may trust.
+/// A server with TLS, and the certificates of its clients.
 struct Shielded {
     server: Server,
     port: Port,
@@ -208,7 +208,7 @@ fn a_server_that_was_reached_is_never_asked_without_tls() {
     }
 }
 
-/// What those have said first who have come, and whom nobody has let in.
+/// The first bytes of the connections that are waiting to be accepted.
 fn beginnings(listener: &TcpListener) -> Vec<Vec<u8>> {
     listener.set_nonblocking(true).unwrap();
     let callers: Vec<_> = iter::from_fn(|| listener.accept().ok()).collect();
@@ -222,7 +222,7 @@ fn beginnings(listener: &TcpListener) -> Vec<Vec<u8>> {
     callers.into_iter().map(said).collect()
 }
 
-/// Not the password, and no command that says anything: whoever answers there could use both.
+/// Neither the password nor a command that tells anything: an impostor could use both.
 #[test]
 fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
     let files = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Every runtime that waits hears for itself.
+//! Every runtime on which a task waits has a subscription of its own.
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -41,7 +41,7 @@ fn every_runtime_hears_on_a_connection_and_a_channel_of_its_own() {
     }
 }
 
-/// Whoever waits may hold next.
+/// A waiter may hold next.
 #[test]
 fn a_process_that_listens_for_hints_is_told_of_evictions_too() {
     let server = Server::start();

@@ -27,19 +27,19 @@ pub(crate) struct Failure {
     kind: Kind,
     message: String,
     source: Option<Arc<dyn StdError + Send + Sync>>,
-    wordless: bool,
+    unanswered: bool,
 }
 
 impl Failure {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), source: None, wordless: false }
+        Self { kind, message: message.into(), source: None, unanswered: false }
     }
 
     /// The network or TLS failed, at `doing` (`connecting to host:port`).
     pub(crate) fn io(doing: &str, error: io::Error) -> Self {
         let kind = kind_of_io(&error);
         let message = format!("{doing}: {error}");
-        Self { kind, message, source: Some(Arc::new(error)), wordless: false }
+        Self { kind, message, source: Some(Arc::new(error)), unanswered: false }
     }
 
     /// `doing` at `address` took too long.
@@ -48,12 +48,12 @@ impl Failure {
     }
 
     /// The same failure, before the server has answered anything.
-    pub(crate) fn wordless(self) -> Self {
-        Self { wordless: true, ..self }
+    pub(crate) fn unanswered(self) -> Self {
+        Self { unanswered: true, ..self }
     }
 
-    pub(crate) fn is_wordless(&self) -> bool {
-        self.wordless
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.unanswered
     }
 
     pub(crate) fn kind(&self) -> &Kind {

@@ -76,7 +76,7 @@ impl Endpoint {
 
     /// The error of a greeting that failed: a TLS server answers it with an alert, or not at all.
     async fn explain_greeting_failure(&self, failure: Failure, keeper: &Keeper) -> Failure {
-        let may_probe = self.tls.is_none() && self.port_may_be_wrong() && failure.is_wordless();
+        let may_probe = self.tls.is_none() && self.port_may_be_wrong() && failure.is_unanswered();
         let probe = async { tls_probe::is_tls(self.connect_tcp().await?, &self.config.host).await };
         if may_probe && self.is_confirmed(keeper, probe).await {
             return Failure::new(Kind::WrongServer(WITH_TLS), format!("{} answers with tls", self.address));

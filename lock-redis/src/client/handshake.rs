@@ -39,9 +39,9 @@ pub(crate) async fn greet(
         let answer = answers.next(socket).await;
         let line = answer.map_err(|error| {
             let failure = failed(error);
-            if answers.are_none() { failure.wordless() } else { failure }
+            if answers.are_none() { failure.unanswered() } else { failure }
         })?;
-        let Err(failure) = judge(&greeting, &line, endpoint) else { continue };
+        let Err(failure) = check(&greeting, &line, endpoint) else { continue };
         // A sentinel has no databases, and so does not know `SELECT`.
         let asks = *failure.kind() == Kind::Unsupported;
         if asks && is_a_sentinel(socket, answers, to_come).await.unwrap_or(false) {
@@ -115,7 +115,7 @@ fn greetings(endpoint: &Endpoint) -> Vec<Greeting> {
     greetings
 }
 
-fn judge(greeting: &Greeting, line: &str, endpoint: &Endpoint) -> Result<(), Failure> {
+fn check(greeting: &Greeting, line: &str, endpoint: &Endpoint) -> Result<(), Failure> {
     let address = &endpoint.address;
     let Some(refusal) = line.strip_prefix('-') else {
         if line.starts_with('+') {

@@ -28,7 +28,10 @@ pub(crate) use self::reply_limit::ReplyLimit;
 pub(crate) use self::runtime_selector::RuntimeSelector;
 pub(crate) use self::socket::Socket;
 pub(crate) use self::timeout::timeout_at;
-use self::{batcher::Submission, connection::Connection, pool::ConnectionPool, run_script::run_script};
+use self::{
+    batcher::Submission, connection::Connection, pool::ConnectionPool, run_script::run_script,
+    unanswered_creates::UnansweredCreates,
+};
 use crate::{
     error::{self, STORE},
     reply,
@@ -47,17 +50,20 @@ use crate::{
 /// * Nothing is sent twice. A connection that broke, or did not answer in time, gets no more commands; the next command
 ///   opens another.
 #[derive(Clone, Debug)]
-pub(crate) struct Client(Arc<ConnectionPool>);
+pub(crate) struct Client {
+    pool: Arc<ConnectionPool>,
+    unanswered: Arc<UnansweredCreates>,
+}
 
 impl Client {
     /// No connection is opened yet.
     pub(crate) fn new(endpoint: Arc<Endpoint>, runtimes: Arc<RuntimeSelector>) -> Self {
-        Self(Arc::new(ConnectionPool::new(endpoint, runtimes)))
+        Self { pool: Arc::new(ConnectionPool::new(endpoint, runtimes)), unanswered: Arc::default() }
     }
 
     /// `host:port`, for messages.
     pub(crate) fn server(&self) -> &str {
-        &self.0.endpoint.address
+        &self.pool.endpoint.address
     }
 
     /// Carries out a verb, alone or in a batch with others that are asked for on the same runtime.
@@ -67,7 +73,7 @@ impl Client {
     pub(crate) async fn execute(&self, mut request: Request) -> Result<Value, BackendError> {
         loop {
             let checkout = self.connect().await?;
-            let mut pending = self.0.unanswered.begin(request.creates, &checkout.connection);
+            let mut pending = self.unanswered.begin(request.creates, &checkout.connection);
             let answer = match checkout.connection.batcher.submit(request) {
                 Submission::SendNow(request, _until_answered) => {
                     pending.mark_sent_alone();
@@ -96,13 +102,13 @@ impl Client {
 
     /// Deletes the tombstone of an entry that has left, if no create of it can arrive any more. Does not wait for that.
     pub(crate) fn delete_tombstone(&self, entry: EntryId, tombstone: &[u8]) {
-        let Some(connection) = self.0.unanswered.take_connection(entry) else { return };
+        let Some(connection) = self.unanswered.take_connection(entry) else { return };
         let mut delete = Cmd::new();
         delete.arg("DEL").arg(tombstone).set_no_response(true);
         let mut sending = Box::pin(connection.send_without_answer(delete));
         // Usually there is room for it at once.
         if sending.as_mut().now_or_never().is_none() {
-            self.0.keeper().spawn(sending);
+            self.pool.keeper().spawn(sending);
         }
     }
 
@@ -134,7 +140,7 @@ impl Client {
     ) -> Result<Vec<Result<bool, BackendError>>, BackendError> {
         let mut checkout = self.connect().await?;
         // Counted from here: the call may have waited for a connection, and the new connection must not be given up for that.
-        checkout.retire_at = Some(self.0.keeper().now() + patience);
+        checkout.retire_at = Some(self.pool.keeper().now() + patience);
         let answers = reply::renewals(&checkout.call(&RENEW, keys, args).await?, count, self.server())?;
         // Each lease has its own answer, which may be a refusal.
         for error in answers.iter().filter_map(|answer| answer.as_ref().err()) {
@@ -155,14 +161,14 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<Checkout<'_>, BackendError> {
-        let (endpoint, keeper) = (&*self.0.endpoint, self.0.keeper());
+        let (endpoint, keeper) = (&*self.pool.endpoint, self.pool.keeper());
         loop {
-            let connection = self.0.connection();
+            let connection = self.pool.connection();
             match connection.opened(endpoint, keeper).await {
                 Ok(multiplexed) => {
                     let answer_by = keeper.now() + endpoint.config.command_timeout;
                     return Ok(Checkout {
-                        pool: &self.0,
+                        pool: &self.pool,
                         connection,
                         multiplexed,
                         retire_at: None,
@@ -172,7 +178,7 @@ impl Client {
                 // The caller's runtime has no I/O driver: the loop takes the keeper's connection.
                 Err(failure) if *failure.kind() == Kind::Panicked && connection.runtime.is_some() => {}
                 Err(failure) => {
-                    self.0.retire(&connection);
+                    self.pool.retire(&connection);
                     return Err(failure.to_unsent());
                 }
             }

@@ -10,7 +10,6 @@ use super::{
     endpoint::Endpoint,
     role_check::RoleCheck,
     runtime_selector::RuntimeSelector,
-    unanswered_creates::UnansweredCreates,
 };
 
 /// The connections to one server, one for each runtime that the [`RuntimeSelector`] names.
@@ -19,15 +18,13 @@ pub(super) struct ConnectionPool {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) runtimes: Arc<RuntimeSelector>,
     pub(super) role_check: Arc<RoleCheck>,
-    pub(super) unanswered: UnansweredCreates,
     /// At most one open connection for each runtime. A `Vec` suffices, for a process has few runtimes.
     connections: Mutex<Vec<Arc<Connection>>>,
 }
 
 impl ConnectionPool {
     pub(super) fn new(endpoint: Arc<Endpoint>, runtimes: Arc<RuntimeSelector>) -> Self {
-        let (role_check, unanswered) = (Arc::default(), UnansweredCreates::default());
-        Self { endpoint, runtimes, role_check, unanswered, connections: Mutex::default() }
+        Self { endpoint, runtimes, role_check: Arc::default(), connections: Mutex::default() }
     }
 
     pub(super) fn keeper(&self) -> &Keeper {

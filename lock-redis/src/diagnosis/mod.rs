@@ -1,6 +1,6 @@
 //! Facts about the server, and its problems as a store of locks.
 
-mod users;
+mod acl;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -162,7 +162,7 @@ async fn check_users(
     let mut list = Cmd::new();
     list.arg("ACL").arg("LIST");
     let users = match client.command(&list).await {
-        Ok(answer) => users::forgers(&answer, &config.prefix),
+        Ok(answer) => acl::forgers(&answer, &config.prefix),
         Err(error) if matches!(error.kind(), Kind::Denied | Kind::Unsupported) => {
             diagnosis.facts.push(("users", "not told".to_owned()));
             return Ok(());

@@ -68,6 +68,30 @@ fn what_cannot_be_compared_is_named_with_what_there_is() {
     }
 }
 
+#[test]
+fn the_page_and_the_summary_are_made_again_from_the_raw_data_of_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let render = ["compare", "--render", "--out", folder.path().to_str().unwrap()];
+    let output = bench(&render);
+    let message = text(&output.stderr);
+    assert!(!output.status.success() && message.contains("there is no report.json"), "{message}");
+
+    let raw = serde_json::json!({
+        "stores": { "redis": "a server" },
+        "rows": [{
+            "store": "redis", "system": "floor", "scenario": "pair", "version": "1", "rounds": [{ "p50_us": 12.3 }],
+            "ratios": [], "distribution": [], "marks": [], "failed": null,
+        }],
+    });
+    std::fs::write(folder.path().join("report.json"), raw.to_string()).unwrap();
+    let output = bench(&render);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for (file, expected) in [("report.md", "| floor | 12.3 |"), ("index.html", "<td>12.3</td>")] {
+        let page = std::fs::read_to_string(folder.path().join(file)).unwrap();
+        assert!(page.contains(expected), "{file}: {page}");
+    }
+}
+
 /// These keep the machine busy for seconds, beside which a test that watches a clock would be disturbed.
 mod alone {
     use super::*;

@@ -1,6 +1,8 @@
 //! [`CompareArgs`] and [`DriverArgs`]: what `lock-bench compare` is asked for, and what it asks of itself.
 
 use std::{
+    env,
+    ffi::OsString,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -37,14 +39,18 @@ pub(crate) struct CompareArgs {
     /// Where to write report.json, report.md and index.html; what a report there says of other rows is kept
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+
+    /// Measure nothing: write report.md and index.html again, from the report.json in `--out`
+    #[arg(long, requires = "out")]
+    pub(crate) render: bool,
 }
 
 impl CompareArgs {
-    /// Unless it is said otherwise, a folder of today beside the reports that are committed.
+    /// By default a folder of today below cargo's target folder, because raw data are not committed.
     pub(crate) fn out(&self) -> PathBuf {
         self.out.clone().unwrap_or_else(|| {
             let today = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("reports").join(&today[..10])
+            target_folder(env::var_os("CARGO_TARGET_DIR")).join("lock-bench").join(&today[..10])
         })
     }
 
@@ -71,6 +77,12 @@ impl CompareArgs {
     }
 }
 
+/// Where cargo writes what it builds.
+fn target_folder(configured: Option<OsString>) -> PathBuf {
+    let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target");
+    configured.map_or_else(usual, PathBuf::from)
+}
+
 /// The name of the system that is no library.
 pub(crate) const FLOOR: &str = "floor";
 
@@ -90,5 +102,33 @@ pub(crate) struct DriverArgs {
 impl DriverArgs {
     pub(crate) fn ttl(&self) -> Duration {
         Duration::from_millis(self.ttl_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn raw_data_are_written_to_a_folder_that_git_ignores() {
+        let usual = target_folder(None);
+        let ignored = fs::read_to_string(usual.with_file_name(".gitignore")).unwrap();
+        assert!(usual.ends_with("target") && ignored.lines().any(|line| line == "/target"), "{ignored}");
+        assert_eq!(target_folder(Some("elsewhere".into())), Path::new("elsewhere"));
+
+        let nothing = Vec::new;
+        let args = CompareArgs {
+            full: false,
+            rounds: None,
+            stores: nothing(),
+            systems: nothing(),
+            scenarios: nothing(),
+            only: nothing(),
+            out: None,
+            render: false,
+        };
+        assert!(args.out().starts_with(target_folder(env::var_os("CARGO_TARGET_DIR"))));
     }
 }

@@ -55,6 +55,9 @@ pub(crate) async fn compare(args: &CompareArgs) -> Result<ExitCode> {
     let started = Instant::now();
     let folder = args.out();
     let mut record = Record::read(&folder)?;
+    if args.render {
+        return render(&record, &folder);
+    }
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let stores: Vec<_> = STORES.into_iter().filter(|store| args.wants_store(store)).collect();
     let systems: Vec<_> = stores.iter().flat_map(|store| asked_for(args, store)).collect();
@@ -71,6 +74,16 @@ pub(crate) async fn compare(args: &CompareArgs) -> Result<ExitCode> {
     }
     println!("{}", markdown::page(&record));
     eprintln!("written to {} after {} s", folder.display(), started.elapsed().as_secs());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the summary and the page of a report that is there.
+fn render(record: &Record, folder: &Path) -> Result<ExitCode> {
+    if record.rows.is_empty() {
+        let folder = folder.display();
+        return Err(format!("{folder}: there is no report.json; run `lock-bench compare` first").into());
+    }
+    write(record, folder)?;
     Ok(ExitCode::SUCCESS)
 }
 

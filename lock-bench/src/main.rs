@@ -6,19 +6,20 @@
 
 mod args;
 mod compare;
-mod counted;
-mod crew;
-mod heap;
-mod member;
-mod nanos;
+mod contenders;
+mod counting_backend;
+mod held_locks;
 mod plan;
 mod report;
-mod ring;
 mod rows;
 mod samples;
 mod store;
+mod timestamp;
 mod uncontended;
 mod usage;
+mod worker;
+mod worker_process;
+mod workers;
 
 use std::{error, fs::File, process::ExitCode, sync::Arc};
 
@@ -27,12 +28,12 @@ use tokio::runtime;
 
 use self::{
     args::{Args, Task, WorkerArgs},
-    counted::Counted,
-    crew::serve,
-    member::Member,
+    counting_backend::CountingBackend,
     plan::Plan,
     report::Report,
     rows::Bench,
+    worker::Worker,
+    worker_process::serve,
 };
 
 /// What goes wrong in a benchmark is told to a person, and ends it.
@@ -98,8 +99,8 @@ async fn bench(args: &Args) -> Result<ExitCode> {
 
 async fn work(args: &WorkerArgs) -> Result<()> {
     let store = store::connect(args.store, &args.address)?;
-    let counted = Counted::new(store.backend()?);
-    serve(Member::new(Arc::from(store), counted)).await
+    let backend = CountingBackend::new(store.backend()?);
+    serve(Worker::new(Arc::from(store), backend)).await
 }
 
 #[cfg(unix)]

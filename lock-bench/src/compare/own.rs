@@ -18,9 +18,9 @@ use super::{
 use crate::{
     Result,
     args::StoreKind,
-    nanos::Nanos,
     samples::Samples,
     store::{self, Leg, Store},
+    timestamp::Timestamp,
     uncontended::Stop,
 };
 
@@ -125,7 +125,7 @@ impl Floor {
         let leg = Leg {
             first: order.process == 0,
             hold: Duration::from_micros(order.hold_us),
-            until: Nanos::now().plus(left(order.until_ns)),
+            until: Timestamp::now().plus(left(order.until_ns)),
         };
         let latencies = relay.run(leg).await?;
         let latencies = latencies.iter().map(|latency| u64::try_from(latency.as_nanos()));

@@ -10,8 +10,8 @@ use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
     Result,
     args::StoreKind,
-    counted::{Counted, Verbs},
-    ring::TTL,
+    contenders::TTL,
+    counting_backend::{CallCounts, CountingBackend},
     store,
 };
 
@@ -52,16 +52,16 @@ impl Measurement for Commands {
         let counter = Counter::new(bench)?;
         eprintln!("commands: {LOCKS} locks that nobody else wants");
         // What a server has never seen is sent twice, once by its digest and once in full.
-        counter.hand_on(1).await?;
+        counter.hand_over(1).await?;
         let mut figures = counter.uncontended().await?;
         for waiters in WAITERS {
             if bench.plan.wants(&format!("commands.handoff.{waiters}"))
                 || bench.plan.wants(&format!("commands.join.{waiters}"))
             {
                 eprintln!("commands: {waiters} waiters");
-                let [before, queued, handed_on] = counter.hand_on(waiters).await?;
+                let [before, queued, handed_over] = counter.hand_over(waiters).await?;
                 figures.extend([
-                    counter.figure(format!("commands.handoff.{waiters}"), queued, handed_on, waiters)?,
+                    counter.figure(format!("commands.handoff.{waiters}"), queued, handed_over, waiters)?,
                     counter.figure(format!("commands.join.{waiters}"), before, queued, waiters)?,
                 ]);
             }
@@ -70,78 +70,78 @@ impl Measurement for Commands {
     }
 }
 
-/// Counts on both sides.
+/// Counts commands on the client and on the server.
 struct Counter<'a> {
     bench: &'a Bench,
-    counted: Counted,
+    backend: CountingBackend,
     locks: Locks,
     options: AcquireOptions,
 }
 
-/// What was counted up to one moment.
+/// What both sides had counted at one moment.
 #[derive(Clone, Copy)]
-struct Mark {
-    client: Verbs,
+struct Snapshot {
+    client: CallCounts,
     server: Option<store::Commands>,
 }
 
 impl<'a> Counter<'a> {
     fn new(bench: &'a Bench) -> Result<Self> {
-        let counted = Counted::new(bench.store.backend()?);
-        let locks = Locks::with(Arc::new(counted.clone()), Keeper::shared(), Arc::new(SystemEntropy));
-        Ok(Self { bench, counted, locks, options: AcquireOptions::new().ttl(TTL) })
+        let backend = CountingBackend::new(bench.store.backend()?);
+        let locks = Locks::with(Arc::new(backend.clone()), Keeper::shared(), Arc::new(SystemEntropy));
+        Ok(Self { bench, backend, locks, options: AcquireOptions::new().ttl(TTL) })
     }
 
     async fn uncontended(&self) -> Result<Vec<Figure>> {
         let mutexes: Vec<Lock> =
             (0..LOCKS).map(|i| self.locks.mutex(format!("bench:count:{i}"))).collect::<Result<_, _>>()?;
-        let before = self.mark().await?;
+        let before = self.snapshot().await?;
         let mut guards = Vec::new();
         for mutex in &mutexes {
             guards.push(mutex.acquire_with(&self.options).await?);
         }
-        let between = self.mark().await?;
+        let between = self.snapshot().await?;
         for guard in guards {
             guard.release().await?;
         }
-        let after = self.mark().await?;
+        let after = self.snapshot().await?;
         Ok(vec![
             self.figure("commands.acquire".into(), before, between, LOCKS)?,
             self.figure("commands.release".into(), between, after, LOCKS)?,
         ])
     }
 
-    /// One after the other stands in the queue; then the lock goes to each of them once. Nobody comes back, so that what
-    /// a hand-off costs and what a new waiter costs are counted apart: the marks stand before, between and behind.
-    async fn hand_on(&self, waiters: u64) -> Result<[Mark; 3]> {
+    /// Waiters join the queue one after the other; then each gets the lock once. No waiter comes back, so that the commands
+    /// of a hand-off and those of a new waiter are counted apart: one snapshot before, one between and one behind.
+    async fn hand_over(&self, waiters: u64) -> Result<[Snapshot; 3]> {
         let mutex = self.locks.mutex(format!("bench:count:queue:{waiters}"))?;
         let holder = mutex.acquire_with(&self.options).await?;
-        let before = self.mark().await?;
+        let before = self.snapshot().await?;
         let mut queue = JoinSet::new();
         for place in 1..=waiters {
             let (mutex, options, is_last) = (mutex.clone(), self.options.clone(), place == waiters);
-            queue.spawn(async move { wait_in_line(&mutex, &options, is_last).await });
+            queue.spawn(async move { wait_in_queue(&mutex, &options, is_last).await });
             let others = before.client.waiting + before.client.admitted;
-            self.counted.stand(others + place).await;
+            self.backend.wait_for_entries(others + place).await;
         }
-        let queued = self.mark().await?;
+        let queued = self.snapshot().await?;
         holder.release().await?;
         let mut last = None;
         while let Some(guard) = queue.join_next().await {
             last = guard??.or(last);
         }
         // Each release up to now was a hand-off; this one is not.
-        let handed_on = self.mark().await?;
+        let handed_over = self.snapshot().await?;
         last.ok_or("the last waiter did not get the lock")?.release().await?;
-        Ok([before, queued, handed_on])
+        Ok([before, queued, handed_over])
     }
 
-    async fn mark(&self) -> Result<Mark> {
-        Ok(Mark { client: self.counted.verbs(), server: self.bench.store.commands().await? })
+    async fn snapshot(&self) -> Result<Snapshot> {
+        Ok(Snapshot { client: self.backend.counts(), server: self.bench.store.commands().await? })
     }
 
     /// What was sent between two moments, for each of so many.
-    fn figure(&self, row: String, before: Mark, after: Mark, each: u64) -> Result<Figure> {
+    fn figure(&self, row: String, before: Snapshot, after: Snapshot, each: u64) -> Result<Figure> {
         let asked = after.client.since(before.client).requests();
         let counted = before.server.zip(after.server).map(|(before, after)| after.since(before));
         let sent = match counted {
@@ -160,8 +160,8 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// The last one keeps what it gets.
-async fn wait_in_line(mutex: &Lock, options: &AcquireOptions, is_last: bool) -> Result<Option<Guard>> {
+/// The last waiter keeps the lock.
+async fn wait_in_queue(mutex: &Lock, options: &AcquireOptions, is_last: bool) -> Result<Option<Guard>> {
     let guard = mutex.acquire_with(options).await?;
     if is_last {
         return Ok(Some(guard));

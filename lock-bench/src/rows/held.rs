@@ -9,9 +9,9 @@ use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
     Result,
     args::StoreKind,
-    crew::Worker,
-    member::{Order, Reply},
     usage::Usage,
+    worker::{Command, Reply},
+    worker_process::WorkerProcess,
 };
 
 pub(super) struct Held;
@@ -67,14 +67,14 @@ fn group(locks: u64) -> String {
 async fn keep(bench: &Bench, server: u32, locks: u64) -> Result<Vec<Figure>> {
     let group = group(locks);
     eprintln!("{group}: {PERIOD:?}");
-    let mut holder = Worker::start(&*bench.store)?;
+    let mut holder = WorkerProcess::start(&*bench.store)?;
     // Connects, and starts what is started once.
-    let warm = Order::Keep { locks: 64, ttl: TTL };
-    order(&mut holder, &warm).await?;
-    order(&mut holder, &Order::GiveBack).await?;
+    let warm = Command::Keep { locks: 64, ttl: TTL };
+    ask(&mut holder, &warm).await?;
+    ask(&mut holder, &Command::GiveBack).await?;
     let empty = Usage::of(holder.pid()?)?;
 
-    order(&mut holder, &Order::Keep { locks, ttl: TTL }).await?;
+    ask(&mut holder, &Command::Keep { locks, ttl: TTL }).await?;
     let started = Instant::now();
     let before = (Usage::of(holder.pid()?)?, Usage::of(server)?);
     let mut most = before.0.memory;
@@ -84,7 +84,7 @@ async fn keep(bench: &Bench, server: u32, locks: u64) -> Result<Vec<Figure>> {
     }
     let elapsed = started.elapsed();
     let after = (Usage::of(holder.pid()?)?, Usage::of(server)?);
-    let Reply::GivenBack { lost } = order(&mut holder, &Order::GiveBack).await? else {
+    let Reply::GivenBack { lost } = ask(&mut holder, &Command::GiveBack).await? else {
         return Err("a worker does not say what it gave back".into());
     };
 
@@ -100,8 +100,8 @@ async fn keep(bench: &Bench, server: u32, locks: u64) -> Result<Vec<Figure>> {
     ])
 }
 
-async fn order(holder: &mut Worker, order: &Order) -> Result<Reply> {
-    holder.tell(order).await?;
+async fn ask(holder: &mut WorkerProcess, command: &Command) -> Result<Reply> {
+    holder.tell(command).await?;
     match holder.reply().await? {
         Reply::Failed(why) => Err(why.into()),
         reply => Ok(reply),

@@ -14,11 +14,11 @@ use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
     Result,
     args::StoreKind,
-    counted::Counted,
-    crew::Worker,
-    member::{Order, Reply},
-    nanos::Nanos,
+    counting_backend::CountingBackend,
     samples::Rounds,
+    timestamp::Timestamp,
+    worker::{Command, Reply},
+    worker_process::WorkerProcess,
 };
 
 pub(super) struct Takeover;
@@ -66,24 +66,24 @@ impl Measurement for Takeover {
 
 async fn take_over(bench: &Bench, after_renewal: Duration) -> Result<Duration> {
     let name = "bench:takeover";
-    let mut holder = Worker::start(&*bench.store)?;
-    holder.tell(&Order::Hold { name: name.to_owned(), ttl: TTL }).await?;
-    proof(&mut holder).await?;
+    let mut holder = WorkerProcess::start(&*bench.store)?;
+    holder.tell(&Command::Hold { name: name.to_owned(), ttl: TTL }).await?;
+    next_deadline(&mut holder).await?;
 
-    let counted = Counted::new(bench.store.backend()?);
-    let locks = Locks::with(Arc::new(counted.clone()), Keeper::shared(), Arc::new(SystemEntropy));
+    let backend = CountingBackend::new(bench.store.backend()?);
+    let locks = Locks::with(Arc::new(backend.clone()), Keeper::shared(), Arc::new(SystemEntropy));
     let mutex = locks.mutex(name)?;
-    let heir: JoinHandle<Result<Nanos>> = tokio::spawn(async move {
+    let heir: JoinHandle<Result<Timestamp>> = tokio::spawn(async move {
         let guard = mutex.acquire_with(&AcquireOptions::new()).await?;
-        let taken = Nanos::now();
+        let taken = Timestamp::now();
         guard.release().await?;
         Ok(taken)
     });
-    counted.stand(1).await;
+    backend.wait_for_entries(1).await;
 
-    let deadline = proof(&mut holder).await?;
+    let deadline = next_deadline(&mut holder).await?;
     sleep(after_renewal).await;
-    let killed = Nanos::now();
+    let killed = Timestamp::now();
     holder.kill().await?;
     let taken =
         timeout(TTL * 5, heir).await.map_err(|_| "the lock of a dead holder was not taken over")???;
@@ -97,10 +97,10 @@ async fn take_over(bench: &Bench, after_renewal: Duration) -> Result<Duration> {
     Ok(taken.since(deadline) + TTL.saturating_sub(margin(TTL)))
 }
 
-/// Until when the holder may rely on its lock, as it was proved anew.
-async fn proof(holder: &mut Worker) -> Result<Nanos> {
+/// Waits for the next renewal: until when the holder may rely on its lock then.
+async fn next_deadline(holder: &mut WorkerProcess) -> Result<Timestamp> {
     match holder.reply().await? {
-        Reply::Proved(deadline) => Ok(deadline),
+        Reply::Renewed(deadline) => Ok(deadline),
         other => Err(format!("the holder answered {other:?}").into()),
     }
 }

@@ -12,7 +12,7 @@ use lock_core::{
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
-use crate::{Result, args::StoreKind, counted::Counted};
+use crate::{Result, args::StoreKind, counting_backend::CountingBackend};
 
 pub(super) struct Waiters;
 
@@ -42,15 +42,15 @@ impl Measurement for Waiters {
 
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
         eprintln!("{}", name("served"));
-        let counted = Counted::new(bench.store.backend()?);
-        let locks = Locks::with(Arc::new(counted.clone()), Keeper::shared(), Arc::new(SystemEntropy));
+        let backend = CountingBackend::new(bench.store.backend()?);
+        let locks = Locks::with(Arc::new(backend.clone()), Keeper::shared(), Arc::new(SystemEntropy));
         let mutex = locks.mutex("bench:waiters")?;
         let holder = mutex.acquire().await?;
 
         let started = Instant::now();
         let (grants, mut granted) = mpsc::unbounded_channel();
         let mut queue: JoinSet<_> = (0..WAITERS).map(|_| take_turn(mutex.clone(), grants.clone())).collect();
-        counted.stand(1 + WAITERS).await;
+        backend.wait_for_entries(1 + WAITERS).await;
         let joined = started.elapsed();
         if mutex.queue().await?.len() as u64 != 1 + WAITERS {
             return Err("some looked twice before all stood in the queue".into());

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use tokio::task::JoinSet;
 
-use crate::{Result, args::StoreKind, nanos::Nanos, samples::Samples, uncontended::Stop};
+use crate::{Result, args::StoreKind, samples::Samples, timestamp::Timestamp, uncontended::Stop};
 
 /// A store: the locks on it, and what its server does without them.
 #[async_trait]
@@ -93,7 +93,7 @@ pub(crate) struct Leg {
     /// How long to keep a message before it is passed on.
     pub(crate) hold: Duration,
     /// When to end the chain. Every link has the same.
-    pub(crate) until: Nanos,
+    pub(crate) until: Timestamp,
 }
 
 /// What a server counts.

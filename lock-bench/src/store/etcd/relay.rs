@@ -8,8 +8,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     Result,
-    nanos::Nanos,
     store::{Leg, Relay},
+    timestamp::Timestamp,
 };
 
 /// One link: when the key `from` is deleted, it deletes the key `to`. It watches both, so that the time from a call to
@@ -29,7 +29,7 @@ const END: &str = "/end";
 struct Deleted {
     key: Vec<u8>,
     end: bool,
-    received: Nanos,
+    received: Timestamp,
 }
 
 impl EtcdRelay {
@@ -64,7 +64,7 @@ impl EtcdRelay {
     async fn pass_on(&mut self, end: bool) -> Result<(Duration, Option<Deleted>)> {
         let key = self.next_key(end);
         let Self { client, stream, from, to } = self;
-        let sent = Nanos::now();
+        let sent = Timestamp::now();
         let (deleted, seen) = tokio::join!(client.delete(key.as_str(), None), async {
             let mut other = None;
             loop {
@@ -86,7 +86,7 @@ impl EtcdRelay {
 async fn next(stream: &mut WatchStream) -> Result<Deleted> {
     loop {
         let message = timeout(Duration::from_secs(10), stream.message()).await;
-        let received = Nanos::now();
+        let received = Timestamp::now();
         let message = message.map_err(|_| "an event of the relay was lost")??.ok_or("the relay was cut")?;
         // One key is deleted at a time.
         let event = message.events().iter().find(|event| event.event_type() == EventType::Delete);
@@ -117,7 +117,7 @@ impl Relay for EtcdRelay {
                 return Ok(latencies);
             }
             // The end goes once round the whole chain, so that nothing is left of it for the next round.
-            ended = deleted.end || Nanos::now().plus(leg.hold) >= leg.until;
+            ended = deleted.end || Timestamp::now().plus(leg.hold) >= leg.until;
             self.prepare(ended).await?;
             if !leg.hold.is_zero() {
                 sleep(leg.hold).await;

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use self::{floors::RedisFloors, server::Server};
 use super::{Commands, Floors, Leg, Noise, Relay, Store};
-use crate::{Result, args::StoreKind, nanos::Nanos};
+use crate::{Result, args::StoreKind, timestamp::Timestamp};
 
 #[derive(Debug)]
 pub(crate) struct RedisStore {
@@ -130,15 +130,18 @@ impl fmt::Debug for RedisRelay {
 }
 
 /// What ends a chain.
-const END: Nanos = Nanos(0);
+const END: Timestamp = Timestamp(0);
 
 #[async_trait]
 impl Relay for RedisRelay {
     async fn run(&mut self, leg: Leg) -> Result<Vec<Duration>> {
         let mut latencies = Vec::new();
         let mut ended = false;
-        let mut arrived =
-            if leg.first { self.publish_and_receive(Nanos::now()).await? } else { self.receive().await? };
+        let mut arrived = if leg.first {
+            self.publish_and_receive(Timestamp::now()).await?
+        } else {
+            self.receive().await?
+        };
         loop {
             let (sent, received) = arrived;
             if sent == END {
@@ -151,7 +154,7 @@ impl Relay for RedisRelay {
             if !leg.hold.is_zero() {
                 sleep_until(Instant::now() + leg.hold).await;
             }
-            let now = Nanos::now();
+            let now = Timestamp::now();
             ended = now >= leg.until;
             // The end goes once round the whole chain, so that nothing is left of it for the next round.
             arrived = self.publish_and_receive(if ended { END } else { now }).await?;
@@ -161,32 +164,32 @@ impl Relay for RedisRelay {
 
 impl RedisRelay {
     /// At the same time: the message may come before the answer to the call that publishes it.
-    async fn publish_and_receive(&mut self, message: Nanos) -> Result<(Nanos, Nanos)> {
+    async fn publish_and_receive(&mut self, message: Timestamp) -> Result<(Timestamp, Timestamp)> {
         let Self { publisher, messages, to, .. } = self;
         let (published, received) = tokio::join!(publish(publisher, to, message), receive(messages));
         published?;
         received
     }
 
-    async fn publish(&mut self, message: Nanos) -> Result<()> {
+    async fn publish(&mut self, message: Timestamp) -> Result<()> {
         publish(&mut self.publisher, &self.to, message).await
     }
 
-    async fn receive(&mut self) -> Result<(Nanos, Nanos)> {
+    async fn receive(&mut self) -> Result<(Timestamp, Timestamp)> {
         receive(&mut self.messages).await
     }
 }
 
-async fn publish(publisher: &mut MultiplexedConnection, to: &str, message: Nanos) -> Result<()> {
+async fn publish(publisher: &mut MultiplexedConnection, to: &str, message: Timestamp) -> Result<()> {
     let listeners: u64 = redis::cmd("PUBLISH").arg(to).arg(message.0).query_async(publisher).await?;
     if listeners == 1 { Ok(()) } else { Err(format!("{listeners} listen to a channel of the relay").into()) }
 }
 
-async fn receive(messages: &mut PubSubStream) -> Result<(Nanos, Nanos)> {
+async fn receive(messages: &mut PubSubStream) -> Result<(Timestamp, Timestamp)> {
     let message = timeout(Duration::from_secs(10), messages.next()).await;
-    let received = Nanos::now();
+    let received = Timestamp::now();
     let message = message.map_err(|_| "a message of the relay was lost")?.ok_or("the relay was cut")?;
-    Ok((Nanos(message.get_payload()?), received))
+    Ok((Timestamp(message.get_payload()?), received))
 }
 
 #[cfg(test)]

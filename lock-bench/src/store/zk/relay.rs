@@ -10,8 +10,8 @@ use zookeeper_client::{Client, CreateMode, Error, EventType, WatchedEvent};
 use super::ALL;
 use crate::{
     Result,
-    nanos::Nanos,
     store::{Leg, Relay},
+    timestamp::Timestamp,
 };
 
 /// One link: when one of its own nodes is deleted, it deletes one of the next link. It watches that one too, so that the time from
@@ -51,16 +51,16 @@ impl ZkRelay {
         if !hold.is_zero() {
             sleep(hold).await;
         }
-        let sent = Nanos::now();
+        let sent = Timestamp::now();
         let received = async {
             let event = timeout(PATIENCE, event).await?;
-            let received = Nanos::now();
+            let received = Timestamp::now();
             deleted(&event)?;
             Ok(received)
         };
         let (gone, received) = tokio::join!(self.client.delete(node, None), received);
         gone?;
-        received.map(|received: Nanos| received.since(sent))
+        received.map(|received: Timestamp| received.since(sent))
     }
 }
 
@@ -95,7 +95,7 @@ impl Relay for ZkRelay {
                 return Ok(latencies);
             }
             // The end goes once round the whole chain, so that nothing is left of it for the next round.
-            ended = last || Nanos::now().plus(leg.hold) >= leg.until;
+            ended = last || Timestamp::now().plus(leg.hold) >= leg.until;
             latencies.push(self.pass_on(ended, leg.hold).await?);
             if last {
                 return Ok(latencies);

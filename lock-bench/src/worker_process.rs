@@ -1,0 +1,104 @@
+//! [`WorkerProcess`]: a worker in a process of its own, and [`serve`]: what runs in that process.
+
+use std::{process::Stdio, time::Duration};
+
+use lock_core::{AcquireOptions, DistributedLock, Guard};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin, Stdout},
+    process::{self, Child, ChildStdin, ChildStdout},
+    time::{sleep, timeout},
+};
+
+use crate::{
+    Result,
+    store::Store,
+    timestamp::Timestamp,
+    worker::{Command, Reply, Worker},
+};
+
+/// This binary, started once more. The process ends when this is dropped, and when this process ends.
+#[derive(Debug)]
+pub(crate) struct WorkerProcess {
+    process: Child,
+    commands: ChildStdin,
+    replies: Lines<BufReader<ChildStdout>>,
+}
+
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
+
+impl WorkerProcess {
+    pub(crate) fn start(store: &dyn Store) -> Result<Self> {
+        let address = store.address().ok_or("other processes cannot reach this store")?;
+        let mut process = process::Command::new(std::env::current_exe()?)
+            .args(["worker", "--store", store.kind().name(), "--address", &address])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let commands = process.stdin.take().ok_or("a worker has no input")?;
+        let output = process.stdout.take().ok_or("a worker has no output")?;
+        Ok(Self { process, commands, replies: BufReader::new(output).lines() })
+    }
+
+    pub(crate) fn pid(&self) -> Result<u32> {
+        self.process.id().ok_or_else(|| "a worker ended".into())
+    }
+
+    pub(crate) async fn tell(&mut self, command: &Command) -> Result<()> {
+        let line = serde_json::to_string(command)? + "\n";
+        Ok(self.commands.write_all(line.as_bytes()).await?)
+    }
+
+    pub(crate) async fn reply(&mut self) -> Result<Reply> {
+        let line =
+            timeout(REPLY_TIMEOUT, self.replies.next_line()).await.map_err(|_| "a worker does not reply")?;
+        Ok(serde_json::from_str(&line?.ok_or("a worker ended")?)?)
+    }
+
+    /// Kills the process (`SIGKILL`): it cleans up nothing.
+    pub(crate) async fn kill(mut self) -> Result<()> {
+        Ok(self.process.kill().await?)
+    }
+}
+
+/// Runs in the process: handles commands until its input ends.
+pub(crate) async fn serve(mut worker: Worker) -> Result<()> {
+    let mut commands: Lines<BufReader<Stdin>> = BufReader::new(tokio::io::stdin()).lines();
+    let mut output = tokio::io::stdout();
+    while let Some(line) = commands.next_line().await? {
+        match serde_json::from_str(&line)? {
+            Command::Hold { name, ttl } => {
+                let options = AcquireOptions::new().ttl(ttl);
+                let guard = worker.locks().mutex(&name)?.acquire_with(&options).await?;
+                tokio::select! {
+                    lost = report_renewals(&guard, &mut output) => lost?,
+                    _ = commands.next_line() => return Ok(()),
+                }
+            }
+            command => write_reply(&mut output, &worker.handle(command).await).await?,
+        }
+    }
+    Ok(())
+}
+
+/// Replies with the deadline of the lease, each time that a renewal moved it.
+async fn report_renewals(guard: &Guard, output: &mut Stdout) -> Result<()> {
+    // The clock is not read in the same moment as what is left of the lease.
+    const READING_ERROR: Duration = Duration::from_millis(50);
+    let mut known = Timestamp(0);
+    while guard.is_held() {
+        let deadline = Timestamp::now().plus(guard.remaining());
+        if deadline.since(known) > READING_ERROR {
+            known = deadline;
+            write_reply(output, &Reply::Renewed(deadline)).await?;
+        }
+        sleep(Duration::from_millis(2)).await;
+    }
+    write_reply(output, &Reply::Failed("the lock was lost".to_owned())).await
+}
+
+async fn write_reply(output: &mut Stdout, reply: &Reply) -> Result<()> {
+    let line = serde_json::to_string(reply)? + "\n";
+    output.write_all(line.as_bytes()).await?;
+    Ok(output.flush().await?)
+}

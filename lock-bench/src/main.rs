@@ -27,7 +27,7 @@ use clap::Parser;
 use tokio::runtime;
 
 use self::{
-    args::{Args, Task, WorkerArgs},
+    args::{Args, Subcommand, WorkerArgs},
     counting_backend::CountingBackend,
     plan::Plan,
     report::Report,
@@ -56,11 +56,11 @@ fn start(args: Args) -> Result<ExitCode> {
     // tasks of a service do.
     let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let measuring = runtime.spawn(async move {
-        match args.task.clone() {
-            Some(Task::Worker(worker)) => work(&worker).await.map(|()| ExitCode::SUCCESS),
-            Some(Task::Driver(driver)) => compare::drive(&driver).await.map(|()| ExitCode::SUCCESS),
-            task => tokio::select! {
-                code = measure(&args, task.as_ref()) => code,
+        match args.subcommand.clone() {
+            Some(Subcommand::Worker(worker)) => work(&worker).await.map(|()| ExitCode::SUCCESS),
+            Some(Subcommand::Driver(driver)) => compare::drive(&driver).await.map(|()| ExitCode::SUCCESS),
+            subcommand => tokio::select! {
+                code = measure(&args, subcommand.as_ref()) => code,
                 // The server that was started is ended on the way out.
                 name = interrupted() => Err(format!("interrupted by {}", name?).into()),
             },
@@ -69,9 +69,9 @@ fn start(args: Args) -> Result<ExitCode> {
     runtime.block_on(measuring)?
 }
 
-async fn measure(args: &Args, task: Option<&Task>) -> Result<ExitCode> {
-    match task {
-        Some(Task::Compare(wanted)) => compare::compare(wanted).await,
+async fn measure(args: &Args, subcommand: Option<&Subcommand>) -> Result<ExitCode> {
+    match subcommand {
+        Some(Subcommand::Compare(wanted)) => compare::compare(wanted).await,
         _ => bench(args).await,
     }
 }
@@ -84,7 +84,7 @@ async fn bench(args: &Args) -> Result<ExitCode> {
         args.json.as_ref().map(|path| File::create(path).map_err(|e| format!("{}: {e}", path.display())));
     let json = json.transpose()?;
     let store = store::start(args.store()?).await?;
-    println!("{}{}", store.about(), if args.quick { ", quick" } else { "" });
+    println!("{}{}", store.description(), if args.quick { ", quick" } else { "" });
     let bench = Bench::new(plan, store)?;
     let mut report = Report::default();
     for measurement in measurements {

@@ -10,7 +10,7 @@ use crate::{
     contenders::{Contenders, Grant},
     counting_backend::CountingBackend,
     held_locks::HeldLocks,
-    store::{Leg, Relay, Store},
+    store::{Forwarder, ForwardingRound, Store},
     timestamp::Timestamp,
 };
 
@@ -25,10 +25,10 @@ pub(crate) enum Command {
     Run { hold: Duration, length: Duration },
     /// End all contenders.
     Finish,
-    /// Listen on one channel, to pass on to the other.
+    /// Listen on one channel, to forward messages to the other.
     Listen { from: String, to: String },
-    /// Take part in a relay.
-    Relay(Leg),
+    /// Take part in one round of a chain of messages.
+    Forward(ForwardingRound),
     /// Take this mutex and keep it: a reply follows each renewal, until the process ends.
     Hold { name: String, ttl: Duration },
     /// Take so many locks that nobody else wants, and keep them.
@@ -62,14 +62,14 @@ pub(crate) struct Worker {
     backend: CountingBackend,
     locks: Locks,
     contenders: Option<Contenders>,
-    relay: Option<Box<dyn Relay>>,
+    forwarder: Option<Box<dyn Forwarder>>,
     kept: HeldLocks,
 }
 
 impl Worker {
     pub(crate) fn new(store: Arc<dyn Store>, backend: CountingBackend) -> Self {
         let locks = Locks::with(Arc::new(backend.clone()), Keeper::shared(), Arc::new(SystemEntropy));
-        Self { store, backend, locks, contenders: None, relay: None, kept: HeldLocks::default() }
+        Self { store, backend, locks, contenders: None, forwarder: None, kept: HeldLocks::default() }
     }
 
     pub(crate) fn locks(&self) -> &Locks {
@@ -90,11 +90,11 @@ impl Worker {
                 return Ok(Reply::Grants(self.contenders()?.run(hold, length).await?));
             }
             Command::Finish => self.contenders.take().ok_or("there are no contenders")?.finish().await?,
-            Command::Listen { from, to } => self.relay = self.store.relay(&from, &to).await?,
-            Command::Relay(leg) => {
+            Command::Listen { from, to } => self.forwarder = self.store.forwarder(&from, &to).await?,
+            Command::Forward(round) => {
                 // A store without messages has no latencies of messages.
-                let Some(relay) = &mut self.relay else { return Ok(Reply::Latencies(Vec::new())) };
-                return Ok(Reply::Latencies(relay.run(leg).await?));
+                let Some(forwarder) = &mut self.forwarder else { return Ok(Reply::Latencies(Vec::new())) };
+                return Ok(Reply::Latencies(forwarder.run(round).await?));
             }
             Command::Keep { locks, ttl } => self.kept.take(&self.locks, locks, ttl).await?,
             Command::GiveBack => return Ok(Reply::GivenBack { lost: self.kept.give_back().await? }),

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use crate::args::StoreKind;
+use crate::store::StoreKind;
 
 /// Compares distlock with the lock libraries of others
 #[derive(Clone, Debug, clap::Args)]

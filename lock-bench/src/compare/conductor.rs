@@ -150,7 +150,8 @@ impl<'a> Field<'a> {
     async fn measure(&mut self, args: &CompareArgs, record: &mut Record, folder: &Path) -> Result<()> {
         let today = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
         // Where a file lies is of no interest to anybody else.
-        let about = format!("{}, {}", self.server.about().replace(&self.address, "one file"), &today[..10]);
+        let about =
+            format!("{}, {}", self.server.description().replace(&self.address, "one file"), &today[..10]);
         record.stores.insert(self.store.to_owned(), about);
         self.warm_up().await;
         for scenario in SCENARIOS.iter().filter(|scenario| is_run(args, scenario)) {

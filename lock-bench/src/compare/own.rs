@@ -17,9 +17,8 @@ use super::{
 };
 use crate::{
     Result,
-    args::StoreKind,
     samples::Samples,
-    store::{self, Leg, Store},
+    store::{self, ForwardingRound, Store, StoreKind},
     timestamp::Timestamp,
     uncontended::Stop,
 };
@@ -118,16 +117,16 @@ impl Floor {
     /// One message, which goes round all processes, instead of a lock that does.
     async fn pass_on(&self, order: &Contend) -> Result<Reply> {
         let channel = |process: usize| format!("{}-{}", order.name, process % order.processes);
-        let relay = self.0.relay(&channel(order.process), &channel(order.process + 1)).await?;
-        let mut relay = relay.ok_or("this store has no messages")?;
+        let forwarder = self.0.forwarder(&channel(order.process), &channel(order.process + 1)).await?;
+        let mut forwarder = forwarder.ok_or("this store has no messages")?;
         let left = |at: u64| Duration::from_nanos(at.saturating_sub(now()));
         sleep(left(order.start_ns)).await;
-        let leg = Leg {
+        let round = ForwardingRound {
             first: order.process == 0,
             hold: Duration::from_micros(order.hold_us),
             until: Timestamp::now().plus(left(order.until_ns)),
         };
-        let latencies = relay.run(leg).await?;
+        let latencies = forwarder.run(round).await?;
         let latencies = latencies.iter().map(|latency| u64::try_from(latency.as_nanos()));
         Ok(Reply::Passed { latencies: latencies.collect::<Result<_, _>>()? })
     }

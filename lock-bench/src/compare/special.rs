@@ -109,7 +109,7 @@ async fn calls(server: &dyn Store) -> Result<Option<u64>> {
     if server.kind().name() != "redis" {
         return Ok(None);
     }
-    Ok(server.commands().await?.map(|commands| commands.sent + commands.inside))
+    Ok(server.command_counts().await?.map(|commands| commands.sent + commands.inside))
 }
 
 /// Of a holder that is killed.
@@ -160,11 +160,11 @@ async fn held(field: &Field<'_>, spec: &SystemSpec, row: &mut Row, locks: usize)
         100.0 * after.saturating_sub(before).as_secs_f64() / WINDOW.as_secs_f64()
     };
     for _ in 0..windows {
-        let (client, server) = (busy(&peer)?, usage(field.server.server())?);
+        let (client, server) = (busy(&peer)?, usage(field.server.server_pid())?);
         sleep(WINDOW).await;
         row.rounds.push(figures([
             ("client_percent", percent(busy(&peer)?, client)),
-            ("server_percent", percent(usage(field.server.server())?, server)),
+            ("server_percent", percent(usage(field.server.server_pid())?, server)),
         ]));
     }
     let Reply::Done { lost } = peer.ask(&Order::GiveBack {}, patience).await? else {

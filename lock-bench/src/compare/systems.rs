@@ -14,7 +14,7 @@ use super::{
     args::{CompareArgs, FLOOR},
     record::NOT_INSTALLED,
 };
-use crate::{Result, args::StoreKind};
+use crate::{Result, store::StoreKind};
 
 /// A library on a store.
 #[derive(Clone, Copy, Debug)]

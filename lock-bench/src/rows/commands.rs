@@ -9,10 +9,9 @@ use tokio::task::JoinSet;
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
     Result,
-    args::StoreKind,
     contenders::TTL,
     counting_backend::{CallCounts, CountingBackend},
-    store,
+    store::{CommandCounts, StoreKind},
 };
 
 pub(super) struct Commands;
@@ -82,7 +81,7 @@ struct Counter<'a> {
 #[derive(Clone, Copy)]
 struct Snapshot {
     client: CallCounts,
-    server: Option<store::Commands>,
+    server: Option<CommandCounts>,
 }
 
 impl<'a> Counter<'a> {
@@ -137,7 +136,7 @@ impl<'a> Counter<'a> {
     }
 
     async fn snapshot(&self) -> Result<Snapshot> {
-        Ok(Snapshot { client: self.backend.counts(), server: self.bench.store.commands().await? })
+        Ok(Snapshot { client: self.backend.counts(), server: self.bench.store.command_counts().await? })
     }
 
     /// What was sent between two moments, for each of so many.

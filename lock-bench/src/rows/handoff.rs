@@ -8,12 +8,11 @@ use async_trait::async_trait;
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
     Result,
-    args::StoreKind,
     contenders::Grant,
     counting_backend::CountingBackend,
     plan::Plan,
     samples::{Rounds, Samples},
-    store::Leg,
+    store::{ForwardingRound, StoreKind},
     timestamp::Timestamp,
     worker::{Command, Reply},
     workers::Workers,
@@ -124,8 +123,8 @@ impl Measurement for Handoff {
         if self.processes.is_some() && bench.store.address().is_none() {
             return Ok(Outcome::NotPossible("other processes cannot reach this store"));
         }
-        let noise = if self.under_load { bench.store.noise().await? } else { None };
-        if self.under_load && noise.is_none() {
+        let writes = if self.under_load { bench.store.background_writes().await? } else { None };
+        if self.under_load && writes.is_none() {
             return Ok(Outcome::NotPossible("what others write makes no difference to this store"));
         }
         let mut figures = Vec::new();
@@ -159,20 +158,21 @@ async fn both(
     length: Duration,
 ) -> Result<(Samples, Vec<Grant>)> {
     if floor_first {
-        let floor = relay(workers, hold, length).await?;
+        let floor = forward(workers, hold, length).await?;
         Ok((floor, contend(workers, hold, length).await?))
     } else {
         let ours = contend(workers, hold, length).await?;
-        Ok((relay(workers, hold, length).await?, ours))
+        Ok((forward(workers, hold, length).await?, ours))
     }
 }
 
-async fn relay(workers: &mut Workers, hold: Duration, length: Duration) -> Result<Samples> {
+async fn forward(workers: &mut Workers, hold: Duration, length: Duration) -> Result<Samples> {
     let until = Timestamp::now().plus(length);
-    let replies = workers.tell_all(|i| Command::Relay(Leg { first: i == 0, hold, until })).await?;
+    let replies =
+        workers.tell_all(|i| Command::Forward(ForwardingRound { first: i == 0, hold, until })).await?;
     let latencies = replies.into_iter().map(|reply| match reply {
         Reply::Latencies(latencies) => Ok(latencies),
-        other => Err(format!("a relay was answered by {other:?}").into()),
+        other => Err(format!("a chain of messages was answered by {other:?}").into()),
     });
     Ok(latencies.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
 }

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
     Result,
-    args::StoreKind,
+    store::StoreKind,
     usage::Usage,
     worker::{Command, Reply},
     worker_process::WorkerProcess,
@@ -46,7 +46,7 @@ impl Measurement for Held {
     }
 
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
-        let Some(server) = bench.store.server() else {
+        let Some(server) = bench.store.server_pid() else {
             return Ok(Outcome::NotPossible("the store has no process of its own"));
         };
         let mut figures = Vec::new();

@@ -19,18 +19,17 @@ use lock_core::{Keeper, Locks, SystemEntropy};
 
 use crate::{
     Result,
-    args::StoreKind,
     plan::Plan,
     samples::{Rounds, Samples},
-    store::Store,
+    store::{Store, StoreKind},
 };
 
 /// All of them, in the order of the table.
 pub(crate) fn all() -> Vec<Box<dyn Measurement>> {
     vec![
         Box::new(pair::Pair),
-        Box::new(rival::Against::OWN),
-        Box::new(rival::Against::CURATOR),
+        Box::new(rival::RivalPair::BUILT_IN),
+        Box::new(rival::RivalPair::CURATOR),
         Box::new(throughput::Throughput),
         Box::new(handoff::Handoff::IN_PROCESS),
         Box::new(handoff::Handoff::BETWEEN_PROCESSES),

@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
     Result,
-    args::StoreKind,
     samples::{Rounds, Samples},
+    store::StoreKind,
     uncontended::{Stop, pairs},
 };
 

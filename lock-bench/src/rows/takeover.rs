@@ -13,9 +13,9 @@ use tokio::{
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
     Result,
-    args::StoreKind,
     counting_backend::CountingBackend,
     samples::Rounds,
+    store::StoreKind,
     timestamp::Timestamp,
     worker::{Command, Reply},
     worker_process::WorkerProcess,

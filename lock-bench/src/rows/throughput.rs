@@ -8,10 +8,9 @@ use tokio::task::JoinSet;
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
     Result,
-    args::StoreKind,
     plan::Plan,
     samples::{Rounds, Samples},
-    store::Floors,
+    store::{Floors, StoreKind},
     uncontended::{Stop, pairs},
 };
 

@@ -1,4 +1,4 @@
-//! [`EtcdFloors`]: what the server does without us, over the same crate and with the same settings.
+//! [`EtcdFloors`]: what the server does without our locks, over the same crate and with the same settings.
 
 use std::{fmt, time::Instant};
 
@@ -12,7 +12,7 @@ use crate::{
     uncontended::Stop,
 };
 
-/// A client without locks: one connection, as ours is, and a lease.
+/// A client without locks: one connection, as the client of our locks has, and a lease.
 pub(super) struct EtcdFloors {
     client: Client,
     lease: i64,
@@ -35,7 +35,7 @@ impl fmt::Debug for EtcdFloors {
 
 #[async_trait]
 impl Floors for EtcdFloors {
-    /// A read of a key that is not there, from whatever the server has.
+    /// A serializable read of a key that does not exist.
     async fn pings(&self, stop: Stop) -> Result<Samples> {
         let (mut client, mut samples) = (self.client.clone(), Samples::new());
         while stop.goes_on(samples.len()) {
@@ -46,7 +46,7 @@ impl Floors for EtcdFloors {
         Ok(samples)
     }
 
-    /// A transaction that creates the key if it is not there, under a lease, and its deletion.
+    /// A transaction that creates the key under a lease if it does not exist, and the deletion of the key.
     async fn pairs(&self, key: &str, stop: Stop) -> Result<Samples> {
         let (mut client, mut samples) = (self.client.clone(), Samples::new());
         while stop.goes_on(samples.len()) {
@@ -67,7 +67,7 @@ impl Floors for EtcdFloors {
 
     /// The lock service of the server, v3lock.
     async fn rival(&self, rival: Rival, name: &str, stop: Stop) -> Result<Option<Samples>> {
-        if rival != Rival::Own {
+        if rival != Rival::BuiltIn {
             return Ok(None);
         }
         let (mut client, mut samples) = (self.client.clone(), Samples::new());

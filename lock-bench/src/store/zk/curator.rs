@@ -1,4 +1,4 @@
-//! [`Curator`]: the locks of Apache Curator, in a process of their own.
+//! [`Curator`]: the locks of Apache Curator, in a Java process of their own.
 
 use std::process::Stdio;
 
@@ -7,10 +7,10 @@ use tokio::{
     process::{Child, ChildStdin, ChildStdout, Command},
 };
 
-use super::{SESSION, server::class_paths};
+use super::{client::SESSION, server::class_paths};
 use crate::Result;
 
-/// A client of `scripts/zk/Curator.java`. It ends when it is dropped.
+/// Runs `scripts/zk/Curator.java`. The process ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Curator {
     #[expect(dead_code, reason = "only its drop does something")]
@@ -19,8 +19,8 @@ pub(super) struct Curator {
     replies: Lines<BufReader<ChildStdout>>,
 }
 
-/// So many pairs until Java has compiled what it runs.
-const WARM: u64 = 3000;
+/// After so many pairs Java has compiled what it runs.
+const WARM_UP: u64 = 3000;
 
 impl Curator {
     /// Starts one that is connected and warm.
@@ -37,11 +37,11 @@ impl Curator {
         let replies = process.stdout.take().ok_or("its output is a pipe")?;
         let mut curator = Self { process, commands, replies: BufReader::new(replies).lines() };
         curator.reply().await?;
-        curator.pairs("/warm", WARM).await?;
+        curator.pairs("/warm", WARM_UP).await?;
         Ok(curator)
     }
 
-    /// How long each of so many pairs of acquire and release took, in nanoseconds, as it measures it itself.
+    /// How long each of so many pairs of acquire and release took, in nanoseconds, as the Java process measures it.
     pub(super) async fn pairs(&mut self, path: &str, count: u64) -> Result<Vec<u64>> {
         self.commands.write_all(format!("pairs {path} {count}\n").as_bytes()).await?;
         let reply = self.reply().await?;

@@ -1,7 +1,8 @@
-//! Benchmarks of distlock: one table for a server that it starts itself, always beside the floors of that server, measured
-//! in the same run.
+//! Benchmarks of distlock. Each run starts a server, and measures our locks beside the floors of that server: what it does
+//! without locks.
 //!
-//! `rows` has a file for each group of rows, `store` one for each store; `README.md` says what each row means.
+//! `rows` has a file for each group of rows, `store` one for each store, and `compare` compares distlock with other lock
+//! libraries. `README.md` says what each row means.
 #![allow(clippy::cast_precision_loss, reason = "figures have three digits")]
 
 mod args;
@@ -9,7 +10,6 @@ mod compare;
 mod contenders;
 mod counting_backend;
 mod held_locks;
-mod plan;
 mod report;
 mod rows;
 mod samples;
@@ -29,14 +29,13 @@ use tokio::runtime;
 use self::{
     args::{Args, Subcommand, WorkerArgs},
     counting_backend::CountingBackend,
-    plan::Plan,
     report::Report,
-    rows::Bench,
+    rows::{Bench, Plan},
     worker::Worker,
     worker_process::serve,
 };
 
-/// What goes wrong in a benchmark is told to a person, and ends it.
+/// An error ends the benchmark, and is printed.
 type Result<T, E = Box<dyn error::Error + Send + Sync>> = std::result::Result<T, E>;
 
 fn main() -> ExitCode {
@@ -50,10 +49,9 @@ fn main() -> ExitCode {
 }
 
 fn start(args: Args) -> Result<ExitCode> {
-    // One worker. On the two cores of a small machine the server has the other; with two workers the floors and we would
-    // be measured against the server's own need for a core, and against tasks that are stolen from each other. What is
-    // measured runs on the worker, not on this thread, so that it shares a thread with the drivers of its connections, as
-    // tasks of a service do.
+    // One worker thread, so that on two cores the server has the other one. With two, floors and locks would compete with the
+    // server for a core, and tasks would be stolen. Measurements run on the worker thread and not on this one, so that they
+    // share a thread with the drivers of their connections, as the tasks of a service do.
     let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let measuring = runtime.spawn(async move {
         match args.subcommand.clone() {
@@ -61,7 +59,7 @@ fn start(args: Args) -> Result<ExitCode> {
             Some(Subcommand::Driver(driver)) => compare::drive(&driver).await.map(|()| ExitCode::SUCCESS),
             subcommand => tokio::select! {
                 code = measure(&args, subcommand.as_ref()) => code,
-                // The server that was started is ended on the way out.
+                // Dropping the measurement ends the server.
                 name = interrupted() => Err(format!("interrupted by {}", name?).into()),
             },
         }
@@ -78,12 +76,13 @@ async fn measure(args: &Args, subcommand: Option<&Subcommand>) -> Result<ExitCod
 
 async fn bench(args: &Args) -> Result<ExitCode> {
     let measurements = rows::all();
-    let plan = Plan::new(args, &measurements)?;
-    // Now: a path that cannot be written is not noticed only when all is measured.
+    let kind = args.store()?;
+    let plan = Plan::new(args, &rows::specs(&measurements, kind))?;
+    // Before measuring, so that a path that cannot be written is an error at once.
     let json =
         args.json.as_ref().map(|path| File::create(path).map_err(|e| format!("{}: {e}", path.display())));
     let json = json.transpose()?;
-    let store = store::start(args.store()?).await?;
+    let store = store::start(kind).await?;
     println!("{}{}", store.description(), if args.quick { ", quick" } else { "" });
     let bench = Bench::new(plan, store)?;
     let mut report = Report::default();

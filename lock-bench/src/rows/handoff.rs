@@ -5,12 +5,11 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
+use super::{Bench, Bound, Figure, Measurement, Outcome, Plan, RowSpec};
 use crate::{
     Result,
     contenders::Grant,
     counting_backend::CountingBackend,
-    plan::Plan,
     samples::{Rounds, Samples},
     store::{ForwardingRound, StoreKind},
     timestamp::Timestamp,

@@ -12,10 +12,12 @@ use crate::{
 
 pub(super) struct Pair;
 
-/// So many in a row, before it is the floor's turn, and so often in a round: some milliseconds each. Whether client and
-/// server share a core makes a factor of two, so a ratio is one of neighbours.
-const PAIRS: u64 = 100;
-const SLICES: u32 = 10;
+/// Pairs in a slice, which takes some milliseconds. Floor and locks alternate slice by slice: whether client and server share
+/// a core makes a factor of two, so that only slices that follow each other can be compared.
+pub(super) const PAIRS: u64 = 100;
+
+/// Slices in a round.
+pub(super) const SLICES: u32 = 10;
 
 #[async_trait]
 impl Measurement for Pair {

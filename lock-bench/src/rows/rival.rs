@@ -1,8 +1,11 @@
-//! `rival`: the same pair, against a lock of others on the same server.
+//! `rival`: the same pair, against the lock of another project on the same server.
 
 use async_trait::async_trait;
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
+use super::{
+    Bench, Bound, Figure, Measurement, Outcome, RowSpec,
+    pair::{PAIRS, SLICES},
+};
 use crate::{
     Result,
     samples::Rounds,
@@ -14,10 +17,6 @@ pub(super) struct RivalPair {
     row: &'static str,
     rival: Rival,
 }
-
-/// As for the pair.
-const PAIRS: u64 = 100;
-const SLICES: u32 = 10;
 
 impl RivalPair {
     pub(super) const BUILT_IN: Self = Self { row: "rival.p50", rival: Rival::BuiltIn };

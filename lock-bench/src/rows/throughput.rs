@@ -5,10 +5,9 @@ use std::{future::Future, sync::Arc, time::Instant};
 use async_trait::async_trait;
 use tokio::task::JoinSet;
 
-use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
+use super::{Bench, Bound, Figure, Measurement, Outcome, Plan, RowSpec};
 use crate::{
     Result,
-    plan::Plan,
     samples::{Rounds, Samples},
     store::{Floors, StoreKind},
     uncontended::{Stop, pairs},

@@ -5,8 +5,9 @@
 
 use super::{
     args::FLOOR,
-    markdown::{Better, TABLES, digits},
-    record::{Record, Row},
+    format::digits,
+    results::{Results, ScenarioResult},
+    tables::{Better, TABLES},
 };
 
 /// Those who are ahead of us in one scenario, for one reason.
@@ -24,13 +25,13 @@ pub(crate) struct Ahead {
 const DIFFERENCE: f64 = 0.02;
 
 /// Of one store, in the order of its tables.
-pub(crate) fn ahead(record: &Record, store: &str) -> Vec<Ahead> {
+pub(crate) fn ahead(results: &Results, store: &str) -> Vec<Ahead> {
     let mut all: Vec<Ahead> = Vec::new();
     for table in &TABLES {
-        for scenario in table.columns(record, store) {
-            let Some(us) = record.find(store, "distlock", scenario) else { continue };
-            let others = Record::systems(store).filter(|one| ![FLOOR, "distlock"].contains(&one.name));
-            for them in others.filter_map(|one| record.find(store, one.name, scenario)) {
+        for scenario in table.columns(results, store) {
+            let Some(us) = results.find(store, "distlock", scenario) else { continue };
+            let others = Results::systems(store).filter(|one| ![FLOOR, "distlock"].contains(&one.name));
+            for them in others.filter_map(|one| results.find(store, one.name, scenario)) {
                 let Some((theirs, ours)) = compared(them, us, table.figure) else { continue };
                 if !theirs.is_ahead_of(ours, table.better) {
                     continue;
@@ -71,10 +72,11 @@ struct Spread {
 }
 
 /// Their ratios to the floor, or the figures where it has none.
-fn compared(them: &Row, us: &Row, figure: &str) -> Option<(Spread, Spread)> {
-    let ratio =
-        |row: &Row| row.ratio(figure).map(|(middle, low, high)| Spread { middle, low, high, is_ratio: true });
-    let plain = |row: &Row| {
+fn compared(them: &ScenarioResult, us: &ScenarioResult, figure: &str) -> Option<(Spread, Spread)> {
+    let ratio = |row: &ScenarioResult| {
+        row.ratio(figure).map(|(middle, low, high)| Spread { middle, low, high, is_ratio: true })
+    };
+    let plain = |row: &ScenarioResult| {
         let all = || row.rounds.iter().filter_map(|round| round.get(figure).copied());
         let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
         Some(Spread { middle: row.figure(figure)?, low, high, is_ratio: false })
@@ -111,7 +113,7 @@ struct Reason {
 }
 
 impl Reason {
-    fn fits(&self, row: &Row, figure: &str) -> bool {
+    fn fits(&self, row: &ScenarioResult, figure: &str) -> bool {
         self.store == row.store
             && row.scenario.starts_with(self.scenario)
             && self.figures.contains(&figure)
@@ -317,18 +319,19 @@ const REASONS: [Reason; 25] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::record::Figures;
+    use crate::compare::results::Figures;
 
-    fn row(store: &str, system: &str, scenario: &str, figure: &str, values: [f64; 3]) -> Row {
-        let mut row = Row::new(Record::systems(store).find(|one| one.name == system).unwrap(), scenario);
+    fn row(store: &str, system: &str, scenario: &str, figure: &str, values: [f64; 3]) -> ScenarioResult {
+        let mut row =
+            ScenarioResult::new(Results::systems(store).find(|one| one.name == system).unwrap(), scenario);
         row.rounds = values.map(|value| Figures::from([(figure.to_owned(), value)])).into();
         row
     }
 
-    fn found(rows: impl IntoIterator<Item = Row>) -> Vec<(String, String)> {
-        let mut record = Record::default();
-        rows.into_iter().for_each(|row| record.put(row));
-        ahead(&record, "redis").into_iter().map(|one| (one.who.join(", "), one.why)).collect()
+    fn found(rows: impl IntoIterator<Item = ScenarioResult>) -> Vec<(String, String)> {
+        let mut results = Results::default();
+        rows.into_iter().for_each(|row| results.put(row));
+        ahead(&results, "redis").into_iter().map(|one| (one.who.join(", "), one.why)).collect()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{args::FLOOR, markdown::digits};
+use super::{args::FLOOR, format::digits};
 
 /// What is drawn of one system.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Series {
 
 /// From the left to the right.
 #[derive(Clone, Debug)]
-pub(crate) struct Across {
+pub(crate) struct XAxis {
     pub(crate) label: &'static str,
     /// Values, and what stands below them.
     pub(crate) ticks: Vec<(f64, String)>,
@@ -34,7 +34,7 @@ const BOTTOM: f64 = 350.0;
 const LINE: f64 = 15.0;
 
 /// One line for each system, on a logarithmic scale. Empty if there is nothing to draw.
-pub(crate) fn lines(about: &str, across: &Across, up: &str, series: &[Series]) -> String {
+pub(crate) fn lines(about: &str, across: &XAxis, up: &str, series: &[Series]) -> String {
     let drawn: Vec<&Series> = series.iter().filter(|one| !one.points.is_empty()).collect();
     let values = || drawn.iter().flat_map(|one| one.points.iter().map(|point| point.1));
     let Some(scale) = Scale::of(values(), BOTTOM, TOP) else { return String::new() };
@@ -313,9 +313,9 @@ mod tests {
         Series { name: name.to_owned(), colour: 1, points: points.to_vec() }
     }
 
-    fn tasks() -> Across {
+    fn tasks() -> XAxis {
         let ticks = [1.0, 64.0].map(|tasks: f64| (tasks, tasks.to_string())).into();
-        Across { label: "tasks", ticks, place: f64::log10 }
+        XAxis { label: "tasks", ticks, place: f64::log10 }
     }
 
     #[test]

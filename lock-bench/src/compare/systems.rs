@@ -10,10 +10,7 @@ use std::{
 
 use clap::ValueEnum;
 
-use super::{
-    args::{CompareArgs, FLOOR},
-    record::NOT_INSTALLED,
-};
+use super::args::{CompareArgs, FLOOR};
 use crate::{Result, store::StoreKind};
 
 /// A library on a store.
@@ -127,9 +124,9 @@ pub(crate) fn asked_for(args: &CompareArgs, store: &str) -> Vec<SystemSpec> {
 
 /// How drivers are started: what `peers/setup` has built, or why it has not.
 #[derive(Debug, Default)]
-pub(crate) struct Drivers(BTreeMap<String, Result<String, String>>);
+pub(crate) struct DriverCommands(BTreeMap<String, Result<String, String>>);
 
-impl Drivers {
+impl DriverCommands {
     /// Builds what these need and is not there yet, which may take minutes.
     pub(crate) fn build(systems: &[SystemSpec]) -> Result<Self> {
         let mut wanted: Vec<&str> = systems.iter().map(|system| system.language.build()).collect();
@@ -172,8 +169,11 @@ fn built(line: &str) -> Option<(String, Result<String, String>)> {
     Some((name.to_owned(), built))
 }
 
+/// What the reason begins with where a library cannot be installed.
+pub(crate) const NOT_INSTALLED: &str = "not installed";
+
 /// # Errors
-/// If this binary was built without it.
+/// If this binary was built without the store.
 pub(crate) fn store_kind(name: &str) -> Result<StoreKind> {
     StoreKind::from_str(name, false).map_err(|_| format!("this lock-bench was built without {name}").into())
 }
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(built("rueidislock\tmissing\tno such module"), Some(("rueidislock".into(), missing)));
         assert_eq!(built("Downloading"), None);
         let system = SYSTEMS.iter().find(|system| system.name == "redsync").unwrap();
-        let mut drivers = Drivers::default();
+        let mut drivers = DriverCommands::default();
         drivers.0.extend(built("go\tmissing\tno compiler"));
         let error = drivers.command(system, "here:1", Duration::from_secs(1)).unwrap_err();
         assert_eq!(error.to_string(), "not installed: no compiler");

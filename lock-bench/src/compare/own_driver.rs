@@ -1,4 +1,4 @@
-//! [`drive`]: this binary as a driver, of our locks or of a floor.
+//! [`drive`]: this binary as the driver of our locks, or of a floor.
 
 use std::{
     sync::Arc,
@@ -6,14 +6,14 @@ use std::{
 };
 
 use async_trait::async_trait;
-use lock_core::{AcquireOptions, DistributedLock, Guard, Keeper, Locks as Ours, SystemEntropy};
+use lock_core::{AcquireOptions, DistributedLock, Guard, Keeper, Locks, SystemEntropy};
 use tokio::{task::JoinSet, time::sleep};
 
 use super::{
+    analysis::PERMITS,
     args::{DriverArgs, FLOOR},
-    contest::PERMITS,
-    driver::{Driver, Lock, Locks, Role, System, now, serve},
-    protocol::{Contend, Hello, Kind, Order, Pairs, Reply},
+    driver::{Driver, LibraryDriver, Lock, Role, System, now, serve},
+    protocol::{Contend, Hello, Kind, Pairs, Request, Response},
 };
 use crate::{
     Result,
@@ -23,9 +23,9 @@ use crate::{
     uncontended::Stop,
 };
 
-/// Until the standard input ends.
+/// Handles requests until the standard input ends.
 pub(crate) async fn drive(args: &DriverArgs) -> Result<()> {
-    // Everybody else is told only where the server is.
+    // Drivers get `host:port`.
     let address = if args.store == StoreKind::Redis {
         format!("redis://{}/", args.address)
     } else {
@@ -40,11 +40,12 @@ pub(crate) async fn drive(args: &DriverArgs) -> Result<()> {
         return serve(ready(&[Kind::Mutex]), Floor(store)).await;
     }
     let options = AcquireOptions::new().ttl(args.ttl());
-    let locks = Ours::with(store.backend()?, Keeper::shared(), Arc::new(SystemEntropy)).with_options(options);
-    serve(ready(&[Kind::Mutex, Kind::Rw, Kind::Semaphore]), Locks::new(Distlock(locks))).await
+    let locks =
+        Locks::with(store.backend()?, Keeper::shared(), Arc::new(SystemEntropy)).with_options(options);
+    serve(ready(&[Kind::Mutex, Kind::Rw, Kind::Semaphore]), LibraryDriver::new(Distlock(locks))).await
 }
 
-struct Distlock(Ours);
+struct Distlock(Locks);
 
 #[async_trait]
 impl System for Distlock {
@@ -55,17 +56,17 @@ impl System for Distlock {
             Role::Write => Arc::new(self.0.rwlock(name)?.write()),
             Role::Permit => Arc::new(self.0.semaphore(name, u32::try_from(PERMITS)?)?.permits(1)?),
         };
-        Ok(Box::new(One { lock, guard: None }))
+        Ok(Box::new(DistlockContender { lock, guard: None }))
     }
 }
 
-struct One {
+struct DistlockContender {
     lock: Arc<dyn DistributedLock>,
     guard: Option<Guard>,
 }
 
 #[async_trait]
-impl Lock for One {
+impl Lock for DistlockContender {
     async fn acquire(&mut self) -> Result<()> {
         self.guard = Some(self.lock.acquire().await?);
         Ok(())
@@ -77,32 +78,32 @@ impl Lock for One {
     }
 }
 
-/// What the store does without locks.
+/// The driver of a floor.
 struct Floor(Box<dyn Store>);
 
 #[async_trait]
 impl Driver for Floor {
-    async fn obey(&mut self, order: Order) -> Result<Reply> {
-        match order {
-            Order::Pairs(order) => self.pairs(&order).await,
-            Order::Contend(order) => self.pass_on(&order).await,
-            Order::GiveBack {} => Ok(Reply::Done { lost: 0 }),
-            Order::Hold { .. } | Order::Keep { .. } => Err("a floor has no locks".into()),
+    async fn handle(&mut self, request: Request) -> Result<Response> {
+        match request {
+            Request::Pairs(request) => self.pairs(&request).await,
+            Request::Contend(request) => self.forward(&request).await,
+            Request::GiveBack {} => Ok(Response::Done { lost: 0 }),
+            Request::Hold { .. } | Request::Keep { .. } => Err("a floor has no locks".into()),
         }
     }
 }
 
 impl Floor {
-    async fn pairs(&self, order: &Pairs) -> Result<Reply> {
+    async fn pairs(&self, request: &Pairs) -> Result<Response> {
         let floors = self.0.floors().await?.ok_or("this store has no floor")?;
         let started = Instant::now();
-        let stop = match order.count {
-            0 => Stop::At(started + Duration::from_millis(order.run_ms)),
+        let stop = match request.count {
+            0 => Stop::At(started + Duration::from_millis(request.run_ms)),
             count => Stop::After(count),
         };
         let mut running = JoinSet::new();
-        for task in 0..order.tasks {
-            let (floors, name) = (Arc::clone(&floors), format!("{}-{task}", order.name));
+        for task in 0..request.tasks {
+            let (floors, name) = (Arc::clone(&floors), format!("{}-{task}", request.name));
             running.spawn(async move { floors.pairs(&name, stop).await });
         }
         let mut samples = Samples::new();
@@ -110,24 +111,24 @@ impl Floor {
             samples.add(&task??);
         }
         let ns = u64::try_from(started.elapsed().as_nanos())?;
-        let latencies = if order.tasks == 1 { samples.nanoseconds() } else { Vec::new() };
-        Ok(Reply::Pairs { count: samples.len(), ns, latencies })
+        let latencies = if request.tasks == 1 { samples.nanoseconds() } else { Vec::new() };
+        Ok(Response::Pairs { count: samples.len(), ns, latencies })
     }
 
-    /// One message, which goes round all processes, instead of a lock that does.
-    async fn pass_on(&self, order: &Contend) -> Result<Reply> {
-        let channel = |process: usize| format!("{}-{}", order.name, process % order.processes);
-        let forwarder = self.0.forwarder(&channel(order.process), &channel(order.process + 1)).await?;
+    /// One message passes through all processes, as the lock does otherwise.
+    async fn forward(&self, request: &Contend) -> Result<Response> {
+        let channel = |process: usize| format!("{}-{}", request.name, process % request.processes);
+        let forwarder = self.0.forwarder(&channel(request.process), &channel(request.process + 1)).await?;
         let mut forwarder = forwarder.ok_or("this store has no messages")?;
         let left = |at: u64| Duration::from_nanos(at.saturating_sub(now()));
-        sleep(left(order.start_ns)).await;
+        sleep(left(request.start_ns)).await;
         let round = ForwardingRound {
-            first: order.process == 0,
-            hold: Duration::from_micros(order.hold_us),
-            until: Timestamp::now().plus(left(order.until_ns)),
+            first: request.process == 0,
+            hold: Duration::from_micros(request.hold_us),
+            until: Timestamp::now().plus(left(request.until_ns)),
         };
         let latencies = forwarder.run(round).await?;
         let latencies = latencies.iter().map(|latency| u64::try_from(latency.as_nanos()));
-        Ok(Reply::Passed { latencies: latencies.collect::<Result<_, _>>()? })
+        Ok(Response::Passed { latencies: latencies.collect::<Result<_, _>>()? })
     }
 }

@@ -1,4 +1,4 @@
-//! [`Contest`]: what the tenures of all contenders for one lock say.
+//! [`Analysis`]: what the tenures of all contenders for one lock say.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,7 +9,7 @@ pub(crate) const PERMITS: usize = 8;
 
 /// Of all processes, in the order in which they were acquired.
 #[derive(Debug)]
-pub(crate) struct Contest {
+pub(crate) struct Analysis {
     tenures: Vec<Tenure>,
     contenders: usize,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Fairness {
     pub(crate) starved: usize,
 }
 
-impl Contest {
+impl Analysis {
     pub(crate) fn new(grants: &[Grant], contenders: usize) -> Self {
         let tenure = |&Grant(task, asked, acquired, released, shared): &Grant| Tenure {
             task,
@@ -132,8 +132,8 @@ mod tests {
 
     const SHARED: u8 = 1;
 
-    fn contest(grants: &[Grant]) -> Contest {
-        Contest::new(grants, 2)
+    fn analysis(grants: &[Grant]) -> Analysis {
+        Analysis::new(grants, 2)
     }
 
     #[test]
@@ -142,8 +142,8 @@ mod tests {
         for (acquired, overlaps) in [(19, 1), (20, 0), (21, 0)] {
             // In whichever order the drivers told it.
             let second = Grant(1, 0, acquired, 30, 0);
-            assert_eq!(contest(&[first, second]).overlaps(Kind::Mutex), overlaps);
-            assert_eq!(contest(&[second, first]).overlaps(Kind::Mutex), overlaps);
+            assert_eq!(analysis(&[first, second]).overlaps(Kind::Mutex), overlaps);
+            assert_eq!(analysis(&[second, first]).overlaps(Kind::Mutex), overlaps);
         }
     }
 
@@ -151,35 +151,35 @@ mod tests {
     fn an_overlap_is_seen_over_tenures_that_lie_between() {
         let long = Grant(0, 0, 10, 100, 0);
         let (short, later) = (Grant(1, 0, 20, 30, 0), Grant(2, 0, 40, 50, 0));
-        assert_eq!(contest(&[long, short, later]).overlaps(Kind::Mutex), 2);
+        assert_eq!(analysis(&[long, short, later]).overlaps(Kind::Mutex), 2);
     }
 
     #[test]
     fn readers_suffer_each_other_and_no_writer() {
         let reader = |task, acquired| Grant(task, 0, acquired, acquired + 10, SHARED);
-        assert_eq!(contest(&[reader(0, 10), reader(1, 12)]).overlaps(Kind::Rw), 0);
-        assert_eq!(contest(&[reader(0, 10), Grant(1, 0, 19, 25, 0)]).overlaps(Kind::Rw), 1);
-        assert_eq!(contest(&[Grant(1, 0, 5, 11, 0), reader(0, 10)]).overlaps(Kind::Rw), 1);
-        assert_eq!(contest(&[reader(0, 10), Grant(1, 0, 20, 25, 0)]).overlaps(Kind::Rw), 0);
+        assert_eq!(analysis(&[reader(0, 10), reader(1, 12)]).overlaps(Kind::Rw), 0);
+        assert_eq!(analysis(&[reader(0, 10), Grant(1, 0, 19, 25, 0)]).overlaps(Kind::Rw), 1);
+        assert_eq!(analysis(&[Grant(1, 0, 5, 11, 0), reader(0, 10)]).overlaps(Kind::Rw), 1);
+        assert_eq!(analysis(&[reader(0, 10), Grant(1, 0, 20, 25, 0)]).overlaps(Kind::Rw), 0);
     }
 
     #[test]
     fn a_semaphore_has_so_many_permits_and_not_one_more() {
         let holders = |n: u32| (0..n).map(|task| Grant(task, 0, 10, 20, SHARED)).collect::<Vec<_>>();
         let permits = u32::try_from(PERMITS).unwrap();
-        assert_eq!(contest(&holders(permits)).overlaps(Kind::Semaphore), 0);
-        assert_eq!(contest(&holders(permits + 1)).overlaps(Kind::Semaphore), 1);
+        assert_eq!(analysis(&holders(permits)).overlaps(Kind::Semaphore), 0);
+        assert_eq!(analysis(&holders(permits + 1)).overlaps(Kind::Semaphore), 1);
     }
 
     #[test]
     fn a_hand_off_goes_to_somebody_else_who_was_waiting() {
         let first = Grant(0, 0, 10, 1_000, 0);
         let waited = Grant(1, 5, 1_300, 2_000, 0);
-        assert_eq!(contest(&[first, waited]).hand_offs(), [Duration::from_nanos(300)]);
+        assert_eq!(analysis(&[first, waited]).hand_offs(), [Duration::from_nanos(300)]);
         let came_late = Grant(1, 1_001, 1_300, 2_000, 0);
         let again = Grant(0, 1_001, 1_300, 2_000, 0);
         for other in [came_late, again] {
-            assert!(contest(&[first, other]).hand_offs().is_empty());
+            assert!(analysis(&[first, other]).hand_offs().is_empty());
         }
     }
 
@@ -187,7 +187,7 @@ mod tests {
     fn a_contender_that_keeps_the_lock_to_itself_is_seen() {
         let turns = |tasks: [u32; 4]| {
             let grant = |(i, &task): (usize, &u32)| Grant(task, 0, 10 * i as u64, 10 * i as u64 + 5, 0);
-            contest(&tasks.iter().enumerate().map(grant).collect::<Vec<_>>()).fairness()
+            analysis(&tasks.iter().enumerate().map(grant).collect::<Vec<_>>()).fairness()
         };
         let (fair, alone) = (turns([0, 1, 0, 1]), turns([0, 0, 0, 0]));
         assert_eq!((fair.jain, fair.own, fair.starved), (1.0, 0.0, 0));
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_last_lap_that_was_not_finished_is_not_unfair() {
         let jain = |tasks: &[u32]| {
-            contest(&tasks.iter().map(|&task| Grant(task, 0, 0, 0, 0)).collect::<Vec<_>>()).fairness().jain
+            analysis(&tasks.iter().map(|&task| Grant(task, 0, 0, 0, 0)).collect::<Vec<_>>()).fairness().jain
         };
         assert_eq!((jain(&[0, 1, 0]), jain(&[0]), jain(&[])), (1.0, 1.0, 0.0));
         assert!((jain(&[0, 1, 0, 0, 0]) - 13.0 / 17.0).abs() < 1e-9);
@@ -211,7 +211,7 @@ mod tests {
             Grant(0, 52, 95, 99, 0),
             Grant(1, 1, 100, 110, 0),
         ];
-        assert_eq!(contest(&grants).fairness().overtaken, 3);
-        assert_eq!(contest(&grants[..2]).fairness().overtaken, 0);
+        assert_eq!(analysis(&grants).fairness().overtaken, 3);
+        assert_eq!(analysis(&grants[..2]).fairness().overtaken, 0);
     }
 }

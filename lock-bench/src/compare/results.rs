@@ -1,4 +1,4 @@
-//! [`Record`]: what was measured, as it is kept in `report.json`.
+//! [`Results`]: what was measured, as it is kept in `report.json`.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 use super::{
     args::FLOOR,
     scenario::SCENARIOS,
-    systems::{STORES, SYSTEMS, SystemSpec},
+    systems::{NOT_INSTALLED, STORES, SYSTEMS, SystemSpec},
 };
 use crate::Result;
 
 /// All rows, with what was said about their servers.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct Results {
     /// For each store, what was measured, where, and when last.
     pub(crate) stores: BTreeMap<String, String>,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<ScenarioResult>,
 }
 
 /// One scenario of one system.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Row {
+pub(crate) struct ScenarioResult {
     pub(crate) store: String,
     pub(crate) system: String,
     pub(crate) scenario: String,
@@ -39,13 +39,10 @@ pub(crate) struct Row {
     pub(crate) failed: Option<String>,
 }
 
-/// What the reason begins with where a library could not be had.
-pub(crate) const NOT_INSTALLED: &str = "not installed";
-
 /// By what they are: `p50_us`, `per_s`.
 pub(crate) type Figures = BTreeMap<String, f64>;
 
-impl Record {
+impl Results {
     /// What is there already, or nothing.
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("report.json");
@@ -58,13 +55,13 @@ impl Record {
     }
 
     /// In place of what was said of the same row before.
-    pub(crate) fn put(&mut self, row: Row) {
+    pub(crate) fn put(&mut self, row: ScenarioResult) {
         self.rows.retain(|other| other.place() != row.place());
         self.rows.push(row);
-        self.rows.sort_by_key(Row::place);
+        self.rows.sort_by_key(ScenarioResult::place);
     }
 
-    pub(crate) fn find(&self, store: &str, system: &str, scenario: &str) -> Option<&Row> {
+    pub(crate) fn find(&self, store: &str, system: &str, scenario: &str) -> Option<&ScenarioResult> {
         self.rows.iter().find(|row| (&*row.store, &*row.system, &*row.scenario) == (store, system, scenario))
     }
 
@@ -85,21 +82,21 @@ impl Record {
     }
 
     /// What is wrong, for each system: marks, and reasons for failures, with the scenarios they were seen in.
-    pub(crate) fn troubles(&self, store: &str, system: &str) -> Vec<(String, Vec<&str>)> {
-        let mut troubles: Vec<(String, Vec<&str>)> = Vec::new();
+    pub(crate) fn problems(&self, store: &str, system: &str) -> Vec<(String, Vec<&str>)> {
+        let mut problems: Vec<(String, Vec<&str>)> = Vec::new();
         for row in self.rows.iter().filter(|row| row.store == store && row.system == system) {
-            for trouble in row.marks.iter().chain(&row.failed) {
-                match troubles.iter_mut().find(|(known, _)| known == trouble) {
+            for problem in row.marks.iter().chain(&row.failed) {
+                match problems.iter_mut().find(|(known, _)| known == problem) {
                     Some((_, scenarios)) => scenarios.push(&row.scenario),
-                    None => troubles.push((trouble.clone(), vec![&row.scenario])),
+                    None => problems.push((problem.clone(), vec![&row.scenario])),
                 }
             }
         }
-        troubles
+        problems
     }
 }
 
-impl Row {
+impl ScenarioResult {
     pub(crate) fn new(system: &SystemSpec, scenario: &str) -> Self {
         Self {
             store: system.store.to_owned(),
@@ -166,9 +163,9 @@ fn middle(rounds: &[Figures], name: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn row(system: &str, scenario: &str, value: f64) -> Row {
-        let system = Record::systems("redis").find(|one| one.name == system).unwrap();
-        let mut row = Row::new(system, scenario);
+    fn row(system: &str, scenario: &str, value: f64) -> ScenarioResult {
+        let system = Results::systems("redis").find(|one| one.name == system).unwrap();
+        let mut row = ScenarioResult::new(system, scenario);
         row.rounds.push(Figures::from([("p50_us".to_owned(), value)]));
         row
     }
@@ -176,23 +173,23 @@ mod tests {
     #[test]
     fn a_later_run_replaces_what_it_measured_and_keeps_the_rest() {
         let folder = tempfile::tempdir().unwrap();
-        let mut record = Record::read(folder.path()).unwrap();
-        record.put(row("distlock", "pair", 2.0));
-        record.put(row("floor", "pair", 1.0));
-        fs::write(folder.path().join("report.json"), serde_json::to_vec(&record).unwrap()).unwrap();
+        let mut results = Results::read(folder.path()).unwrap();
+        results.put(row("distlock", "pair", 2.0));
+        results.put(row("floor", "pair", 1.0));
+        fs::write(folder.path().join("report.json"), serde_json::to_vec(&results).unwrap()).unwrap();
 
-        let mut record = Record::read(folder.path()).unwrap();
-        record.put(row("distlock", "pair", 3.0));
-        let found = |system| record.find("redis", system, "pair").unwrap().figure("p50_us");
+        let mut results = Results::read(folder.path()).unwrap();
+        results.put(row("distlock", "pair", 3.0));
+        let found = |system| results.find("redis", system, "pair").unwrap().figure("p50_us");
         assert_eq!((found("distlock"), found("floor")), (Some(3.0), Some(1.0)));
-        assert_eq!(record.rows.len(), 2);
-        assert!(record.rows[0].is_floor());
+        assert_eq!(results.rows.len(), 2);
+        assert!(results.rows[0].is_floor());
     }
 
     #[test]
     fn a_report_that_cannot_be_read_is_not_written_over() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("report.json"), "{").unwrap();
-        assert!(Record::read(folder.path()).unwrap_err().to_string().contains("remove it"));
+        assert!(Results::read(folder.path()).unwrap_err().to_string().contains("remove it"));
     }
 }

@@ -1,4 +1,4 @@
-//! [`Meter`]: stands between a driver and its server, and counts what goes through.
+//! [`CountingProxy`]: stands between a driver and its server, and counts what goes through.
 
 use std::{
     net::Ipv4Addr,
@@ -18,7 +18,7 @@ use crate::Result;
 
 /// It ends when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub(crate) struct CountingProxy {
     address: String,
     counts: Arc<Counts>,
     serving: AbortHandle,
@@ -55,7 +55,7 @@ pub(crate) enum Framing {
     Jute,
 }
 
-impl Meter {
+impl CountingProxy {
     /// In front of this server.
     pub(crate) async fn start(server: &str, framing: Framing) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -87,7 +87,7 @@ impl Meter {
     }
 }
 
-impl Drop for Meter {
+impl Drop for CountingProxy {
     fn drop(&mut self) {
         self.serving.abort();
     }
@@ -218,8 +218,9 @@ mod tests {
     #[tokio::test]
     async fn what_goes_through_is_what_was_sent() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let meter = Meter::start(&listener.local_addr().unwrap().to_string(), Framing::Resp).await.unwrap();
-        let mut client = TcpStream::connect(meter.address()).await.unwrap();
+        let proxy =
+            CountingProxy::start(&listener.local_addr().unwrap().to_string(), Framing::Resp).await.unwrap();
+        let mut client = TcpStream::connect(proxy.address()).await.unwrap();
         let (mut server, _) = listener.accept().await.unwrap();
         client.write_all(b"*1\r\n$4\r\nPING\r\n").await.unwrap();
         let mut heard = [0; 14];
@@ -228,6 +229,6 @@ mod tests {
         let mut answer = [0; 7];
         client.read_exact(&mut answer).await.unwrap();
         assert_eq!((&heard, &answer), (b"*1\r\n$4\r\nPING\r\n", b"+PONG\r\n"));
-        assert_eq!(meter.read(), Traffic { requests: 1, bytes: 21 });
+        assert_eq!(proxy.read(), Traffic { requests: 1, bytes: 21 });
     }
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use crate::{
-    Result,
     compare::{CompareArgs, DriverArgs},
+    error::Result,
     store::StoreKind,
 };
 

@@ -11,8 +11,8 @@ use tokio::{
 };
 
 use crate::{
-    Result,
     counting_backend::{CountingBackend, WAITED},
+    error::Result,
     timestamp::Timestamp,
 };
 

@@ -5,7 +5,7 @@ use std::{future::ready, mem, time::Duration};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Locks};
 
-use crate::Result;
+use crate::error::Result;
 
 /// Locks that are held until they are given back.
 #[derive(Debug, Default)]

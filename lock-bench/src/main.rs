@@ -9,6 +9,7 @@ mod args;
 mod compare;
 mod contenders;
 mod counting_backend;
+mod error;
 mod held_locks;
 mod report;
 mod rows;
@@ -21,7 +22,7 @@ mod worker;
 mod worker_process;
 mod workers;
 
-use std::{error, fs::File, process::ExitCode, sync::Arc};
+use std::{fs::File, process::ExitCode, sync::Arc};
 
 use clap::Parser;
 use tokio::runtime;
@@ -29,14 +30,12 @@ use tokio::runtime;
 use self::{
     args::{Args, Subcommand, WorkerArgs},
     counting_backend::CountingBackend,
+    error::Result,
     report::Report,
     rows::{Bench, Plan},
     worker::Worker,
     worker_process::serve,
 };
-
-/// An error ends the benchmark, and is printed.
-type Result<T, E = Box<dyn error::Error + Send + Sync>> = std::result::Result<T, E>;
 
 fn main() -> ExitCode {
     match start(Args::parse()) {

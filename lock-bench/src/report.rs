@@ -5,7 +5,7 @@ use std::{fmt, io::Write, process::ExitCode};
 use serde::Serialize;
 
 use crate::{
-    Result,
+    error::Result,
     rows::{Bench, Bound, Figure, Measurement, Outcome, RowSpec},
 };
 

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use lock_core::{AcquireOptions, DistributedLock, Lock};
 
-use crate::{Result, samples::Samples};
+use crate::{error::Result, samples::Samples};
 
 /// When a loop ends.
 #[derive(Clone, Copy, Debug)]

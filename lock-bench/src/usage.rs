@@ -2,7 +2,7 @@
 
 use std::{fs, num::ParseIntError, time::Duration};
 
-use crate::Result;
+use crate::error::Result;
 
 /// Of one process, be it this one, a worker or a server.
 #[derive(Clone, Copy, Debug)]

@@ -6,9 +6,9 @@ use lock_core::{Keeper, Locks, SystemEntropy};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Result,
     contenders::{Contenders, Grant},
     counting_backend::CountingBackend,
+    error::Result,
     held_locks::HeldLocks,
     store::{Forwarder, ForwardingRound, Store},
     timestamp::Timestamp,

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use crate::{
-    Result,
+    error::Result,
     store::Store,
     timestamp::Timestamp,
     worker::{Command, Reply, Worker},

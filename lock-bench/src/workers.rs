@@ -5,8 +5,8 @@ use std::sync::Arc;
 use futures_util::future::try_join_all;
 
 use crate::{
-    Result,
     counting_backend::CountingBackend,
+    error::Result,
     store::Store,
     worker::{Command, Reply, Worker},
     worker_process::WorkerProcess,

@@ -14,7 +14,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-use crate::Result;
+use crate::error::Result;
 
 /// It ends when it is dropped.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use super::protocol::{Hello, Kind, Request, Response};
-use crate::Result;
+use crate::error::Result;
 
 /// The process is killed when this is dropped.
 #[derive(Debug)]

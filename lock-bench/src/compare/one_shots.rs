@@ -17,7 +17,7 @@ use super::{
     systems::SystemSpec,
     turn::{ContentionRules, contend},
 };
-use crate::{Result, store::Store, usage::Usage};
+use crate::{error::Result, store::Store, usage::Usage};
 
 /// One row for each system that is asked for.
 pub(crate) async fn rows(run: &StoreRun<'_>, args: &CompareArgs, scenario: &Scenario) -> Vec<ScenarioResult> {

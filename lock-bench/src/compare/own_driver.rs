@@ -16,7 +16,7 @@ use super::{
     protocol::{Contend, Hello, Kind, Pairs, Request, Response},
 };
 use crate::{
-    Result,
+    error::Result,
     samples::Samples,
     store::{self, ForwardingRound, Store, StoreKind},
     timestamp::Timestamp,

@@ -9,7 +9,7 @@ use super::{
     scenario::SCENARIOS,
     systems::{NOT_INSTALLED, STORES, SYSTEMS, SystemSpec},
 };
-use crate::Result;
+use crate::error::Result;
 
 /// All rows, with what was said about their servers.
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -16,7 +16,7 @@ use super::{
     store_run::StoreRun,
     systems::{DriverCommands, STORES, SYSTEMS, asked_for},
 };
-use crate::Result;
+use crate::error::Result;
 
 /// Writes the report after each scenario: a long run that is stopped keeps what it has.
 pub(crate) async fn compare(args: &CompareArgs) -> Result<ExitCode> {

@@ -12,7 +12,7 @@ use super::{
     turn::{TurnResult, run_turn},
 };
 use crate::{
-    Result,
+    error::Result,
     store::{self, Store},
 };
 

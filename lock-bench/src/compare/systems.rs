@@ -11,7 +11,7 @@ use std::{
 use clap::ValueEnum;
 
 use super::args::{CompareArgs, FLOOR};
-use crate::{Result, store::StoreKind};
+use crate::{error::Result, store::StoreKind};
 
 /// A library on a store.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use super::{
     results::Figures,
     scenario::{Schedule, Work},
 };
-use crate::Result;
+use crate::error::Result;
 
 /// The figures of a turn, and what was wrong.
 #[derive(Debug, Default)]

@@ -8,9 +8,9 @@ use tokio::task::JoinSet;
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
-    Result,
     contenders::TTL,
     counting_backend::{CallCounts, CountingBackend},
+    error::Result,
     store::{CommandCounts, StoreKind},
 };
 

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, Plan, RowSpec};
 use crate::{
-    Result,
     contenders::Grant,
     counting_backend::CountingBackend,
+    error::Result,
     samples::{Rounds, Samples},
     store::{ForwardingRound, StoreKind},
     timestamp::Timestamp,

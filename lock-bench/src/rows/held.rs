@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
-    Result,
+    error::Result,
     store::StoreKind,
     usage::Usage,
     worker::{Command, Reply},

@@ -13,7 +13,7 @@ use super::{
     plan::Plan,
 };
 use crate::{
-    Result,
+    error::Result,
     store::{Store, StoreKind},
 };
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
-    Result,
+    error::Result,
     samples::{Rounds, Samples},
     store::StoreKind,
     uncontended::{Stop, pairs},

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::figure::RowSpec;
-use crate::{Result, args::Args};
+use crate::{args::Args, error::Result};
 
 /// Which rows are measured, and for how long.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use super::{
     pair::{PAIRS, SLICES},
 };
 use crate::{
-    Result,
+    error::Result,
     samples::Rounds,
     store::{Rival, StoreKind},
     uncontended::{Stop, pairs},

@@ -12,8 +12,8 @@ use tokio::{
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
 use crate::{
-    Result,
     counting_backend::CountingBackend,
+    error::Result,
     samples::Rounds,
     store::StoreKind,
     timestamp::Timestamp,

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, Plan, RowSpec};
 use crate::{
-    Result,
+    error::Result,
     samples::{Rounds, Samples},
     store::{Floors, StoreKind},
     uncontended::{Stop, pairs},

@@ -12,7 +12,7 @@ use lock_core::{
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
-use crate::{Result, counting_backend::CountingBackend, store::StoreKind};
+use crate::{counting_backend::CountingBackend, error::Result, store::StoreKind};
 
 pub(super) struct Waiters;
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use super::StoreKind;
-use crate::{Result, samples::Samples, timestamp::Timestamp, uncontended::Stop};
+use crate::{error::Result, samples::Samples, timestamp::Timestamp, uncontended::Stop};
 
 /// A store: the locks on it, and what its server does without them.
 #[async_trait]

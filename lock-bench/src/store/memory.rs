@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use lock_core::{Backend, Memory};
 
 use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind};
-use crate::Result;
+use crate::error::Result;
 
 #[derive(Debug, Default)]
 pub(crate) struct MemoryStore {

@@ -7,7 +7,7 @@ use super::sqlite;
 #[cfg(feature = "zk")]
 use super::zk;
 use super::{Store, StoreKind, memory, redis};
-use crate::Result;
+use crate::error::Result;
 
 /// Starts a server. The server ends when the store is dropped.
 pub(crate) async fn start(kind: StoreKind) -> Result<Box<dyn Store>> {

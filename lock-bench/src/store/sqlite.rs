@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Rival, Store, StoreKind};
-use crate::{Result, samples::Samples, uncontended::Stop};
+use crate::{error::Result, samples::Samples, uncontended::Stop};
 
 #[derive(Debug)]
 pub(crate) struct SqliteStore {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use etcd_client::{Client, ConnectOptions};
 
-use crate::Result;
+use crate::error::Result;
 
 /// A connection of its own. Each request has a header with which a member without a leader refuses it.
 pub(super) async fn connect(address: &str) -> Result<Client> {

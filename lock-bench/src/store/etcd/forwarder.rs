@@ -7,7 +7,7 @@ use etcd_client::{Client, EventType, WatchFilterType, WatchOptions, WatchStream}
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    Result,
+    error::Result,
     store::{Forwarder, ForwardingRound},
     timestamp::Timestamp,
 };

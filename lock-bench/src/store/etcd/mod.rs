@@ -13,7 +13,7 @@ use lock_etcd::{Etcd, EtcdConfig};
 
 use self::{client::connect, floors::EtcdFloors, forwarder::EtcdForwarder, server::Server};
 use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind};
-use crate::Result;
+use crate::error::Result;
 
 #[derive(Debug)]
 pub(crate) struct EtcdStore {

@@ -15,7 +15,7 @@ use tokio::{
 
 use super::client::connect;
 use crate::{
-    Result,
+    error::Result,
     store::{CommandCounts, port::Port},
 };
 

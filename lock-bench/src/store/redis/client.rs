@@ -4,7 +4,7 @@ use redis::{
     AsyncConnectionConfig, Client, IntoConnectionInfo, aio::MultiplexedConnection, io::tcp::TcpSettings,
 };
 
-use crate::Result;
+use crate::error::Result;
 
 /// Without delay, and with RESP2.
 pub(super) fn open(url: &str) -> Result<Client> {

@@ -7,7 +7,7 @@ use redis::{Client, Cmd, Script, aio::MultiplexedConnection};
 
 use super::client::connect;
 use crate::{
-    Result,
+    error::Result,
     samples::Samples,
     store::{Floors, Rival},
     uncontended::Stop,

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::client::connect;
 use crate::{
-    Result,
+    error::Result,
     store::{Forwarder, ForwardingRound},
     timestamp::Timestamp,
 };

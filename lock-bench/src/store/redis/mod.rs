@@ -14,7 +14,7 @@ use redis::Client;
 
 use self::{floors::RedisFloors, forwarder::RedisForwarder, server::Server};
 use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind};
-use crate::Result;
+use crate::error::Result;
 
 #[derive(Debug)]
 pub(crate) struct RedisStore {

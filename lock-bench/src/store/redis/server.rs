@@ -8,7 +8,7 @@ use std::{
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use crate::{Result, store::port::Port};
+use crate::{error::Result, store::port::Port};
 
 /// The process ends, and its directory goes, when this is dropped.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use zookeeper_client::{Acls, Client};
 
-use crate::Result;
+use crate::error::Result;
 
 /// The tick of the server: short, so that a session can be about as short as the shortest ttl that is measured.
 pub(super) const TICK: Duration = Duration::from_millis(200);

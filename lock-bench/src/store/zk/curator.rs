@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::{client::SESSION, server::class_paths};
-use crate::Result;
+use crate::error::Result;
 
 /// Runs `scripts/zk/Curator.java`. The process ends when this is dropped.
 #[derive(Debug)]

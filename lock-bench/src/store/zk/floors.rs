@@ -15,7 +15,7 @@ use super::{
     curator::Curator,
 };
 use crate::{
-    Result,
+    error::Result,
     samples::Samples,
     store::{Floors, Rival},
     uncontended::Stop,

@@ -9,7 +9,7 @@ use zookeeper_client::{Client, CreateMode, Error, EventType, WatchedEvent};
 
 use super::client::ALL;
 use crate::{
-    Result,
+    error::Result,
     store::{Forwarder, ForwardingRound},
     timestamp::Timestamp,
 };

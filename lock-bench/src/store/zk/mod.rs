@@ -20,7 +20,7 @@ use self::{
     server::Server,
 };
 use super::{BackgroundWrites, CommandCounts, Floors, Forwarder, Store, StoreKind};
-use crate::Result;
+use crate::error::Result;
 
 #[derive(Debug)]
 pub(crate) struct ZkStore {

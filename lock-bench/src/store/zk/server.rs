@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::client::TICK;
-use crate::{Result, store::port::Port};
+use crate::{error::Result, store::port::Port};
 
 /// The process ends, and its directory goes, when this is dropped.
 #[derive(Debug)]

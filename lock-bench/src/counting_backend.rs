@@ -10,8 +10,8 @@ use std::{
 
 use async_trait::async_trait;
 use lock_core::{
-    Alarms, Backend, BackendError, Creates, Departure, Entry, Guarantees, Lease, Operator, Renewal, Standing,
-    Step, WaitMode,
+    Alarms, Backend, BackendError, Creates, Departure, Entry, Guarantees, Keeper, Lease, Locks, Operator,
+    Renewal, Standing, Step, SystemEntropy, WaitMode,
 };
 use tokio::sync::Notify;
 
@@ -69,6 +69,11 @@ impl CallCounts {
 impl CountingBackend {
     pub(crate) fn new(inner: Arc<dyn Backend>) -> Self {
         Self { inner, counters: Arc::default() }
+    }
+
+    /// Locks on this backend.
+    pub(crate) fn locks(&self) -> Locks {
+        Locks::with(Arc::new(self.clone()), Keeper::shared(), Arc::new(SystemEntropy))
     }
 
     pub(crate) fn counts(&self) -> CallCounts {

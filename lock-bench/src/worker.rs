@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lock_core::{Keeper, Locks, SystemEntropy};
+use lock_core::Locks;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -55,6 +55,17 @@ pub(crate) enum Reply {
     Failed(String),
 }
 
+impl Reply {
+    /// # Errors
+    /// The reason of a failure.
+    pub(crate) fn into_result(self) -> Result<Self> {
+        match self {
+            Self::Failed(why) => Err(why.into()),
+            reply => Ok(reply),
+        }
+    }
+}
+
 /// Handles commands.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -68,7 +79,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn new(store: Arc<dyn Store>, backend: CountingBackend) -> Self {
-        let locks = Locks::with(Arc::new(backend.clone()), Keeper::shared(), Arc::new(SystemEntropy));
+        let locks = backend.locks();
         Self { store, backend, locks, contenders: None, forwarder: None, kept: HeldLocks::default() }
     }
 

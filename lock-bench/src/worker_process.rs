@@ -44,6 +44,12 @@ impl WorkerProcess {
         self.process.id().ok_or_else(|| "a worker ended".into())
     }
 
+    pub(crate) async fn ask(&mut self, command: &Command) -> Result<Reply> {
+        self.tell(command).await?;
+        self.reply().await
+    }
+
+    /// Sends a command without waiting for a reply.
     pub(crate) async fn tell(&mut self, command: &Command) -> Result<()> {
         let line = serde_json::to_string(command)? + "\n";
         Ok(self.commands.write_all(line.as_bytes()).await?)
@@ -52,7 +58,7 @@ impl WorkerProcess {
     pub(crate) async fn reply(&mut self) -> Result<Reply> {
         let line =
             timeout(REPLY_TIMEOUT, self.replies.next_line()).await.map_err(|_| "a worker does not reply")?;
-        Ok(serde_json::from_str(&line?.ok_or("a worker ended")?)?)
+        serde_json::from_str::<Reply>(&line?.ok_or("a worker ended")?)?.into_result()
     }
 
     /// Kills the process (`SIGKILL`): it cleans up nothing.

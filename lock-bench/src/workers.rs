@@ -56,16 +56,9 @@ impl Workers {
 
 impl Handle {
     async fn tell(&mut self, command: Command) -> Result<Reply> {
-        let reply = match self {
-            Self::InProcess(worker) => worker.handle(command).await,
-            Self::Process(worker) => {
-                worker.tell(&command).await?;
-                worker.reply().await?
-            }
-        };
-        match reply {
-            Reply::Failed(why) => Err(why.into()),
-            reply => Ok(reply),
+        match self {
+            Self::InProcess(worker) => worker.handle(command).await.into_result(),
+            Self::Process(worker) => worker.ask(&command).await,
         }
     }
 }

@@ -6,7 +6,7 @@
 use super::{
     args::FLOOR,
     format::digits,
-    results::{Results, ScenarioResult},
+    results::{Results, ScenarioResult, Spread},
     tables::{Better, TABLES},
 };
 
@@ -37,7 +37,7 @@ pub(crate) fn ahead(results: &Results, store: &str) -> Vec<Ahead> {
                     continue;
                 }
                 let known = REASONS.iter().find(|reason| reason.fits(them, table.figure));
-                let why = match (known, theirs.overlaps(ours)) {
+                let why = match (known, theirs.spread.overlaps(ours.spread)) {
                     (Some(reason), _) => reason.why.to_owned(),
                     (None, true) => "within the spread of the rounds".to_owned(),
                     (None, false) => "not known".to_owned(),
@@ -62,42 +62,31 @@ pub(crate) fn ahead(results: &Results, store: &str) -> Vec<Ahead> {
     all
 }
 
-/// The median, the least and the largest.
+/// What is compared: a ratio to the floor, or a figure where there is no floor.
 #[derive(Clone, Copy, Debug)]
-struct Spread {
-    middle: f64,
-    low: f64,
-    high: f64,
+struct Compared {
+    spread: Spread,
     is_ratio: bool,
 }
 
-/// Their ratios to the floor, or the figures where it has none.
-fn compared(them: &ScenarioResult, us: &ScenarioResult, figure: &str) -> Option<(Spread, Spread)> {
-    let ratio = |row: &ScenarioResult| {
-        row.ratio(figure).map(|(middle, low, high)| Spread { middle, low, high, is_ratio: true })
-    };
-    let plain = |row: &ScenarioResult| {
-        let all = || row.rounds.iter().filter_map(|round| round.get(figure).copied());
-        let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
-        Some(Spread { middle: row.figure(figure)?, low, high, is_ratio: false })
-    };
+/// Both ratios, or both figures.
+fn compared(them: &ScenarioResult, us: &ScenarioResult, figure: &str) -> Option<(Compared, Compared)> {
+    let ratio = |row: &ScenarioResult| Some(Compared { spread: row.ratio(figure)?, is_ratio: true });
+    let plain = |row: &ScenarioResult| Some(Compared { spread: row.spread(figure)?, is_ratio: false });
     ratio(them).zip(ratio(us)).or_else(|| plain(them).zip(plain(us)))
 }
 
-impl Spread {
+impl Compared {
     fn is_ahead_of(self, other: Self, better: Better) -> bool {
+        let (this, that) = (self.spread.median, other.spread.median);
         match better {
-            Better::Less => self.middle < other.middle * (1.0 - DIFFERENCE),
-            Better::More => self.middle > other.middle * (1.0 + DIFFERENCE),
+            Better::Less => this < that * (1.0 - DIFFERENCE),
+            Better::More => this > that * (1.0 + DIFFERENCE),
         }
     }
 
-    fn overlaps(self, other: Self) -> bool {
-        self.low <= other.high && other.low <= self.high
-    }
-
     fn shown(self) -> String {
-        format!("{}{}", digits(self.middle), if self.is_ratio { " ×" } else { "" })
+        format!("{}{}", digits(self.spread.median), if self.is_ratio { " ×" } else { "" })
     }
 }
 

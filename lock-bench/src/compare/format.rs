@@ -1,5 +1,7 @@
 //! How figures and names are written in a report.
 
+use super::results::Spread;
+
 /// A figure with three digits.
 pub(crate) fn digits(value: f64) -> String {
     match value.abs() {
@@ -8,6 +10,12 @@ pub(crate) fn digits(value: f64) -> String {
         v if v > 0.0 => format!("{value:.2}"),
         _ => "0".to_owned(),
     }
+}
+
+/// `1.4 × (1.2–1.6)`: the median of ratios, with the least and the largest.
+pub(crate) fn ratio(spread: Spread) -> String {
+    let Spread { median, least, largest } = spread;
+    format!("{} × ({}–{})", digits(median), digits(least), digits(largest))
 }
 
 /// The name of a store in a heading.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{
     ahead::ahead,
     args::FLOOR,
-    format::{digits, store_title},
+    format::{digits, ratio, store_title},
     plot::{Series, XAxis, bars, escaped, lines},
     results::{Results, ScenarioResult},
     scenario::{SCENARIOS, Work},
@@ -217,10 +217,8 @@ fn cell(row: Option<&ScenarioResult>, figure: &str) -> String {
     };
     match (row.figure(figure), row.absence()) {
         (Some(value), _) => {
-            let ratio = row.ratio(figure).map_or_else(String::new, |(middle, low, high)| {
-                format!("<br><small>{} × ({}–{})</small>", digits(middle), digits(low), digits(high))
-            });
-            format!("<td>{}{sign}{ratio}</td>", digits(value))
+            let ratio = row.ratio(figure).map(|spread| format!("<br><small>{}</small>", ratio(spread)));
+            format!("<td>{}{sign}{}</td>", digits(value), ratio.unwrap_or_default())
         }
         (None, Some(absence)) => format!("<td class=\"none\">{absence}{sign}</td>"),
         (None, None) => format!("<td class=\"none\">–{sign}</td>"),

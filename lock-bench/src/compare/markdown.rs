@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use super::{
     ahead::ahead,
-    format::{digits, store_title},
+    format::{digits, ratio, store_title},
     results::{Results, ScenarioResult},
     tables::{ABOUT, AHEAD, TABLES, Table},
 };
@@ -60,9 +60,7 @@ pub(crate) fn cell(row: Option<&ScenarioResult>, figure: &str) -> String {
     let wrong = if row.marks.is_empty() { "" } else { " ⚠" };
     match (row.figure(figure), row.absence()) {
         (Some(value), failed) => {
-            let ratio = row.ratio(figure).map(|(middle, low, high)| {
-                format!(" · {} × ({}–{})", digits(middle), digits(low), digits(high))
-            });
+            let ratio = row.ratio(figure).map(|spread| format!(" · {}", ratio(spread)));
             let failed = if failed.is_some() { " failed later" } else { "" };
             format!("{}{}{wrong}{failed}", digits(value), ratio.unwrap_or_default())
         }

@@ -9,7 +9,7 @@ use super::{
     scenario::SCENARIOS,
     systems::{NOT_INSTALLED, STORES, SYSTEMS, SystemSpec},
 };
-use crate::error::Result;
+use crate::{error::Result, samples::median};
 
 /// All rows, with what was said about their servers.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -125,14 +125,17 @@ impl ScenarioResult {
 
     /// The median of the rounds.
     pub(crate) fn figure(&self, name: &str) -> Option<f64> {
-        middle(&self.rounds, name)
+        self.spread(name).map(|spread| spread.median)
     }
 
-    /// The median, the least and the largest of the ratios of the rounds.
-    pub(crate) fn ratio(&self, name: &str) -> Option<(f64, f64, f64)> {
-        let mut all: Vec<f64> = self.ratios.iter().filter_map(|round| round.get(name).copied()).collect();
-        all.sort_by(f64::total_cmp);
-        Some((middle(&self.ratios, name)?, *all.first()?, *all.last()?))
+    /// A figure over all rounds.
+    pub(crate) fn spread(&self, name: &str) -> Option<Spread> {
+        Spread::of(&self.rounds, name)
+    }
+
+    /// The ratios of a figure to the floor's, over all rounds.
+    pub(crate) fn ratio(&self, name: &str) -> Option<Spread> {
+        Spread::of(&self.ratios, name)
     }
 
     /// The order of rows.
@@ -148,14 +151,25 @@ impl ScenarioResult {
     }
 }
 
-fn middle(rounds: &[Figures], name: &str) -> Option<f64> {
-    let mut all: Vec<f64> = rounds.iter().filter_map(|round| round.get(name).copied()).collect();
-    all.sort_by(f64::total_cmp);
-    let half = all.len() / 2;
-    match all.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(all[half]),
-        _ => Some(f64::midpoint(all[half - 1], all[half])),
+/// A figure, or a ratio, over several rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) least: f64,
+    pub(crate) largest: f64,
+}
+
+impl Spread {
+    /// `None` if no round has the figure.
+    fn of(rounds: &[Figures], name: &str) -> Option<Self> {
+        let mut all: Vec<f64> = rounds.iter().filter_map(|round| round.get(name).copied()).collect();
+        all.sort_by(f64::total_cmp);
+        let (least, largest) = (*all.first()?, *all.last()?);
+        Some(Self { median: median(all)?, least, largest })
+    }
+
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        self.least <= other.largest && other.least <= self.largest
     }
 }
 

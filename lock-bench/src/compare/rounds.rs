@@ -82,7 +82,7 @@ fn compare_to_floor(rows: &mut [Option<ScenarioResult>], round: &[Option<Figures
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::results::Results;
+    use crate::compare::results::{Results, Spread};
 
     fn row(system: &str) -> Option<ScenarioResult> {
         let mut systems = Results::systems("redis");
@@ -99,8 +99,8 @@ mod tests {
         compare_to_floor(&mut rows, &[Some(figures(10.0)), Some(figures(20.0)), None]);
         compare_to_floor(&mut rows, &[100.0, 300.0, 100.0].map(|value| Some(figures(value))));
         let ratio = |row: &Option<ScenarioResult>| row.as_ref().unwrap().ratio("p50_us");
-        assert_eq!(ratio(&rows[1]), Some((2.5, 2.0, 3.0)));
-        assert_eq!(ratio(&rows[2]), Some((1.0, 1.0, 1.0)));
+        assert_eq!(ratio(&rows[1]), Some(Spread { median: 2.5, least: 2.0, largest: 3.0 }));
+        assert_eq!(ratio(&rows[2]), Some(Spread { median: 1.0, least: 1.0, largest: 1.0 }));
         assert_eq!(ratio(&rows[0]), None);
     }
 }

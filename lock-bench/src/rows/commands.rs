@@ -1,9 +1,7 @@
 //! `commands`: what is sent to the server, as the server counts it and as the client does.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
-use lock_core::{AcquireOptions, DistributedLock, Guard, Keeper, Lock, Locks, SystemEntropy};
+use lock_core::{AcquireOptions, DistributedLock, Guard, Lock, Locks};
 use tokio::task::JoinSet;
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
@@ -87,7 +85,7 @@ struct Snapshot {
 impl<'a> Counter<'a> {
     fn new(bench: &'a Bench) -> Result<Self> {
         let backend = CountingBackend::new(bench.store.backend()?);
-        let locks = Locks::with(Arc::new(backend.clone()), Keeper::shared(), Arc::new(SystemEntropy));
+        let locks = backend.locks();
         Ok(Self { bench, backend, locks, options: AcquireOptions::new().ttl(TTL) })
     }
 

@@ -69,12 +69,11 @@ async fn keep(bench: &Bench, server: u32, locks: u64) -> Result<Vec<Figure>> {
     eprintln!("{group}: {PERIOD:?}");
     let mut holder = WorkerProcess::start(&*bench.store)?;
     // Connects, and starts what is started once.
-    let warm = Command::Keep { locks: 64, ttl: TTL };
-    ask(&mut holder, &warm).await?;
-    ask(&mut holder, &Command::GiveBack).await?;
+    holder.ask(&Command::Keep { locks: 64, ttl: TTL }).await?;
+    holder.ask(&Command::GiveBack).await?;
     let empty = Usage::of(holder.pid()?)?;
 
-    ask(&mut holder, &Command::Keep { locks, ttl: TTL }).await?;
+    holder.ask(&Command::Keep { locks, ttl: TTL }).await?;
     let started = Instant::now();
     let before = (Usage::of(holder.pid()?)?, Usage::of(server)?);
     let mut most = before.0.memory;
@@ -84,7 +83,7 @@ async fn keep(bench: &Bench, server: u32, locks: u64) -> Result<Vec<Figure>> {
     }
     let elapsed = started.elapsed();
     let after = (Usage::of(holder.pid()?)?, Usage::of(server)?);
-    let Reply::GivenBack { lost } = ask(&mut holder, &Command::GiveBack).await? else {
+    let Reply::GivenBack { lost } = holder.ask(&Command::GiveBack).await? else {
         return Err("a worker does not say what it gave back".into());
     };
 
@@ -98,12 +97,4 @@ async fn keep(bench: &Bench, server: u32, locks: u64) -> Result<Vec<Figure>> {
         Figure::plain(format!("{group}.lost"), lost as f64),
         Figure::plain(format!("{group}.server"), percent(before.1, after.1)),
     ])
-}
-
-async fn ask(holder: &mut WorkerProcess, command: &Command) -> Result<Reply> {
-    holder.tell(command).await?;
-    match holder.reply().await? {
-        Reply::Failed(why) => Err(why.into()),
-        reply => Ok(reply),
-    }
 }

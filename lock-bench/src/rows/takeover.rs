@@ -1,10 +1,10 @@
 //! `takeover`: from the last renewal of a holder that was killed (`kill -9`) to the moment when the next has its guard. From
 //! the kill, on a store that sees that processes die.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::{AcquireOptions, DistributedLock, Keeper, Locks, SystemEntropy, margin};
+use lock_core::{AcquireOptions, DistributedLock, margin};
 use tokio::{
     task::JoinHandle,
     time::{sleep, timeout},
@@ -71,8 +71,7 @@ async fn take_over(bench: &Bench, after_renewal: Duration) -> Result<Duration> {
     next_deadline(&mut holder).await?;
 
     let backend = CountingBackend::new(bench.store.backend()?);
-    let locks = Locks::with(Arc::new(backend.clone()), Keeper::shared(), Arc::new(SystemEntropy));
-    let mutex = locks.mutex(name)?;
+    let mutex = backend.locks().mutex(name)?;
     let heir: JoinHandle<Result<Timestamp>> = tokio::spawn(async move {
         let guard = mutex.acquire_with(&AcquireOptions::new()).await?;
         let taken = Timestamp::now();

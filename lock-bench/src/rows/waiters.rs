@@ -1,14 +1,9 @@
 //! `waiters`: very many waiters of one mutex in one process, all of whom look again several times before their turn.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use lock_core::{
-    AcquireOptions, DistributedLock, Error, FencingToken, Keeper, Lock, Locks, Released, SystemEntropy,
-};
+use lock_core::{AcquireOptions, DistributedLock, Error, FencingToken, Lock, Released};
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 
 use super::{Bench, Bound, Figure, Measurement, Outcome, RowSpec};
@@ -43,8 +38,7 @@ impl Measurement for Waiters {
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
         eprintln!("{}", name("served"));
         let backend = CountingBackend::new(bench.store.backend()?);
-        let locks = Locks::with(Arc::new(backend.clone()), Keeper::shared(), Arc::new(SystemEntropy));
-        let mutex = locks.mutex("bench:waiters")?;
+        let mutex = backend.locks().mutex("bench:waiters")?;
         let holder = mutex.acquire().await?;
 
         let started = Instant::now();

@@ -1,5 +1,5 @@
-//! `distributed-lock`: a loop around `try_acquire`, for its `acquire(None)`, which is said to wait for ever, fails at once on
-//! a lock that is held (0.2.0). The pause is that of its own bounded `acquire`, at first.
+//! `distributed-lock`: a loop around `try_acquire`, because `acquire(None)`, which is documented to wait for ever, fails at once
+//! on a lock that is held (0.2.0). The pause is the first one of the library's own bounded `acquire`.
 
 use std::time::Duration;
 

@@ -195,7 +195,7 @@ async fn contend(system: &Arc<dyn System>, request: &Contend) -> Result<Response
             Kind::Semaphore => Role::Permit,
         };
         let lock = system.lock(&request.name, role).await?;
-        // All processes number their contenders together.
+        // Numbers are unique among all processes.
         let number = u32::try_from(request.process + task * request.processes)?;
         running.spawn(contender(lock, number, role, request.clone()));
     }

@@ -1,5 +1,5 @@
-//! `etcd-client`: the lock service of the server (v3lock). Each contender has a lease of its own, for the service takes two
-//! requests with one lease and one name for the same contender, and grants both.
+//! `etcd-client`: the lock service of the server (v3lock). Each contender has a lease of its own, because the service treats two
+//! requests with one lease and one name as the same contender, and grants both.
 
 use std::time::Duration;
 

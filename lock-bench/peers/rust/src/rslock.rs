@@ -44,7 +44,7 @@ impl Lock for One {
 
     async fn release(&mut self) -> Result<bool> {
         let held = self.held.take().ok_or("not held")?;
-        // It does not say whether it was.
+        // The library does not tell whether it was still held.
         held.release().await;
         Ok(true)
     }

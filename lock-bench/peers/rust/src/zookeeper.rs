@@ -1,4 +1,5 @@
-//! `zookeeper-client`: `Client::lock`. Its release is a drop, which deletes in the background: nobody can wait for that.
+//! `zookeeper-client`: `Client::lock`. It is released by a drop, which deletes the node in the background: a release cannot be
+//! awaited.
 
 use async_trait::async_trait;
 use zookeeper_client::{Acls, Client, CreateMode, LockOptions, LockPrefix, OwnedLockClient};

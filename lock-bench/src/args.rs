@@ -1,4 +1,4 @@
-//! [`Args`]: what the user asks for.
+//! [`Args`]: the command line.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::{
     store::StoreKind,
 };
 
-/// Benchmarks distlock on a server that it starts itself, beside the floors of that server.
+/// Benchmarks distlock on a server that it starts, beside the floors of that server.
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// How often the floor and ours are measured in turn, instead of 27 times, or 9 if it is quick
+    /// How often the floor and our locks are measured in turn, instead of 27 times, or 9 with `--quick`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: Option<u32>,
 
@@ -55,7 +55,7 @@ pub(crate) enum Subcommand {
     /// Drives our locks, or a floor, for `compare`
     #[command(hide = true)]
     Driver(DriverArgs),
-    /// One of several processes: does what it is told on its standard input
+    /// One of several processes of a measurement: handles commands from its standard input
     #[command(hide = true)]
     Worker(WorkerArgs),
 }

@@ -129,7 +129,7 @@ impl Contender {
             let last = self.keep().await?;
             let released = Timestamp::now();
             guard.release().await?.confirmed()?;
-            // At the end nobody reads the grants any more.
+            // At the end the receiver is gone.
             let _ = self.record.send(Grant { token, handed, granted, released });
             if last {
                 return Ok(());

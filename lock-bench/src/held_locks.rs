@@ -15,7 +15,7 @@ pub(crate) struct HeldLocks(Vec<Guard>);
 const CONCURRENCY: usize = 64;
 
 impl HeldLocks {
-    /// Takes so many locks that nobody else wants.
+    /// Takes so many locks, without contention.
     pub(crate) async fn take(&mut self, locks: &Locks, count: u64, ttl: Duration) -> Result<()> {
         self.0.reserve_exact(usize::try_from(count)?);
         let options = AcquireOptions::new().ttl(ttl);

@@ -53,7 +53,7 @@ impl FromIterator<Duration> for Samples {
     }
 }
 
-/// One figure, measured in several rounds, each beside its floor.
+/// One figure, measured in several rounds, each with its floor.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rounds(Vec<Round>);
 
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_ratio_is_the_median_of_those_within_the_rounds() {
         let mut rounds = Rounds::default();
-        // The second round was disturbed, and so was its floor.
+        // The second round was slow, and so was its floor.
         for (ours, floor) in [(11.0, 10.0), (120.0, 100.0), (12.0, 8.0)] {
             rounds.push(ours, Some(floor));
         }

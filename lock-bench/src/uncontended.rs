@@ -1,4 +1,4 @@
-//! Pairs of acquire and release on locks that nobody else wants: ours, in the same loop as the floor's.
+//! [`pairs`]: acquire and release of a lock without contention, in the same loop as the floor's.
 
 use std::time::Instant;
 
@@ -9,9 +9,9 @@ use crate::{error::Result, samples::Samples};
 /// When a loop ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stop {
-    /// After so many rounds.
+    /// After so many pairs.
     After(u64),
-    /// When the time has come.
+    /// At this time.
     At(Instant),
 }
 

@@ -31,7 +31,7 @@ pub(crate) enum Command {
     Forward(ForwardingRound),
     /// Take this mutex and keep it: a reply follows each renewal, until the process ends.
     Hold { name: String, ttl: Duration },
-    /// Take so many locks that nobody else wants, and keep them.
+    /// Take so many locks without contention, and keep them.
     Keep { locks: u64, ttl: Duration },
     /// Release the locks that are kept.
     GiveBack,

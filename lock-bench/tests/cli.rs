@@ -1,4 +1,4 @@
-//! What the command line promises. What is measured here are counts, which do not depend on the speed of the machine.
+//! What the command line promises. These tests measure counts, which do not depend on the speed of the machine.
 
 use std::{
     os::unix::process::CommandExt,
@@ -92,7 +92,7 @@ fn the_page_and_the_summary_are_made_again_from_the_raw_data_of_a_run() {
     }
 }
 
-/// These keep the machine busy for seconds, beside which a test that watches a clock would be disturbed.
+/// These keep the machine busy for seconds, which would disturb a test that watches a clock.
 mod alone {
     use super::*;
 
@@ -201,7 +201,7 @@ mod alone {
             assert_eq!(ratios.len(), 2, "one for each round");
             assert!(ratios.iter().all(|ratio| ratio[figure].as_f64().unwrap() > 0.0), "{ratios:?}");
         }
-        // Whoever waits stands in a queue: nobody gets the lock twice while another waits.
+        // Waiters stand in a queue: no contender gets the lock twice while another waits.
         assert!(of("handoff-4x1")["rounds"][0]["own_percent"].as_f64().unwrap() < 10.0);
         for scenario in ["readers-writers", "semaphore-8"] {
             assert!(of(scenario)["rounds"][0]["tenures"].as_f64().unwrap() > 32.0);

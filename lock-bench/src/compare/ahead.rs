@@ -1,7 +1,7 @@
-//! [`ahead`]: where another is ahead of distlock, and why.
+//! [`ahead`]: which systems are ahead of distlock, and why.
 //!
-//! Who is ahead is found in the figures of a report. Why stands here, in [`REASONS`], and only here: where there is none, the
-//! report says that it is not known.
+//! Which systems are ahead is computed from the figures of a report. The reasons are written here, in [`REASONS`]; without one, the
+//! report says that the reason is not known.
 
 use super::{
     args::FLOOR,
@@ -10,21 +10,21 @@ use super::{
     tables::{Better, TABLES},
 };
 
-/// Those who are ahead of us in one scenario, for one reason.
+/// The systems that are ahead of distlock in one scenario, for one reason.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     pub(crate) table: &'static str,
     pub(crate) scenario: &'static str,
-    /// Each with its figure.
+    /// The systems, each with its figure.
     pub(crate) who: Vec<String>,
     pub(crate) ours: String,
     pub(crate) why: String,
 }
 
-/// Less is no difference.
+/// A smaller difference does not count.
 const DIFFERENCE: f64 = 0.02;
 
-/// Of one store, in the order of its tables.
+/// The systems of one store, in the order of its tables.
 pub(crate) fn ahead(results: &Results, store: &str) -> Vec<Ahead> {
     let mut all: Vec<Ahead> = Vec::new();
     for table in &TABLES {
@@ -90,13 +90,13 @@ impl Compared {
     }
 }
 
-/// Why somebody is ahead of us.
+/// Why a system is ahead.
 struct Reason {
     store: &'static str,
-    /// What the scenario begins with; nothing: whichever it is.
+    /// The beginning of the scenario's name. Empty: any scenario.
     scenario: &'static str,
     figures: &'static [&'static str],
-    /// None: whoever it is.
+    /// Empty: any system.
     systems: &'static [&'static str],
     why: &'static str,
 }
@@ -126,7 +126,7 @@ const TRAFFIC: &[&str] = &["tenure_requests", "tenure_bytes"];
 const BYTES: &[&str] = &["pair_bytes", "tenure_bytes"];
 const ALL: &[&str] = &[];
 
-/// The first that fits counts.
+/// The first reason that fits applies.
 const REASONS: [Reason; 25] = [
     reason(
         "redis",
@@ -147,7 +147,7 @@ const REASONS: [Reason; 25] = [
         "handoff",
         LATENCY,
         &["rslock", "distkit", "distributed-lock", "redsync", "bsm-redislock", "go-zero", "redis-py"],
-        "it polls, and only what goes to another counts: most releases go back to whoever had it (see fairness)",
+        "it polls, and only hand-offs to another contender count: after most releases the same contender gets the lock again (see fairness)",
     ),
     reason(
         "redis",
@@ -168,28 +168,28 @@ const REASONS: [Reason; 25] = [
         "semaphore",
         &["tenures"],
         &["redisson"],
-        "no queue: who comes again passes those who wait, see overtaking",
+        "no queue: a contender that comes back passes those that wait, see overtaking",
     ),
     reason(
         "redis",
         "takeover",
         &["after_kill_ms"],
         ALL,
-        "somewhere between two renewals: anything from two thirds of the ttl to all of it is right",
+        "the kill is somewhere between two renewals: from two thirds of the ttl to the whole ttl is right",
     ),
     reason(
         "redis",
         "held",
         &["client_percent", "server_percent"],
         &["rslock", "redsync", "bsm-redislock", "go-zero", "redis-py"],
-        "it renews nothing: its locks end with their ttl, whoever holds them",
+        "it renews nothing: its locks end with their ttl, even if they are held",
     ),
     reason(
         "redis",
         "held",
         &["server_percent"],
         &["redisson", "redisson-fair"],
-        "for each lock we ask for its holder and for what is left of its ttl, so that no renewal ever makes a lease shorter, and then set it: three calls inside of the script; Redisson sets it without asking: two",
+        "for each lock our script reads the holder and the rest of the ttl, so that no renewal makes a lease shorter, and then sets the ttl: three calls; Redisson's sets it without reading: two",
     ),
     reason(
         "etcd",
@@ -224,14 +224,14 @@ const REASONS: [Reason; 25] = [
         "costs",
         &["pair_bytes"],
         &["etcd-client", "jetcd"],
-        "v3lock is asked with a name and a lease; our transaction, with what it compares and looks at, goes over the wire",
+        "a request of v3lock is a name and a lease; ours is a whole transaction with its comparisons and reads",
     ),
     reason(
         "etcd",
         "costs",
         TRAFFIC,
         &["concurrency"],
-        "it watches one key; we watch our own as well, so that whoever is evicted or whose key is deleted learns of it",
+        "it watches one key; we also watch our own, so that a waiter learns that it was evicted or that its key was deleted",
     ),
     reason(
         "etcd",
@@ -245,7 +245,7 @@ const REASONS: [Reason; 25] = [
         "takeover",
         &["after_kill_ms"],
         ALL,
-        "somewhere between two renewals, and etcd looks for leases that have ended twice a second",
+        "the kill is somewhere between two renewals, and etcd looks for expired leases twice a second",
     ),
     reason(
         "zk",
@@ -273,7 +273,7 @@ const REASONS: [Reason; 25] = [
         "costs",
         TRAFFIC,
         ALL,
-        "we watch three nodes, our own among them, and look at the queue once before our turn, so that nothing is left to ask when it comes; the others watch one and ask then",
+        "we watch three nodes, our own among them, and read the queue once before our turn, so that no request is left when it comes; the others watch one node and read the queue then",
     ),
     reason(
         "zk",
@@ -294,7 +294,7 @@ const REASONS: [Reason; 25] = [
         "held",
         &["client_percent", "server_percent"],
         ALL,
-        "with each renewal we ask for the node of each lock, behind a write that proves the session, so that one that was deleted is noticed; the others leave it to the pings of the session, and ask for no lock",
+        "with each renewal we read the node of each lock, behind a write that proves the session, so that a deleted node is noticed; the others rely on the pings of the session, and read no node",
     ),
     reason(
         "zk",

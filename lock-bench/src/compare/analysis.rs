@@ -1,4 +1,4 @@
-//! [`Analysis`]: what the tenures of all contenders for one lock say.
+//! [`Analysis`]: what the tenures of all contenders for one lock tell: hand-offs, fairness and overlaps.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,7 +7,7 @@ use super::protocol::{Grant, Kind};
 /// The permits of a semaphore, in all languages.
 pub(crate) const PERMITS: usize = 8;
 
-/// Of all processes, in the order in which they were acquired.
+/// The tenures of all processes, in the order in which they began.
 #[derive(Debug)]
 pub(crate) struct Analysis {
     tenures: Vec<Tenure>,
@@ -23,17 +23,17 @@ struct Tenure {
     shared: bool,
 }
 
-/// How the lock went round among the contenders.
+/// How evenly the contenders got the lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fairness {
-    /// Jain's index by the largest that so many tenures allow: 1 if no two got it more than one time apart, 1/n if one of n got
-    /// it alone.
+    /// Jain's index, divided by the largest one that is possible with so many tenures: 1 if the counts of any two contenders differ
+    /// by one at most, 1/n if one of n contenders got every tenure.
     pub(crate) jain: f64,
-    /// How many who asked later got it before somebody who asked earlier, at worst.
+    /// The most contenders that asked later than another one but got the lock before it.
     pub(crate) overtaken: usize,
-    /// Of a hundred releases, after so many the same contender had it again.
+    /// The percentage of releases after which the same contender got the lock again.
     pub(crate) own: f64,
-    /// Contenders who never got it.
+    /// Contenders that never got the lock.
     pub(crate) starved: usize,
 }
 
@@ -55,25 +55,25 @@ impl Analysis {
         self.tenures.len()
     }
 
-    /// Tenures that began while others were going on which do not suffer it. A tenure lasts from the moment when its
-    /// acquire was answered to the call of its release: what overlaps did so for certain.
+    /// How many tenures began while others that exclude them were going on. A tenure lasts from the return of its acquire to
+    /// the call of its release, so that an overlap is certain.
     pub(crate) fn overlaps(&self, kind: Kind) -> usize {
         let mut going_on: Vec<Tenure> = Vec::new();
         let mut overlaps = 0;
         for &tenure in &self.tenures {
             going_on.retain(|other| other.released > tenure.acquired);
-            let suffered = match kind {
+            let allowed = match kind {
                 Kind::Mutex => going_on.is_empty(),
                 Kind::Rw => going_on.iter().all(|other| other.shared && tenure.shared),
                 Kind::Semaphore => going_on.len() < PERMITS,
             };
-            overlaps += usize::from(!suffered);
+            overlaps += usize::from(!allowed);
             going_on.push(tenure);
         }
         overlaps
     }
 
-    /// From the call of a release to the moment when somebody else had the lock who was waiting by then.
+    /// The times from the call of a release until another contender, which was waiting by then, had the lock.
     pub(crate) fn hand_offs(&self) -> Vec<Duration> {
         let handed = |pair: &[Tenure]| match pair {
             [before, after] if after.task != before.task && after.asked < before.released => {
@@ -84,7 +84,7 @@ impl Analysis {
         self.tenures.windows(2).filter_map(handed).collect()
     }
 
-    /// How often it changed hands, and within which time. None if it did not.
+    /// How often per second the lock went to another contender. `None` if it never did.
     pub(crate) fn changes_per_second(&self) -> Option<f64> {
         let changes = self.tenures.windows(2).filter(|pair| pair[0].task != pair[1].task).count();
         let time = self.tenures.last()?.acquired.saturating_sub(self.tenures.first()?.acquired);
@@ -107,8 +107,8 @@ impl Analysis {
         }
     }
 
-    /// The sum of the squares if so many tenures are shared as equally as they can be: when the time is over, the last
-    /// lap of a queue mostly is not. Jain's index is the square of the sum by this, for each contender; so the ratio of two indices is that of these.
+    /// The smallest possible sum of squares for so many tenures. It is not that of equal shares, because the time mostly ends
+    /// within a lap of the queue. Jain's index is proportional to one over the sum of squares, so this is enough to compare two.
     fn fewest_squares(&self) -> f64 {
         let (each, more) = (self.tenures.len() / self.contenders, self.tenures.len() % self.contenders);
         ((self.contenders - more) * each * each + more * (each + 1) * (each + 1)) as f64
@@ -140,7 +140,7 @@ mod tests {
     fn two_holders_at_once_are_an_overlap_and_a_hand_off_at_the_same_moment_is_none() {
         let first = Grant(0, 0, 10, 20, 0);
         for (acquired, overlaps) in [(19, 1), (20, 0), (21, 0)] {
-            // In whichever order the drivers told it.
+            // In any order.
             let second = Grant(1, 0, acquired, 30, 0);
             assert_eq!(analysis(&[first, second]).overlaps(Kind::Mutex), overlaps);
             assert_eq!(analysis(&[second, first]).overlaps(Kind::Mutex), overlaps);

@@ -1,4 +1,4 @@
-//! [`CompareArgs`] and [`DriverArgs`]: what `lock-bench compare` is asked for, and what it asks of itself.
+//! [`CompareArgs`] and [`DriverArgs`]: the command lines of `lock-bench compare`, and of the drivers that it starts.
 
 use std::{
     env,
@@ -9,10 +9,10 @@ use std::{
 
 use crate::store::StoreKind;
 
-/// Compares distlock with the lock libraries of others
+/// Compares distlock with other lock libraries
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CompareArgs {
-    /// All scenarios, in more and longer rounds; without it, those that take at most 15 minutes together
+    /// Run all scenarios, in more and longer rounds; without it, those that take at most 15 minutes together
     #[arg(long)]
     pub(crate) full: bool,
 
@@ -36,7 +36,7 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "STORE/SYSTEM/SCENARIO,…", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
 
-    /// Where to write report.json, report.md and index.html; what a report there says of other rows is kept
+    /// Where to write report.json, report.md and index.html; other rows of a report there are kept
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
@@ -70,7 +70,7 @@ impl CompareArgs {
         floor_of_another || self.only_allows(&[store, system, scenario])
     }
 
-    /// What is missing in a row that is asked for stands for all.
+    /// A row may be given in part: what is missing stands for all.
     fn only_allows(&self, row: &[&str]) -> bool {
         self.only.is_empty()
             || self.only.iter().any(|only| only.split('/').zip(row).all(|(only, part)| only == *part))
@@ -83,10 +83,10 @@ fn target_folder(configured: Option<OsString>) -> PathBuf {
     configured.map_or_else(usual, PathBuf::from)
 }
 
-/// The name of the system that is no library.
+/// The name of the system that is the floor, and not a library.
 pub(crate) const FLOOR: &str = "floor";
 
-/// This binary as a driver.
+/// The command line of this binary as a driver.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DriverArgs {
     #[arg(long, value_enum)]

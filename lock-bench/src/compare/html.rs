@@ -1,4 +1,4 @@
-//! [`page`]: the report as one page, which needs no network and no script.
+//! [`page`]: the report as an HTML page that needs no network and no script.
 
 use std::fmt::Write as _;
 
@@ -66,13 +66,13 @@ fn section(results: &Results, store: &'static str, page: &mut String) {
     line(page, "</section>");
 }
 
-/// For each system what is found for it.
+/// One series for each system.
 fn series(store: &str, points: impl Fn(&str) -> Vec<(f64, f64)>) -> Vec<Series> {
     let one = |(colour, name): (usize, &str)| Series { name: name.to_owned(), colour, points: points(name) };
     Results::systems(store).map(|system| system.name).enumerate().map(one).collect()
 }
 
-/// Percents are placed by how few are beyond, as nines are counted.
+/// The x axis is logarithmic in the percentage that is beyond: 90, 99 and 99.9 have equal distances.
 fn distribution(results: &Results, store: &str, scenario: &str) -> String {
     let ticks = [0.0, 50.0, 90.0, 99.0, 99.9].map(|percent: f64| (percent, format!("{percent} %")));
     let across = XAxis {
@@ -89,7 +89,7 @@ fn distribution(results: &Results, store: &str, scenario: &str) -> String {
     )
 }
 
-/// A figure of several scenarios that differ in a number.
+/// A plot of one figure over scenarios that differ in a number.
 struct ScalingPlot {
     about: &'static str,
     label: &'static str,
@@ -272,11 +272,11 @@ fn participants(results: &Results, store: &str, page: &mut String) {
     line(page, "</tbody></table></div>");
 }
 
-/// Of Markdown only what the texts of the tables have.
+/// Converts the Markdown that the texts of the tables use.
 fn marked_up(text: &str) -> String {
     let mut page = String::new();
     for (i, part) in escaped(text).replace("**", "\u{1}").split(['`', '\u{1}']).enumerate() {
-        // Pairs of marks: what is between them is emphasised.
+        // Marks come in pairs, and what is between them is bold.
         let _ = if i % 2 == 1 { write!(page, "<b>{part}</b>") } else { write!(page, "{part}") };
     }
     page

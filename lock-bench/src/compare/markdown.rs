@@ -1,4 +1,4 @@
-//! [`page`]: the report for people who read text.
+//! [`page`]: the report as Markdown.
 
 use std::fmt::{self, Write as _};
 
@@ -9,10 +9,10 @@ use super::{
     tables::{ABOUT, AHEAD, TABLES, Table},
 };
 
-/// All tables.
+/// The whole report.
 pub(crate) fn page(results: &Results) -> String {
     let mut page = String::new();
-    // Nothing goes wrong when a string is written to.
+    // Writing to a string does not fail.
     let _ = write(results, &mut page);
     page
 }
@@ -55,7 +55,7 @@ fn write_table(table: &Table, results: &Results, store: &str, page: &mut String)
 }
 
 /// `123 · 1.4 × (1.2–1.6)`, and a sign where something was wrong.
-pub(crate) fn cell(row: Option<&ScenarioResult>, figure: &str) -> String {
+fn cell(row: Option<&ScenarioResult>, figure: &str) -> String {
     let Some(row) = row else { return "–".to_owned() };
     let wrong = if row.marks.is_empty() { "" } else { " ⚠" };
     match (row.figure(figure), row.absence()) {

@@ -99,7 +99,8 @@ async fn costs(
     let turn = contend(&mut team, &name, rules, &run.schedule).await?;
     let (tenure, tenure_calls) = (proxy.read().since(before), calls(&*run.server).await?.zip(called));
     turn.marks.into_iter().for_each(|mark| row.mark(mark));
-    let tenures = turn.figures.get("tenures").copied().filter(|n| *n > 0.0).ok_or("nobody got the lock")?;
+    let tenures =
+        turn.figures.get("tenures").copied().filter(|n| *n > 0.0).ok_or("no contender got the lock")?;
 
     let mut costs = figures([
         ("pair_requests", pair.requests as f64 / PAIRS as f64),
@@ -152,7 +153,7 @@ async fn takeovers(run: &StoreRun<'_>, spec: &SystemSpec, row: &mut ScenarioResu
                 row.rounds.push(figures([("after_kill_ms", after.as_secs_f64() * 1000.0)]));
             }
             Ok(_) => return Err("its driver did not answer that it has the lock".into()),
-            Err(error) => row.mark(format!("not taken over from the dead: {error}")),
+            Err(error) => row.mark(format!("not taken over from a killed holder: {error}")),
         }
     }
     Ok(())

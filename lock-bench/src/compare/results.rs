@@ -1,4 +1,4 @@
-//! [`Results`]: what was measured, as it is kept in `report.json`.
+//! [`Results`]: the raw data of a report, as they are kept in `report.json`.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -11,39 +11,39 @@ use super::{
 };
 use crate::{error::Result, samples::median};
 
-/// All rows, with what was said about their servers.
+/// All rows, and the descriptions of their servers.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Results {
-    /// For each store, what was measured, where, and when last.
+    /// For each store, its description and the date of the last run.
     pub(crate) stores: BTreeMap<String, String>,
     pub(crate) rows: Vec<ScenarioResult>,
 }
 
-/// One scenario of one system.
+/// A row: one scenario of one system.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ScenarioResult {
     pub(crate) store: String,
     pub(crate) system: String,
     pub(crate) scenario: String,
-    /// Of the library.
+    /// The version of the library.
     pub(crate) version: String,
     /// The figures of each round.
     pub(crate) rounds: Vec<Figures>,
-    /// The figures as multiples of the floor's in the same round, where it has such a figure.
+    /// The figures as multiples of those of the floor in the same round, where the floor has them.
     pub(crate) ratios: Vec<Figures>,
-    /// Percent, and the latency in microseconds that so many percent did not exceed.
+    /// Percents, each with the latency in microseconds that so many percent did not exceed.
     pub(crate) distribution: Vec<(f64, f64)>,
-    /// What was wrong with it: overlaps, locks that were lost.
+    /// What was wrong: overlaps, locks that were lost.
     pub(crate) marks: Vec<String>,
-    /// Why there are no figures, or none of the later rounds.
+    /// Why there are no figures, or no figures of later rounds.
     pub(crate) failed: Option<String>,
 }
 
-/// By what they are: `p50_us`, `per_s`.
+/// Figures by name, for example `p50_us` and `per_s`.
 pub(crate) type Figures = BTreeMap<String, f64>;
 
 impl Results {
-    /// What is there already, or nothing.
+    /// The report in the folder. Empty if there is none.
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("report.json");
         match fs::read(&path) {
@@ -54,7 +54,7 @@ impl Results {
         }
     }
 
-    /// In place of what was said of the same row before.
+    /// Adds a row, in place of an earlier one of the same system and scenario.
     pub(crate) fn put(&mut self, row: ScenarioResult) {
         self.rows.retain(|other| other.place() != row.place());
         self.rows.push(row);
@@ -65,7 +65,7 @@ impl Results {
         self.rows.iter().find(|row| (&*row.store, &*row.system, &*row.scenario) == (store, system, scenario))
     }
 
-    /// The stores of which something is known, in order.
+    /// The stores that have rows, in order.
     pub(crate) fn stores(&self) -> impl Iterator<Item = &'static str> {
         STORES.into_iter().filter(|store| self.rows.iter().any(|row| row.store == *store))
     }
@@ -75,13 +75,13 @@ impl Results {
         SYSTEMS.iter().filter(move |system| system.store == store)
     }
 
-    /// The release that was measured. None if it was not run.
+    /// The version that was measured. `None` if the system was not run.
     pub(crate) fn version(&self, store: &str, system: &str) -> Option<&str> {
         let of_it = self.rows.iter().filter(|row| row.store == store && row.system == system);
         of_it.map(|row| &*row.version).find(|version| !version.is_empty())
     }
 
-    /// What is wrong, for each system: marks, and reasons for failures, with the scenarios they were seen in.
+    /// What was wrong with a system: marks and reasons of failures, each with its scenarios.
     pub(crate) fn problems(&self, store: &str, system: &str) -> Vec<(String, Vec<&str>)> {
         let mut problems: Vec<(String, Vec<&str>)> = Vec::new();
         for row in self.rows.iter().filter(|row| row.store == store && row.system == system) {
@@ -113,7 +113,7 @@ impl ScenarioResult {
         }
     }
 
-    /// What stands in place of a figure that is not there, if there is a reason.
+    /// What is written in place of a missing figure, if there is a reason.
     pub(crate) fn absence(&self) -> Option<&'static str> {
         let reason = self.failed.as_ref()?;
         Some(if reason.starts_with(NOT_INSTALLED) { "missing" } else { "failed" })
@@ -145,7 +145,7 @@ impl ScenarioResult {
         let system = SYSTEMS.iter().position(of_system);
         let scenario = SCENARIOS.iter().position(|scenario| scenario.name == self.scenario);
         let last = usize::MAX;
-        // What a later version calls otherwise is kept, behind.
+        // Names that this version does not know are kept, at the end.
         let name = format!("{}/{}/{}", self.store, self.system, self.scenario);
         (store.unwrap_or(last), scenario.unwrap_or(last), system.unwrap_or(last), name)
     }

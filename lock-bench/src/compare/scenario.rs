@@ -15,7 +15,7 @@ pub(crate) struct Scenario {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Acquire and release, of so many tasks, each on a lock of its own.
+    /// Acquire and release by so many tasks, each on a lock of its own.
     Pairs { tasks: usize },
     /// Contenders hand one lock over to each other.
     HandOff { contenders: usize, processes: usize },

@@ -1,20 +1,19 @@
-//! [`Table`]: the tables of a report, whichever way it is written.
+//! [`Table`]: the tables of a report, in Markdown and in HTML.
 
 use super::{
     results::Results,
     scenario::{SCENARIOS, Work},
 };
 
-/// What stands above all tables.
-pub(crate) const ABOUT: &str = "Each figure is the median of several rounds, in which all systems of a store take turns; behind it stands how many times \
-the floor's of the same round it is, with the least and the largest of these ratios. The floor is what the store itself \
-takes, without a library. Drivers are written in the language of their library, so that a figure is also one of that language. `–`: not run, or the \
-library does not have it.\n";
+/// The introduction of a report.
+pub(crate) const ABOUT: &str = "Each figure is the median of several rounds, in which all systems of a store take turns. Behind it is its ratio to the floor \
+of the same round: the median, the least and the largest. The floor is what the store itself takes, without a library. Drivers are written in the \
+language of their library, so that a figure also depends on the language. `–`: not run, or the library does not have it.\n";
 
 /// The heading of the table of systems that are ahead.
 pub(crate) const AHEAD: &str = "Where another is ahead of distlock, and why";
 
-/// One table for each store.
+/// A table, of which each store has one.
 pub(crate) struct Table {
     pub(crate) title: &'static str,
     pub(crate) about: &'static str,
@@ -24,14 +23,14 @@ pub(crate) struct Table {
     belongs: fn(Work) -> bool,
 }
 
-/// Of two figures.
+/// Which of two figures is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Better {
     Less,
     More,
 }
 
-/// All there are, in order.
+/// All tables, in order.
 pub(crate) const TABLES: [Table; 17] = [
     Table {
         title: "Acquire and release of a lock that nobody else wants, p50",
@@ -59,7 +58,7 @@ pub(crate) const TABLES: [Table; 17] = [
     },
     Table {
         title: "Hand-off, p50",
-        about: "From the call of release to the moment when **another** contender, who was waiting, has the lock; everybody keeps it for 1 ms. \
+        about: "From the call of release to the moment when **another** contender, which was waiting, has the lock; each holder keeps it for 1 ms. \
                 `4x25`: four processes of 25 contenders each.",
         figure: "p50_us",
         unit: "µs",
@@ -92,7 +91,7 @@ pub(crate) const TABLES: [Table; 17] = [
     },
     Table {
         title: "Fairness: Jain's index",
-        about: "By the largest that so many tenures allow. 1: all got it equally often, but for the last lap.",
+        about: "Divided by the largest one that is possible with so many tenures. 1: all contenders got the lock equally often, but for the last lap.",
         figure: "jain",
         unit: "",
         better: Better::More,
@@ -100,7 +99,7 @@ pub(crate) const TABLES: [Table; 17] = [
     },
     Table {
         title: "Fairness: largest overtaking",
-        about: "How many who asked later got it before one who asked earlier, at worst.",
+        about: "The most contenders that asked later than another one but got the lock before it.",
         figure: "overtaken",
         unit: "",
         better: Better::Less,
@@ -132,7 +131,7 @@ pub(crate) const TABLES: [Table; 17] = [
     },
     Table {
         title: "Requests for one tenure",
-        about: "What goes to the server for one acquire, one release and the waiting between, of so many contenders.",
+        about: "Requests for one acquire, one release and the waiting between, among so many contenders.",
         figure: "tenure_requests",
         unit: "",
         better: Better::Less,
@@ -173,7 +172,7 @@ pub(crate) const TABLES: [Table; 17] = [
 ];
 
 impl Table {
-    /// The scenarios that it has a column for, if anything is known of them.
+    /// The scenarios of its columns: those that have figures.
     pub(crate) fn columns<'a>(&self, results: &'a Results, store: &'a str) -> Vec<&'static str> {
         let known = |name: &str| {
             Results::systems(store).any(|system| {

@@ -1,4 +1,4 @@
-//! `commands`: what is sent to the server, as the server counts it and as the client does.
+//! `commands`: the commands that are sent to the server, as the server and the client count them.
 
 use async_trait::async_trait;
 use lock_core::{AcquireOptions, DistributedLock, Guard, Lock, Locks};
@@ -16,7 +16,7 @@ pub(super) struct Commands;
 
 const WAITERS: [u64; 4] = [1, 10, 100, 1000];
 
-/// Locks that are taken and given back.
+/// Locks that are acquired and released.
 const LOCKS: u64 = 200;
 
 #[async_trait]
@@ -24,7 +24,7 @@ impl Measurement for Commands {
     fn rows(&self, store: StoreKind) -> Vec<RowSpec> {
         let row = |name: String| RowSpec::new(name, "commands");
         let bounded = |name: String| row(name).bound(Bound::ValueAtMost(1.0));
-        // On etcd a waiter also looks again, now and then: the longer the more wait.
+        // On etcd a waiter looks again from time to time, so that more commands are sent the longer it waits.
         let shared = |name: String| if store.is_etcd() { row(name) } else { bounded(name) };
         let mut rows = vec![bounded("commands.acquire".to_owned()), bounded("commands.release".to_owned())];
         for waiters in WAITERS {
@@ -43,12 +43,12 @@ impl Measurement for Commands {
     async fn run(&self, bench: &Bench) -> Result<Outcome> {
         if bench.store.kind().is_zk() {
             return Ok(Outcome::NotPossible(
-                "a verb is several requests there, which a test of lock-zk counts",
+                "a verb is several requests on ZooKeeper, which a test of lock-zk counts",
             ));
         }
         let counter = Counter::new(bench)?;
         eprintln!("commands: {LOCKS} locks that nobody else wants");
-        // What a server has never seen is sent twice, once by its digest and once in full.
+        // The first use of a script is two commands: one with its digest, one with its text.
         counter.hand_over(1).await?;
         let mut figures = counter.uncontended().await?;
         for waiters in WAITERS {
@@ -127,7 +127,7 @@ impl<'a> Counter<'a> {
         while let Some(guard) = queue.join_next().await {
             last = guard??.or(last);
         }
-        // Each release up to now was a hand-off; this one is not.
+        // Each release so far was a hand-off; the next one is not.
         let handed_over = self.snapshot().await?;
         last.ok_or("the last waiter did not get the lock")?.release().await?;
         Ok([before, queued, handed_over])
@@ -137,12 +137,12 @@ impl<'a> Counter<'a> {
         Ok(Snapshot { client: self.backend.counts(), server: self.bench.store.command_counts().await? })
     }
 
-    /// What was sent between two moments, for each of so many.
+    /// The commands between two snapshots, divided by `each`.
     fn figure(&self, row: String, before: Snapshot, after: Snapshot, each: u64) -> Result<Figure> {
         let asked = after.client.since(before.client).requests();
         let counted = before.server.zip(after.server).map(|(before, after)| after.since(before));
         let sent = match counted {
-            // A verb is one request there or several, which only the server counts.
+            // On etcd a verb may be several requests, which only the server counts.
             Some(counted) if self.bench.store.kind().is_etcd() => counted.sent,
             // A store with sessions opens one for every 1000 entries, which is one more request.
             Some(counted) if !(asked..=asked + each / 1000).contains(&counted.sent) => {

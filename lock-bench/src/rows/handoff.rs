@@ -1,5 +1,5 @@
-//! `handoff`: from the call of `release` to the moment when the next in the queue has its guard, against the time from
-//! the call of `PUBLISH` to the receipt; and hand-offs per second, against messages that are passed on at once.
+//! `handoff`: the time from the call of `release` until the next waiter has its guard, against the time from the call of
+//! `PUBLISH` to the receipt; and hand-offs per second, against messages that are sent on at once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -41,10 +41,10 @@ impl Handoff {
         format!("{}.{waiters}", self.group)
     }
 
-    /// The most that a hand-off may take of its floor.
+    /// How long a hand-off may take, as a multiple of its floor.
     fn bound(&self, store: StoreKind) -> Bound {
         if store.is_sqlite() {
-            // It has no messages to compare with.
+            // SQLite has no messages to compare with.
             return Bound::ValueAtMost(2000.0);
         }
         Bound::RatioAtMost(match (store.is_etcd() || store.is_zk(), self.under_load) {
@@ -149,7 +149,7 @@ async fn set_up(workers: &mut Workers, group: &str, waiters: usize) -> Result<()
     Ok(())
 }
 
-/// The floor and ours, in turn one or the other first.
+/// Measures the floor and our locks, alternately one or the other first.
 async fn both(
     workers: &mut Workers,
     floor_first: bool,
@@ -189,7 +189,7 @@ async fn contend(workers: &mut Workers, hold: Duration, length: Duration) -> Res
     Ok(grants)
 }
 
-/// The latencies of what was handed over. A grant that found the lock free is none: its holder came late.
+/// The latencies of hand-offs. A grant of a lock that was free is not a hand-off: its holder came late.
 fn handed_over(grants: &[Grant]) -> Result<Samples> {
     let mut samples = Samples::new();
     for pair in grants.windows(2) {
@@ -204,7 +204,7 @@ fn handed_over(grants: &[Grant]) -> Result<Samples> {
     Ok(samples)
 }
 
-/// Hand-offs, and all grants: also of those who found the lock free. None if there was no hand-off.
+/// Hand-offs per second, and grants per second, which include grants of a lock that was free. `None` without a hand-off.
 fn per_second(grants: &[Grant]) -> Result<Option<(f64, f64)>> {
     let handed = handed_over(grants)?.len();
     let (Some(first), Some(last)) = (grants.first(), grants.last()) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! `held`: what many locks cost while they are kept: the client's time and memory, and the server's time.
+//! `held`: what many held locks cost: CPU time and memory of the client, and CPU time of the server.
 
 use std::time::{Duration, Instant};
 
@@ -63,12 +63,12 @@ fn group(locks: u64) -> String {
     format!("held.{locks}")
 }
 
-/// In a process that does nothing else, so that whatever it uses is for these locks.
+/// Holds the locks in a process that does nothing else, so that all it uses is for these locks.
 async fn keep(bench: &Bench, server: u32, locks: u64) -> Result<Vec<Figure>> {
     let group = group(locks);
     eprintln!("{group}: {PERIOD:?}");
     let mut holder = WorkerProcess::start(&*bench.store)?;
-    // Connects, and starts what is started once.
+    // Connects, and starts the threads that all locks share.
     holder.ask(&Command::Keep { locks: 64, ttl: TTL }).await?;
     holder.ask(&Command::GiveBack).await?;
     let empty = Usage::of(holder.pid()?)?;
@@ -84,7 +84,7 @@ async fn keep(bench: &Bench, server: u32, locks: u64) -> Result<Vec<Figure>> {
     let elapsed = started.elapsed();
     let after = (Usage::of(holder.pid()?)?, Usage::of(server)?);
     let Reply::GivenBack { lost } = holder.ask(&Command::GiveBack).await? else {
-        return Err("a worker does not say what it gave back".into());
+        return Err("a worker does not tell how many locks it lost".into());
     };
 
     let percent = |before: Usage, after: Usage| {

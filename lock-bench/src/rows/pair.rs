@@ -1,4 +1,4 @@
-//! `pair`: acquire and release of a lock that nobody else wants, against the raw pair; and `PING`.
+//! `pair`: acquire and release of a lock without contention, against the raw pair; and `PING`.
 
 use async_trait::async_trait;
 
@@ -25,7 +25,7 @@ impl Measurement for Pair {
         let most = match store {
             store if store.is_etcd() => 1.1,
             store if store.is_zk() => 1.15,
-            // Two transactions over one.
+            // A pair is two transactions, its floor is one.
             store if store.is_sqlite() => 4.0,
             _ => 1.25,
         };

@@ -1,5 +1,5 @@
-//! `takeover`: from the last renewal of a holder that was killed (`kill -9`) to the moment when the next has its guard. From
-//! the kill, on a store that sees that processes die.
+//! `takeover`: the time from the last renewal of a holder that is killed (`kill -9`) until the next waiter has its guard. From
+//! the kill, on a store that notices when a process dies.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) struct Takeover;
 
 const TTL: Duration = Duration::from_secs(2);
 
-/// How soon a store takes over that sees deaths.
+/// The bound on a store that notices when a process dies.
 const AT_ONCE: Duration = Duration::from_millis(100);
 
 const KILLS: u32 = 7;
@@ -36,7 +36,7 @@ impl Measurement for Takeover {
         let max = RowSpec::new("takeover.max", "ms");
         let max = match store {
             store if store.is_sqlite() => max.bound(Bound::ValueAtMost(millis(AT_ONCE))),
-            // A session is longer than the ttl that was asked for, and relied on for less than it lives.
+            // A session lives longer than the ttl that was asked for, and the client relies on it for a shorter time.
             store if store.is_zk() => max,
             _ => max.bound(Bound::ValueAtMost(millis(TTL + Duration::from_millis(150)))),
         };
@@ -54,7 +54,7 @@ impl Measurement for Takeover {
         let (mut rounds, mut max) = (Rounds::default(), 0.0_f64);
         for kill in 0..KILLS {
             eprintln!("takeover: kill {} of {KILLS}", kill + 1);
-            // Anywhere between two renewals, which are 667 ms apart.
+            // At different moments between two renewals, which are 667 ms apart.
             let after_renewal = Duration::from_millis(50) + Duration::from_millis(80) * kill;
             let taken = millis(take_over(bench, after_renewal).await?);
             max = taken.max(max);
@@ -85,14 +85,14 @@ async fn take_over(bench: &Bench, after_renewal: Duration) -> Result<Duration> {
     let killed = Timestamp::now();
     holder.kill().await?;
     let taken =
-        timeout(TTL * 5, heir).await.map_err(|_| "the lock of a dead holder was not taken over")???;
+        timeout(TTL * 5, heir).await.map_err(|_| "the lock of a killed holder was not taken over")???;
     if bench.store.kind().is_sqlite() {
         return Ok(taken.since(killed));
     }
     if taken < deadline {
         return Err("a lock was taken over before its holder had to stop".into());
     }
-    // The holder relies on a lease from the sending of its last renewal, but for the margin.
+    // The deadline of the holder is the sending of its last renewal plus the ttl, less the margin.
     Ok(taken.since(deadline) + TTL.saturating_sub(margin(TTL)))
 }
 

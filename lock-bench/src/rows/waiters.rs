@@ -1,4 +1,4 @@
-//! `waiters`: very many waiters of one mutex in one process, all of whom look again several times before their turn.
+//! `waiters`: very many waiters for one mutex in one process. Each looks at the queue several times before it gets the lock.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ pub(super) struct Waiters;
 
 const WAITERS: u64 = 10_000;
 
-/// How long each keeps the lock: all together for longer than a waiter goes without looking again, which is 10 s.
+/// How long each holder keeps the lock: together longer than 10 s, after which a waiter looks at the queue again.
 const HOLD: Duration = Duration::from_millis(1);
 
 /// How long a waiter waits before it gives up.
@@ -62,7 +62,7 @@ impl Measurement for Waiters {
             }
         }
         let served = started.elapsed();
-        // In the order of the grants: each is sent while the lock is held. Tokens are in the order of the queue.
+        // Each token is sent while the lock is held, so that they arrive in the order of the grants; they grow in the order of the queue.
         tokens.extend(std::iter::from_fn(|| granted.try_recv().ok()));
         let overtaken = tokens.windows(2).filter(|pair| pair[1] < pair[0]).count();
         Ok(Outcome::Measured(vec![
@@ -76,7 +76,7 @@ impl Measurement for Waiters {
 
 async fn take_turn(mutex: Lock, grants: mpsc::UnboundedSender<FencingToken>) -> Result<Released, Error> {
     let guard = mutex.acquire_with(&AcquireOptions::new().wait(WAIT)).await?;
-    // The channel lives as long as its waiters.
+    // The receiver lives until all waiters have ended.
     let _ = grants.send(guard.token());
     sleep(HOLD).await;
     guard.release().await

@@ -97,7 +97,7 @@ mod alone {
     use super::*;
 
     #[test]
-    fn on_redis_an_acquire_a_release_a_hand_off_and_a_new_waiter_are_one_command_each() {
+    fn on_redis_an_acquire_a_release_a_hand_off_and_a_join_are_one_command() {
         let many = volume("100", "1000");
         let [longest, joined] = ["handoff", "join"].map(|row| format!("{row}.{many}"));
         let names = ["acquire", "release", "handoff.1", "handoff.10", &longest, &joined];
@@ -178,7 +178,7 @@ mod alone {
     }
 
     #[test]
-    fn ours_is_compared_with_the_floor_of_the_same_rounds_and_nobody_overlaps() {
+    fn distlock_is_compared_with_the_floor_of_the_same_rounds_without_overlap() {
         let (folder, rows) = compare(&[
             "--stores",
             "redis",
@@ -214,7 +214,7 @@ mod alone {
     }
 
     #[test]
-    fn a_comparison_that_is_stopped_keeps_what_it_has_and_leaves_nothing_running() {
+    fn a_stopped_comparison_keeps_its_results_and_leaves_nothing_running() {
         let folder = tempfile::tempdir().unwrap();
         let report = folder.path().join("report.json");
         let arguments = [

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_ahead_is_found_in_the_figures_with_the_reason_that_is_known() {
+    fn systems_that_are_ahead_are_listed_with_the_known_reason() {
         let row = |system, values| row("redis", system, "pair", "p50_us", values);
         let [(who, why)] = &found([
             row("distlock", [9.0, 10.0, 11.0]),
@@ -332,13 +332,13 @@ mod tests {
             row("redsync", [6.0, 6.0, 6.0]),
             row("redisson", [20.0, 20.0, 20.0]),
         ])[..] else {
-            panic!("those who are ahead for the same reason stand together");
+            panic!("systems that are ahead for the same reason are one entry");
         };
         assert_eq!((&**who, why.contains("no fencing token")), ("rslock 8.00, redsync 6.00", true));
     }
 
     #[test]
-    fn more_is_better_where_it_is_per_second_and_what_nobody_can_explain_is_told() {
+    fn rates_are_better_when_larger_and_an_unknown_reason_is_told() {
         let row = |system, values| row("redis", system, "handoff-2", "per_s", values);
         let us = row("distlock", [90.0, 100.0, 110.0]);
         let whys = |values| found([us.clone(), row("redisson", values)]);

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn two_holders_at_once_are_an_overlap_and_a_hand_off_at_the_same_moment_is_none() {
+    fn two_holders_overlap_but_not_with_a_hand_off_at_the_same_moment() {
         let first = Grant(0, 0, 10, 20, 0);
         for (acquired, overlaps) in [(19, 1), (20, 0), (21, 0)] {
             // In any order.
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_suffer_each_other_and_no_writer() {
+    fn readers_overlap_with_readers_but_not_with_writers() {
         let reader = |task, acquired| Grant(task, 0, acquired, acquired + 10, SHARED);
         assert_eq!(analysis(&[reader(0, 10), reader(1, 12)]).overlaps(Kind::Rw), 0);
         assert_eq!(analysis(&[reader(0, 10), Grant(1, 0, 19, 25, 0)]).overlaps(Kind::Rw), 1);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hand_off_goes_to_somebody_else_who_was_waiting() {
+    fn a_hand_off_goes_to_another_contender_that_was_waiting() {
         let first = Grant(0, 0, 10, 1_000, 0);
         let waited = Grant(1, 5, 1_300, 2_000, 0);
         assert_eq!(analysis(&[first, waited]).hand_offs(), [Duration::from_nanos(300)]);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_passed_by_those_who_asked_later_was_overtaken() {
+    fn a_contender_that_later_ones_pass_is_overtaken() {
         let grants = [
             Grant(0, 50, 60, 70, 0),
             Grant(1, 55, 80, 90, 0),

@@ -288,7 +288,7 @@ mod tests {
     use crate::compare::results::Figures;
 
     #[test]
-    fn the_page_has_the_plots_the_tables_and_what_went_wrong_and_asks_for_nothing_else() {
+    fn the_page_has_plots_tables_and_problems_and_loads_nothing() {
         let mut results = Results::default();
         for (i, system) in Results::systems("redis").take(4).enumerate() {
             for scenario in ["pair", "throughput-64", "handoff-2", "costs-2"] {

@@ -16,7 +16,7 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
-    pub(crate) fn goes_on(self, done: u64) -> bool {
+    pub(crate) fn should_continue(self, done: u64) -> bool {
         match self {
             Self::After(rounds) => done < rounds,
             Self::At(time) => Instant::now() < time,
@@ -28,7 +28,7 @@ impl Stop {
 pub(crate) async fn pairs(lock: &Lock, stop: Stop) -> Result<Samples> {
     let options = AcquireOptions::new();
     let mut samples = Samples::new();
-    while stop.goes_on(samples.len()) {
+    while stop.should_continue(samples.len()) {
         let started = Instant::now();
         let guard = lock.acquire_with(&options).await?;
         let released = guard.release().await?;

@@ -75,7 +75,7 @@ fn series(store: &str, points: impl Fn(&str) -> Vec<(f64, f64)>) -> Vec<Series> 
 /// The x axis is logarithmic in the percentage that is beyond: 90, 99 and 99.9 have equal distances.
 fn distribution(results: &Results, store: &str, scenario: &str) -> String {
     let ticks = [0.0, 50.0, 90.0, 99.0, 99.9].map(|percent: f64| (percent, format!("{percent} %")));
-    let across = XAxis {
+    let x_axis = XAxis {
         label: "so many percent took no longer",
         ticks: ticks.into(),
         place: |percent| -(1.0 - percent / 100.0).log10(),
@@ -83,7 +83,7 @@ fn distribution(results: &Results, store: &str, scenario: &str) -> String {
     let of = |system: &str| results.find(store, system, scenario).map(|row| row.distribution.clone());
     lines(
         &format!("Latencies of {scenario}"),
-        &across,
+        &x_axis,
         "µs",
         &series(store, |name| of(name).unwrap_or_default()),
     )
@@ -92,24 +92,24 @@ fn distribution(results: &Results, store: &str, scenario: &str) -> String {
 /// A plot of one figure over scenarios that differ in a number.
 struct ScalingPlot {
     about: &'static str,
-    label: &'static str,
-    up: &'static str,
+    x_label: &'static str,
+    y_label: &'static str,
     figure: &'static str,
     number: fn(Work) -> Option<usize>,
 }
 
 const THROUGHPUT: ScalingPlot = ScalingPlot {
     about: "Pairs per second against the number of tasks",
-    label: "tasks, each on a lock of its own",
-    up: "pairs per second",
+    x_label: "tasks, each on a lock of its own",
+    y_label: "pairs per second",
     figure: "per_s",
     number: |work| if let Work::Pairs { tasks } = work { Some(tasks) } else { None },
 };
 
 const HAND_OFF: ScalingPlot = ScalingPlot {
     about: "Latency of hand-offs against the number of waiters",
-    label: "waiters in one process",
-    up: "µs, p50",
+    x_label: "waiters in one process",
+    y_label: "µs, p50",
     figure: "p50_us",
     number: |work| match work {
         Work::HandOff { contenders, processes: 1 } => Some(contenders - 1),
@@ -143,7 +143,7 @@ fn scaling(results: &Results, store: &str, what: &ScalingPlot) -> String {
             ticks.push(tick);
         }
     }
-    lines(what.about, &XAxis { label: what.label, ticks, place: f64::log10 }, what.up, &series)
+    lines(what.about, &XAxis { label: what.x_label, ticks, place: f64::log10 }, what.y_label, &series)
 }
 
 fn costs(results: &Results, store: &str) -> String {

@@ -34,15 +34,15 @@ const BOTTOM: f64 = 350.0;
 const LINE: f64 = 15.0;
 
 /// One line for each system, on a logarithmic scale. Empty if there is nothing to draw.
-pub(crate) fn lines(about: &str, across: &XAxis, up: &str, series: &[Series]) -> String {
+pub(crate) fn lines(about: &str, x_axis: &XAxis, y_label: &str, series: &[Series]) -> String {
     let drawn: Vec<&Series> = series.iter().filter(|one| !one.points.is_empty()).collect();
     let values = || drawn.iter().flat_map(|one| one.points.iter().map(|point| point.1));
     let Some(scale) = Scale::of(values(), BOTTOM, TOP) else { return String::new() };
-    let places: Vec<f64> = across.ticks.iter().map(|tick| (across.place)(tick.0)).collect();
+    let places: Vec<f64> = x_axis.ticks.iter().map(|tick| (x_axis.place)(tick.0)).collect();
     let (first, last) = (least(&places), -least(&places.iter().map(|place| -place).collect::<Vec<_>>()));
     let x = |value: f64| {
         let width = if last > first { last - first } else { 1.0 };
-        LEFT + 12.0 + ((across.place)(value) - first) / width * (RIGHT - LEFT - 24.0)
+        LEFT + 12.0 + ((x_axis.place)(value) - first) / width * (RIGHT - LEFT - 24.0)
     };
     let mut svg = begin(about, HEIGHT);
     for (value, label) in scale.ticks() {
@@ -56,7 +56,7 @@ pub(crate) fn lines(about: &str, across: &XAxis, up: &str, series: &[Series]) ->
             format_args!("<text class=\"end\" x=\"{}\" y=\"{:.1}\">{label}</text>", LEFT - 8.0, y + 4.0),
         );
     }
-    for (value, label) in &across.ticks {
+    for (value, label) in &x_axis.ticks {
         let x = x(*value);
         put(
             &mut svg,
@@ -76,7 +76,7 @@ pub(crate) fn lines(about: &str, across: &XAxis, up: &str, series: &[Series]) ->
             "<text class=\"middle\" x=\"{}\" y=\"{}\">{}</text>",
             f64::midpoint(LEFT, RIGHT),
             BOTTOM + 40.0,
-            escaped(across.label)
+            escaped(x_axis.label)
         ),
     );
     put(
@@ -84,13 +84,13 @@ pub(crate) fn lines(about: &str, across: &XAxis, up: &str, series: &[Series]) ->
         format_args!(
             "<text class=\"middle\" transform=\"translate(14 {}) rotate(-90)\">{}</text>",
             f64::midpoint(TOP, BOTTOM),
-            escaped(up)
+            escaped(y_label)
         ),
     );
     for one in &drawn {
-        draw(&mut svg, one, |(across, up)| (x(across), scale.at(up)));
+        draw(&mut svg, one, |(value, figure)| (x(value), scale.at(figure)));
     }
-    names(&mut svg, &drawn, |(across, up)| (x(across), scale.at(up)));
+    names(&mut svg, &drawn, |(value, figure)| (x(value), scale.at(figure)));
     svg.push_str("</svg>\n");
     svg
 }
@@ -152,7 +152,7 @@ fn names(svg: &mut String, drawn: &[&Series], at: impl Fn((f64, f64)) -> (f64, f
 }
 
 /// A group of bars for each system, on a logarithmic scale: one bar for each point. `names` are those of the points.
-pub(crate) fn bars(about: &str, across: &str, names: &[&str], series: &[Series]) -> String {
+pub(crate) fn bars(about: &str, x_label: &str, names: &[&str], series: &[Series]) -> String {
     const BAR: f64 = 11.0;
     const LABELS: f64 = 150.0;
     let drawn: Vec<&Series> = series.iter().filter(|one| !one.points.is_empty()).collect();
@@ -184,7 +184,7 @@ pub(crate) fn bars(about: &str, across: &str, names: &[&str], series: &[Series])
             "<text class=\"middle\" x=\"{}\" y=\"{:.1}\">{}</text>",
             f64::midpoint(LABELS, right),
             bottom + 36.0,
-            escaped(across)
+            escaped(x_label)
         ),
     );
     for (i, one) in drawn.iter().enumerate() {

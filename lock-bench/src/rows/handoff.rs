@@ -64,13 +64,13 @@ impl Handoff {
         };
         set_up(&mut workers, &group, waiters).await?;
         // Connects, and makes scripts known.
-        both(&mut workers, true, HOLD, Plan::ROUND / 2).await?;
+        floor_and_ours(&mut workers, true, HOLD, Plan::ROUND / 2).await?;
 
         let (mut p50, mut rate, mut all) = (Rounds::default(), Rounds::default(), Rounds::default());
         let (mut latencies, mut floors) = (Samples::new(), Samples::new());
         for round in bench.rounds(&group) {
             let floor_first = round.is_multiple_of(2);
-            let (floor, grants) = both(&mut workers, floor_first, HOLD, Plan::ROUND).await?;
+            let (floor, grants) = floor_and_ours(&mut workers, floor_first, HOLD, Plan::ROUND).await?;
             let ours = handed_over(&grants)?;
             // On a busy machine a round may end before the first hand-off.
             if ours.len() > 0 {
@@ -78,7 +78,8 @@ impl Handoff {
                 latencies.add(&ours);
                 floors.add(&floor);
             }
-            let (floor, grants) = both(&mut workers, floor_first, Duration::ZERO, Plan::ROUND / 2).await?;
+            let (floor, grants) =
+                floor_and_ours(&mut workers, floor_first, Duration::ZERO, Plan::ROUND / 2).await?;
             if let Some((handoffs, granted)) = per_second(&grants)? {
                 let messages = floor.len() as f64 / (Plan::ROUND / 2).as_secs_f64();
                 let messages = (floor.len() > 0).then_some(messages);
@@ -150,7 +151,7 @@ async fn set_up(workers: &mut Workers, group: &str, waiters: usize) -> Result<()
 }
 
 /// Measures the floor and our locks, alternately one or the other first.
-async fn both(
+async fn floor_and_ours(
     workers: &mut Workers,
     floor_first: bool,
     hold: Duration,

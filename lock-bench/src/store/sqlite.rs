@@ -89,7 +89,7 @@ impl SqliteFloors {
              INSERT OR IGNORE INTO bare VALUES (1, 0);",
         )?;
         let mut samples = Samples::new();
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             for statement in
                 ["BEGIN IMMEDIATE", "UPDATE bare SET number = number + 1 WHERE one = 1", "COMMIT"]

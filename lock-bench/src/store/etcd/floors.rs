@@ -38,7 +38,7 @@ impl Floors for EtcdFloors {
     /// A serializable read of a key that does not exist.
     async fn pings(&self, stop: Stop) -> Result<Samples> {
         let (mut client, mut samples) = (self.client.clone(), Samples::new());
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             client.get("ping", Some(GetOptions::new().with_serializable())).await?;
             samples.record(started.elapsed());
@@ -49,7 +49,7 @@ impl Floors for EtcdFloors {
     /// A transaction that creates the key under a lease if it does not exist, and the deletion of the key.
     async fn pairs(&self, key: &str, stop: Stop) -> Result<Samples> {
         let (mut client, mut samples) = (self.client.clone(), Samples::new());
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let lease = PutOptions::new().with_lease(self.lease);
             let create = Txn::new()
@@ -71,7 +71,7 @@ impl Floors for EtcdFloors {
             return Ok(None);
         }
         let (mut client, mut samples) = (self.client.clone(), Samples::new());
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let lease = LockOptions::new().with_lease(self.lease);
             let key = client.lock(name, Some(lease)).await?.key().to_vec();

@@ -47,7 +47,7 @@ impl Floors for RedisFloors {
     async fn pings(&self, stop: Stop) -> Result<Samples> {
         let ping = redis::cmd("PING");
         let (mut connection, mut samples) = (self.connection.clone(), Samples::new());
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let () = ping.query_async(&mut connection).await?;
             samples.record(started.elapsed());
@@ -61,7 +61,7 @@ impl Floors for RedisFloors {
         let script = Script::new(COMPARE_AND_DELETE);
         let sha = script.get_hash();
         let (mut connection, mut samples) = (self.connection.clone(), Samples::new());
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let value = format!("{:032x}", samples.len());
             let mut take = redis::cmd("SET");

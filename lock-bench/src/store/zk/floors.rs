@@ -38,7 +38,7 @@ impl ZkFloors {
         let mut samples = Samples::new();
         let directory = path(name);
         self.client.mkdir(&directory, &CreateMode::Container.with_acls(ALL)).await?;
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let prefix = LockPrefix::new_curator(&directory, "latch-")?;
             let lock = self.client.lock(prefix, b"", LockOptions::new(ALL)).await?;
@@ -59,7 +59,7 @@ impl ZkFloors {
             none => none.insert(Curator::start(&self.address).await?),
         };
         let mut samples = Samples::new();
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             for nanos in curator.pairs(&path(name), BATCH).await? {
                 samples.record(Duration::from_nanos(nanos));
             }
@@ -86,7 +86,7 @@ impl Floors for ZkFloors {
     /// A read of a node that is not there.
     async fn pings(&self, stop: Stop) -> Result<Samples> {
         let mut samples = Samples::new();
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             self.client.check_stat("/ping").await?;
             samples.record(started.elapsed());
@@ -100,7 +100,7 @@ impl Floors for ZkFloors {
         let parent = path(key);
         self.client.mkdir(&parent, &CreateMode::Persistent.with_acls(ALL)).await?;
         let (prefix, options) = (format!("{parent}/n-"), CreateMode::EphemeralSequential.with_acls(ALL));
-        while stop.goes_on(samples.len()) {
+        while stop.should_continue(samples.len()) {
             let started = Instant::now();
             let create = self.client.create(&prefix, b"", &options);
             let look = self.client.check_stat(&parent);

@@ -11,6 +11,7 @@ mod contenders;
 mod counting_backend;
 mod error;
 mod held_locks;
+mod line_process;
 mod report;
 mod rows;
 mod samples;

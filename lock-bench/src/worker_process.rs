@@ -1,16 +1,17 @@
 //! [`WorkerProcess`]: a worker in a process of its own, and [`serve`]: what runs in that process.
 
-use std::{process::Stdio, time::Duration};
+use std::{env, time::Duration};
 
 use lock_core::{AcquireOptions, DistributedLock, Guard};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin, Stdout},
-    process::{self, Child, ChildStdin, ChildStdout},
-    time::{sleep, timeout},
+    process,
+    time::sleep,
 };
 
 use crate::{
     error::Result,
+    line_process::LineProcess,
     store::Store,
     timestamp::Timestamp,
     worker::{Command, Reply, Worker},
@@ -18,30 +19,20 @@ use crate::{
 
 /// This binary, started once more. The process ends when this is dropped, and when this process ends.
 #[derive(Debug)]
-pub(crate) struct WorkerProcess {
-    process: Child,
-    commands: ChildStdin,
-    replies: Lines<BufReader<ChildStdout>>,
-}
+pub(crate) struct WorkerProcess(LineProcess);
 
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl WorkerProcess {
     pub(crate) fn start(store: &dyn Store) -> Result<Self> {
         let address = store.address().ok_or("other processes cannot reach this store")?;
-        let mut process = process::Command::new(std::env::current_exe()?)
-            .args(["worker", "--store", store.kind().name(), "--address", &address])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
-        let commands = process.stdin.take().ok_or("a worker has no input")?;
-        let output = process.stdout.take().ok_or("a worker has no output")?;
-        Ok(Self { process, commands, replies: BufReader::new(output).lines() })
+        let mut command = process::Command::new(env::current_exe()?);
+        command.args(["worker", "--store", store.kind().name(), "--address", &address]);
+        Ok(Self(LineProcess::start(&mut command)?))
     }
 
     pub(crate) fn pid(&self) -> Result<u32> {
-        self.process.id().ok_or_else(|| "a worker ended".into())
+        self.0.pid().ok_or_else(|| "a worker ended".into())
     }
 
     pub(crate) async fn ask(&mut self, command: &Command) -> Result<Reply> {
@@ -51,19 +42,17 @@ impl WorkerProcess {
 
     /// Sends a command without waiting for a reply.
     pub(crate) async fn tell(&mut self, command: &Command) -> Result<()> {
-        let line = serde_json::to_string(command)? + "\n";
-        Ok(self.commands.write_all(line.as_bytes()).await?)
+        Ok(self.0.write_line(serde_json::to_string(command)?).await?)
     }
 
     pub(crate) async fn reply(&mut self) -> Result<Reply> {
-        let line =
-            timeout(REPLY_TIMEOUT, self.replies.next_line()).await.map_err(|_| "a worker does not reply")?;
-        serde_json::from_str::<Reply>(&line?.ok_or("a worker ended")?)?.into_result()
+        let line = self.0.read_line(REPLY_TIMEOUT).await?.ok_or("a worker ended")?;
+        serde_json::from_str::<Reply>(&line)?.into_result()
     }
 
     /// Kills the process (`SIGKILL`): it cleans up nothing.
     pub(crate) async fn kill(mut self) -> Result<()> {
-        Ok(self.process.kill().await?)
+        Ok(self.0.kill().await?)
     }
 }
 

@@ -1,27 +1,22 @@
 //! [`DriverProcess`]: a driver that runs, and its protocol.
 
 use std::{
+    fs::File,
     io::{Read, Seek, SeekFrom},
-    process::Stdio,
     time::Duration,
 };
 
-use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
-    process::{Child, ChildStdin, ChildStdout, Command},
-    time::timeout,
-};
+use serde::de::DeserializeOwned;
+use tokio::process::Command;
 
 use super::protocol::{Hello, Kind, Request, Response};
-use crate::error::Result;
+use crate::{error::Result, line_process::LineProcess};
 
 /// The process is killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct DriverProcess {
-    process: Child,
-    requests: ChildStdin,
-    responses: Lines<BufReader<ChildStdout>>,
-    stderr: std::fs::File,
+    process: LineProcess,
+    stderr: File,
     pub(crate) version: String,
     pub(crate) kinds: Vec<Kind>,
 }
@@ -37,19 +32,11 @@ impl DriverProcess {
     pub(crate) async fn start(command: &[String]) -> Result<Self> {
         let [program, arguments @ ..] = command else { return Err("nothing to start".into()) };
         let stderr = tempfile::tempfile()?;
-        let mut process = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(stderr.try_clone()?)
-            .kill_on_drop(true)
-            .spawn()
+        let mut command = Command::new(program);
+        command.args(arguments).stderr(stderr.try_clone()?);
+        let process = LineProcess::start(&mut command)
             .map_err(|error| format!("its driver could not be started: {error}"))?;
-        let (requests, responses) = (process.stdin.take(), process.stdout.take());
-        let (requests, responses) = requests.zip(responses).ok_or("a driver without pipes")?;
-        let responses = BufReader::new(responses).lines();
-        let (version, kinds) = (String::new(), Vec::new());
-        let mut driver = Self { process, requests, responses, stderr, version, kinds };
+        let mut driver = Self { process, stderr, version: String::new(), kinds: Vec::new() };
         match driver.line(START_TIMEOUT).await? {
             Hello::Ready { version, kinds } => Ok(Self { version, kinds, ..driver }),
             Hello::Failed(reason) => Err(reason.into()),
@@ -57,7 +44,7 @@ impl DriverProcess {
     }
 
     pub(crate) fn pid(&self) -> Option<u32> {
-        self.process.id()
+        self.process.pid()
     }
 
     /// # Errors
@@ -69,10 +56,8 @@ impl DriverProcess {
 
     /// Sends a request without waiting for the response.
     pub(crate) async fn tell(&mut self, request: &Request) -> Result<()> {
-        let mut line = serde_json::to_vec(request)?;
-        line.push(b'\n');
-        self.requests.write_all(&line).await.map_err(|error| format!("its driver is gone: {error}"))?;
-        Ok(())
+        let line = serde_json::to_string(request)?;
+        Ok(self.process.write_line(line).await.map_err(|error| format!("its driver is gone: {error}"))?)
     }
 
     pub(crate) async fn response(&mut self, limit: Duration) -> Result<Response> {
@@ -87,10 +72,10 @@ impl DriverProcess {
         Ok(self.process.kill().await?)
     }
 
-    async fn line<T: serde::de::DeserializeOwned>(&mut self, limit: Duration) -> Result<T> {
-        let line = timeout(limit, self.responses.next_line()).await;
-        let line = line.map_err(|_| format!("no answer within {} s", limit.as_secs()))??;
-        let Some(line) = line else { return Err(self.last_error_line().into()) };
+    async fn line<T: DeserializeOwned>(&mut self, limit: Duration) -> Result<T> {
+        let Some(line) = self.process.read_line(limit).await? else {
+            return Err(self.last_error_line().into());
+        };
         Ok(serde_json::from_str(&line).map_err(|error| format!("its driver said {line:?}: {error}"))?)
     }
 

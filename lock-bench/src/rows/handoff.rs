@@ -17,7 +17,7 @@ use crate::{
     workers::Workers,
 };
 
-pub(super) struct Handoff {
+pub(super) struct HandOff {
     group: &'static str,
     /// In this process, or in so many others, between which the places in the queue alternate.
     processes: Option<usize>,
@@ -29,7 +29,7 @@ pub(super) struct Handoff {
 /// For latencies, how long a lock or a message is kept before it goes on: until all others wait again.
 const HOLD: Duration = Duration::from_millis(3);
 
-impl Handoff {
+impl HandOff {
     pub(super) const IN_PROCESS: Self =
         Self { group: "handoff", processes: None, waiters: &[1, 10, 100, 1000], under_load: false };
     pub(super) const BETWEEN_PROCESSES: Self =
@@ -80,10 +80,10 @@ impl Handoff {
             }
             let (floor, grants) =
                 floor_and_ours(&mut workers, floor_first, Duration::ZERO, Plan::ROUND / 2).await?;
-            if let Some((handoffs, granted)) = per_second(&grants)? {
+            if let Some((hand_offs, granted)) = per_second(&grants)? {
                 let messages = floor.len() as f64 / (Plan::ROUND / 2).as_secs_f64();
                 let messages = (floor.len() > 0).then_some(messages);
-                rate.push(handoffs, messages);
+                rate.push(hand_offs, messages);
                 all.push(granted, messages);
             }
         }
@@ -101,7 +101,7 @@ impl Handoff {
 }
 
 #[async_trait]
-impl Measurement for Handoff {
+impl Measurement for HandOff {
     fn rows(&self, store: StoreKind) -> Vec<RowSpec> {
         let rows = |waiters: &usize| {
             let group = self.group(*waiters);

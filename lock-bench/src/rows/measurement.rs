@@ -47,10 +47,10 @@ impl Bench {
     /// The numbers of the rounds; prints the progress every two seconds.
     pub(crate) fn rounds(&self, what: &str) -> impl Iterator<Item = u32> + use<> {
         let (what, rounds) = (what.to_owned(), self.plan.rounds());
-        let mut told: Option<Instant> = None;
+        let mut printed: Option<Instant> = None;
         (0..rounds).inspect(move |round| {
-            if told.is_none_or(|told| told.elapsed() >= Duration::from_secs(2)) {
-                told = Some(Instant::now());
+            if printed.is_none_or(|printed| printed.elapsed() >= Duration::from_secs(2)) {
+                printed = Some(Instant::now());
                 eprintln!("{what}: round {} of {rounds}", round + 1);
             }
         })

@@ -33,17 +33,17 @@ pub(crate) async fn connect(setting: &Setting) -> Result<impl System + use<>> {
 #[async_trait]
 impl System for Provider {
     async fn lock(&self, name: &str, _: Role) -> Result<Box<dyn Lock>> {
-        Ok(Box::new(One { mutex: self.0.create_lock(name), held: None }))
+        Ok(Box::new(Contender { mutex: self.0.create_lock(name), held: None }))
     }
 }
 
-struct One {
+struct Contender {
     mutex: Mutex,
     held: Option<<Mutex as DistributedLock>::Handle>,
 }
 
 #[async_trait]
-impl Lock for One {
+impl Lock for Contender {
     async fn acquire(&mut self) -> Result<()> {
         loop {
             self.held = self.mutex.try_acquire().await?;

@@ -1,4 +1,4 @@
-//! [`Meter`]: stands between a driver and its server, and counts what goes through.
+//! [`CountingProxy`]: a proxy between a driver and its server that counts requests and bytes.
 
 use std::{
     net::Ipv4Addr,
@@ -14,11 +14,11 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-use crate::Result;
+use crate::error::Result;
 
-/// It ends when it is dropped.
+/// The proxy ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub(crate) struct CountingProxy {
     address: String,
     counts: Arc<Counts>,
     serving: AbortHandle,
@@ -31,7 +31,7 @@ struct Counts {
     to_client: AtomicU64,
 }
 
-/// What went through.
+/// What the proxy has forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Traffic {
     pub(crate) requests: u64,
@@ -44,36 +44,36 @@ impl Traffic {
     }
 }
 
-/// How requests are told apart.
+/// How the requests in a stream are separated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// Redis: an array of strings for each command.
     Resp,
-    /// etcd: one data frame of HTTP/2 for each message of gRPC, be it a request of its own or one on a stream.
+    /// etcd: one data frame of HTTP/2 for each message of gRPC, unary or on a stream.
     Http2,
     /// ZooKeeper: four bytes of length.
     Jute,
 }
 
-impl Meter {
-    /// In front of this server.
+impl CountingProxy {
+    /// Starts a proxy in front of this server.
     pub(crate) async fn start(server: &str, framing: Framing) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?.to_string();
         let counts = Arc::<Counts>::default();
         let (server, counting) = (server.to_owned(), Arc::clone(&counts));
         let serving = tokio::spawn(async move {
-            // They end with this task.
+            // The connections end with this task.
             let mut connections = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                connections.spawn(pass(client, server.clone(), framing, Arc::clone(&counting)));
+                connections.spawn(forward(client, server.clone(), framing, Arc::clone(&counting)));
                 while connections.try_join_next().is_some() {}
             }
         });
         Ok(Self { address, counts, serving: serving.abort_handle() })
     }
 
-    /// Where drivers are to connect.
+    /// Where drivers connect.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
@@ -87,14 +87,14 @@ impl Meter {
     }
 }
 
-impl Drop for Meter {
+impl Drop for CountingProxy {
     fn drop(&mut self) {
         self.serving.abort();
     }
 }
 
-/// Until either side ends it.
-async fn pass(client: TcpStream, server: String, framing: Framing, counts: Arc<Counts>) -> Result<()> {
+/// Forwards until either side closes the connection.
+async fn forward(client: TcpStream, server: String, framing: Framing, counts: Arc<Counts>) -> Result<()> {
     let server = TcpStream::connect(server).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
@@ -129,24 +129,24 @@ async fn pass(client: TcpStream, server: String, framing: Framing, counts: Arc<C
     }
 }
 
-/// Tells requests apart in what comes in pieces.
+/// Counts the requests in a stream that arrives in pieces.
 #[derive(Debug)]
 struct Requests {
     framing: Framing,
-    /// What has come, and is not understood yet.
+    /// Bytes that are not parsed yet.
     rest: Vec<u8>,
-    /// Of a request that is counted, so much is still to come.
+    /// Bytes of a counted request that have not arrived yet.
     skip: usize,
 }
 
 impl Requests {
     fn new(framing: Framing) -> Self {
-        // HTTP/2 begins with words of its own, so many bytes.
+        // HTTP/2 begins with a preface of so many bytes.
         let skip = if framing == Framing::Http2 { 24 } else { 0 };
         Self { framing, rest: Vec::new(), skip }
     }
 
-    /// How many began in this piece.
+    /// How many requests began in this piece.
     fn read(&mut self, piece: &[u8]) -> u64 {
         self.rest.extend_from_slice(piece);
         let (mut at, mut found) = (0, 0);
@@ -163,7 +163,8 @@ impl Requests {
         found
     }
 
-    /// Of what begins there: the length of its head, of its body, and whether it is a request. None if more has to come.
+    /// For the frame that begins there: the length of its head and of its body, and whether it is a request. `None` if its head is
+    /// not complete.
     fn head(&self, at: usize) -> Option<(usize, usize, bool)> {
         let rest = &self.rest[at..];
         match self.framing {
@@ -180,7 +181,7 @@ impl Requests {
                 let end = rest.windows(2).position(|pair| pair == b"\r\n")?;
                 let number = || std::str::from_utf8(&rest[1..end]).ok()?.parse::<usize>().ok();
                 match rest.first() {
-                    // One of the strings of a command.
+                    // A string of a command.
                     Some(b'$') => Some((end + 2, number().unwrap_or(0) + 2, false)),
                     // An array, or a command on a line of its own.
                     _ => Some((end + 2, 0, true)),
@@ -218,8 +219,9 @@ mod tests {
     #[tokio::test]
     async fn what_goes_through_is_what_was_sent() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let meter = Meter::start(&listener.local_addr().unwrap().to_string(), Framing::Resp).await.unwrap();
-        let mut client = TcpStream::connect(meter.address()).await.unwrap();
+        let proxy =
+            CountingProxy::start(&listener.local_addr().unwrap().to_string(), Framing::Resp).await.unwrap();
+        let mut client = TcpStream::connect(proxy.address()).await.unwrap();
         let (mut server, _) = listener.accept().await.unwrap();
         client.write_all(b"*1\r\n$4\r\nPING\r\n").await.unwrap();
         let mut heard = [0; 14];
@@ -228,6 +230,6 @@ mod tests {
         let mut answer = [0; 7];
         client.read_exact(&mut answer).await.unwrap();
         assert_eq!((&heard, &answer), (b"*1\r\n$4\r\nPING\r\n", b"+PONG\r\n"));
-        assert_eq!(meter.read(), Traffic { requests: 1, bytes: 21 });
+        assert_eq!(proxy.read(), Traffic { requests: 1, bytes: 21 });
     }
 }

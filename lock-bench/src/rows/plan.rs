@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use crate::{
-    Result,
-    args::Args,
-    rows::{Measurement, RowSpec},
-};
+use super::figure::RowSpec;
+use crate::{args::Args, error::Result};
 
 /// Which rows are measured, and for how long.
 #[derive(Debug)]
@@ -18,18 +15,15 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// # Errors
-    /// If a row is asked for that there is not.
-    pub(crate) fn new(args: &Args, measurements: &[Box<dyn Measurement>]) -> Result<Self> {
-        let store = args.store()?;
-        let rows: Vec<RowSpec> =
-            measurements.iter().flat_map(|measurement| measurement.rows(store)).collect();
+    /// If a row is asked for that does not exist.
+    pub(crate) fn new(args: &Args, rows: &[RowSpec]) -> Result<Self> {
         for asked in &args.only {
             if !rows.iter().any(|row| covers(asked, &row.name)) {
                 let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
                 return Err(format!("there is no row `{asked}`; there are {}", names.join(", ")).into());
             }
         }
-        // Odd, so that the median is one that was measured.
+        // Odd, so that the median is a value that was measured.
         let rounds = args.rounds.unwrap_or(if args.quick { 9 } else { 27 });
         Ok(Self { quick: args.quick, rounds, only: args.only.clone() })
     }
@@ -38,22 +32,22 @@ impl Plan {
         self.quick
     }
 
-    /// Whether a row, or one of a group of rows, is asked for.
+    /// Whether a row, or a row of a group, is asked for.
     pub(crate) fn wants(&self, row: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|asked| covers(asked, row) || covers(row, asked))
     }
 
-    /// How often the floor and ours are measured in turn.
+    /// How often the floor and our locks are measured in turn.
     pub(crate) fn rounds(&self) -> u32 {
         self.rounds
     }
 
-    /// How long the floor, and how long ours is measured in a round. Short and often, so that both find the machine in
-    /// the same state, for example with client and server on the same core or on two.
+    /// How long the floor, and how long our locks are measured in a round. Rounds are short and many, so that both are measured
+    /// in the same state of the machine, for example with client and server on one core or on two.
     pub(crate) const ROUND: Duration = Duration::from_millis(200);
 }
 
-/// Whether `group` is the row, or a group that it belongs to.
+/// Whether `group` is the row, or a group of which it is part.
 fn covers(group: &str, row: &str) -> bool {
     row.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

@@ -1,18 +1,19 @@
-//! [`html`]: the report as one page, which needs no network and no script.
+//! [`page`]: the report as an HTML page that needs no network and no script.
 
 use std::fmt::Write as _;
 
 use super::{
     ahead::ahead,
     args::FLOOR,
-    markdown::{ABOUT, AHEAD, TABLES, Table, digits, title},
-    plot::{Across, Series, bars, escaped, lines},
-    record::{Record, Row},
+    format::{digits, ratio, store_title},
+    plot::{Series, XAxis, bars, escaped, lines},
+    results::{Results, ScenarioResult},
     scenario::{SCENARIOS, Work},
+    tables::{ABOUT, AHEAD, TABLES, Table},
 };
 
 /// The whole page.
-pub(crate) fn html(record: &Record) -> String {
+pub(crate) fn page(results: &Results) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -21,10 +22,10 @@ pub(crate) fn html(record: &Record) -> String {
         marked_up(ABOUT.trim())
     );
     let links: Vec<String> =
-        record.stores().map(|store| format!("<a href=\"#{store}\">{}</a>", title(store))).collect();
+        results.stores().map(|store| format!("<a href=\"#{store}\">{}</a>", store_title(store))).collect();
     line(&mut page, &format!("<nav>{}</nav>", links.join(" ")));
-    for store in record.stores() {
-        section(record, store, &mut page);
+    for store in results.stores() {
+        section(results, store, &mut page);
     }
     page.push_str("</main>\n</body>\n</html>\n");
     page
@@ -37,18 +38,18 @@ fn line(page: &mut String, text: &str) {
     page.push('\n');
 }
 
-fn section(record: &Record, store: &'static str, page: &mut String) {
-    line(page, &format!("<section id=\"{store}\">\n<h2>{}</h2>", title(store)));
+fn section(results: &Results, store: &'static str, page: &mut String) {
+    line(page, &format!("<section id=\"{store}\">\n<h2>{}</h2>", store_title(store)));
     line(
         page,
-        &format!("<p class=\"about\">{}</p>", escaped(record.stores.get(store).map_or("", String::as_str))),
+        &format!("<p class=\"about\">{}</p>", escaped(results.stores.get(store).map_or("", String::as_str))),
     );
     let plots = [
-        ("Acquire and release without contention", distribution(record, store, "pair")),
-        ("Hand-off between two contenders", distribution(record, store, "handoff-2")),
-        ("Throughput against tasks", against(record, store, &THROUGHPUT)),
-        ("Hand-off against waiters", against(record, store, &HAND_OFF)),
-        ("Requests for one tenure", costs(record, store)),
+        ("Acquire and release without contention", distribution(results, store, "pair")),
+        ("Hand-off between two contenders", distribution(results, store, "handoff-2")),
+        ("Throughput against tasks", scaling(results, store, &THROUGHPUT)),
+        ("Hand-off against waiters", scaling(results, store, &HAND_OFF)),
+        ("Requests for one tenure", costs(results, store)),
     ];
     line(page, "<div class=\"plots\">");
     for (title, plot) in plots.into_iter().filter(|(_, plot)| !plot.is_empty()) {
@@ -57,58 +58,58 @@ fn section(record: &Record, store: &'static str, page: &mut String) {
     line(page, "</div>");
     line(page, "<div class=\"tables\">");
     for one in &TABLES {
-        table(one, record, store, page);
+        table(one, results, store, page);
     }
     line(page, "</div>");
-    others_ahead(record, store, page);
-    participants(record, store, page);
+    others_ahead(results, store, page);
+    participants(results, store, page);
     line(page, "</section>");
 }
 
-/// For each system what is found for it.
+/// One series for each system.
 fn series(store: &str, points: impl Fn(&str) -> Vec<(f64, f64)>) -> Vec<Series> {
     let one = |(colour, name): (usize, &str)| Series { name: name.to_owned(), colour, points: points(name) };
-    Record::systems(store).map(|system| system.name).enumerate().map(one).collect()
+    Results::systems(store).map(|system| system.name).enumerate().map(one).collect()
 }
 
-/// Percents are placed by how few are beyond, as nines are counted.
-fn distribution(record: &Record, store: &str, scenario: &str) -> String {
+/// The x axis is logarithmic in the percentage that is beyond: 90, 99 and 99.9 have equal distances.
+fn distribution(results: &Results, store: &str, scenario: &str) -> String {
     let ticks = [0.0, 50.0, 90.0, 99.0, 99.9].map(|percent: f64| (percent, format!("{percent} %")));
-    let across = Across {
+    let x_axis = XAxis {
         label: "so many percent took no longer",
         ticks: ticks.into(),
         place: |percent| -(1.0 - percent / 100.0).log10(),
     };
-    let of = |system: &str| record.find(store, system, scenario).map(|row| row.distribution.clone());
+    let of = |system: &str| results.find(store, system, scenario).map(|row| row.distribution.clone());
     lines(
         &format!("Latencies of {scenario}"),
-        &across,
+        &x_axis,
         "µs",
         &series(store, |name| of(name).unwrap_or_default()),
     )
 }
 
-/// A figure of several scenarios that differ in a number.
-struct Against {
+/// A plot of one figure over scenarios that differ in a number.
+struct ScalingPlot {
     about: &'static str,
-    label: &'static str,
-    up: &'static str,
+    x_label: &'static str,
+    y_label: &'static str,
     figure: &'static str,
     number: fn(Work) -> Option<usize>,
 }
 
-const THROUGHPUT: Against = Against {
+const THROUGHPUT: ScalingPlot = ScalingPlot {
     about: "Pairs per second against the number of tasks",
-    label: "tasks, each on a lock of its own",
-    up: "pairs per second",
+    x_label: "tasks, each on a lock of its own",
+    y_label: "pairs per second",
     figure: "per_s",
     number: |work| if let Work::Pairs { tasks } = work { Some(tasks) } else { None },
 };
 
-const HAND_OFF: Against = Against {
+const HAND_OFF: ScalingPlot = ScalingPlot {
     about: "Latency of hand-offs against the number of waiters",
-    label: "waiters in one process",
-    up: "µs, p50",
+    x_label: "waiters in one process",
+    y_label: "µs, p50",
     figure: "p50_us",
     number: |work| match work {
         Work::HandOff { contenders, processes: 1 } => Some(contenders - 1),
@@ -116,14 +117,14 @@ const HAND_OFF: Against = Against {
     },
 };
 
-fn against(record: &Record, store: &str, what: &Against) -> String {
+fn scaling(results: &Results, store: &str, what: &ScalingPlot) -> String {
     let mut scenarios: Vec<(usize, &str)> =
         SCENARIOS.iter().filter_map(|one| Some(((what.number)(one.work)?, one.name))).collect();
     scenarios.sort_by_key(|one| one.0);
     let points = |system: &str| {
         let mut points: Vec<(f64, f64)> = Vec::new();
         for (number, scenario) in &scenarios {
-            let figure = record.find(store, system, scenario).and_then(|row| row.figure(what.figure));
+            let figure = results.find(store, system, scenario).and_then(|row| row.figure(what.figure));
             let number = *number as f64;
             if let Some(figure) = figure.filter(|_| points.last().is_none_or(|last| last.0 < number)) {
                 points.push((number, figure));
@@ -142,20 +143,20 @@ fn against(record: &Record, store: &str, what: &Against) -> String {
             ticks.push(tick);
         }
     }
-    lines(what.about, &Across { label: what.label, ticks, place: f64::log10 }, what.up, &series)
+    lines(what.about, &XAxis { label: what.x_label, ticks, place: f64::log10 }, what.y_label, &series)
 }
 
-fn costs(record: &Record, store: &str) -> String {
+fn costs(results: &Results, store: &str) -> String {
     let costs = SCENARIOS.iter().filter(|one| matches!(one.work, Work::Costs { .. })).map(|one| one.name);
     let known = |name: &&str| {
-        record.rows.iter().any(|row| row.store == store && row.scenario == *name && !row.rounds.is_empty())
+        results.rows.iter().any(|row| row.store == store && row.scenario == *name && !row.rounds.is_empty())
     };
     let names: Vec<&str> = costs.filter(known).collect();
     if names.is_empty() {
         return String::new();
     }
     let figure = |system: &str, name: &str| {
-        record.find(store, system, name).and_then(|row| row.figure("tenure_requests"))
+        results.find(store, system, name).and_then(|row| row.figure("tenure_requests"))
     };
     let points = |system: &str| {
         let each = names.iter().enumerate().filter_map(|(i, name)| Some((i as f64, figure(system, name)?)));
@@ -171,8 +172,8 @@ fn costs(record: &Record, store: &str) -> String {
     )
 }
 
-fn table(table: &Table, record: &Record, store: &str, page: &mut String) {
-    let columns = table.columns(record, store);
+fn table(table: &Table, results: &Results, store: &str, page: &mut String) {
+    let columns = table.columns(results, store);
     if columns.is_empty() {
         return;
     }
@@ -189,9 +190,9 @@ fn table(table: &Table, record: &Record, store: &str, page: &mut String) {
         page,
         &format!("<div class=\"wide\"><table>\n<thead><tr><th>system</th>{heads}</tr></thead>\n<tbody>"),
     );
-    for system in Record::systems(store) {
+    for system in Results::systems(store) {
         let cells: String =
-            columns.iter().map(|name| cell(record.find(store, system.name, name), table.figure)).collect();
+            columns.iter().map(|name| cell(results.find(store, system.name, name), table.figure)).collect();
         line(page, &format!("<tr{}><th>{}</th>{cells}</tr>", emphasis(system.name), system.name));
     }
     line(page, "</tbody></table></div>\n</div>");
@@ -205,7 +206,7 @@ fn emphasis(system: &str) -> &'static str {
     }
 }
 
-fn cell(row: Option<&Row>, figure: &str) -> String {
+fn cell(row: Option<&ScenarioResult>, figure: &str) -> String {
     let Some(row) = row else { return "<td class=\"none\">–</td>".to_owned() };
     let mut wrong = row.marks.clone();
     wrong.extend(row.failed.clone());
@@ -216,18 +217,16 @@ fn cell(row: Option<&Row>, figure: &str) -> String {
     };
     match (row.figure(figure), row.absence()) {
         (Some(value), _) => {
-            let ratio = row.ratio(figure).map_or_else(String::new, |(middle, low, high)| {
-                format!("<br><small>{} × ({}–{})</small>", digits(middle), digits(low), digits(high))
-            });
-            format!("<td>{}{sign}{ratio}</td>", digits(value))
+            let ratio = row.ratio(figure).map(|spread| format!("<br><small>{}</small>", ratio(spread)));
+            format!("<td>{}{sign}{}</td>", digits(value), ratio.unwrap_or_default())
         }
         (None, Some(absence)) => format!("<td class=\"none\">{absence}{sign}</td>"),
         (None, None) => format!("<td class=\"none\">–{sign}</td>"),
     }
 }
 
-fn others_ahead(record: &Record, store: &str, page: &mut String) {
-    let all = ahead(record, store);
+fn others_ahead(results: &Results, store: &str, page: &mut String) {
+    let all = ahead(results, store);
     if all.is_empty() {
         return;
     }
@@ -244,16 +243,16 @@ fn others_ahead(record: &Record, store: &str, page: &mut String) {
     line(page, "</tbody></table></div>");
 }
 
-fn participants(record: &Record, store: &str, page: &mut String) {
+fn participants(results: &Results, store: &str, page: &mut String) {
     line(page, "<h3>Who took part</h3>\n<div class=\"wide\"><table class=\"text\">");
     line(
         page,
         "<thead><tr><th>system</th><th>version</th><th>language</th><th>what it is</th><th>what went wrong</th></tr></thead>\n<tbody>",
     );
-    for system in Record::systems(store) {
-        let version = record.version(store, system.name).unwrap_or("not run");
-        let troubles: Vec<String> = record
-            .troubles(store, system.name)
+    for system in Results::systems(store) {
+        let version = results.version(store, system.name).unwrap_or("not run");
+        let problems: Vec<String> = results
+            .problems(store, system.name)
             .into_iter()
             .map(|(what, scenarios)| format!("<b>{}</b> ({})", escaped(&what), scenarios.join(", ")))
             .collect();
@@ -266,18 +265,18 @@ fn participants(record: &Record, store: &str, page: &mut String) {
                 emphasis(system.name),
                 system.name,
                 cells.concat(),
-                troubles.join("<br>")
+                problems.join("<br>")
             ),
         );
     }
     line(page, "</tbody></table></div>");
 }
 
-/// Of Markdown only what the texts of the tables have.
+/// Converts the Markdown that the texts of the tables use.
 fn marked_up(text: &str) -> String {
     let mut page = String::new();
     for (i, part) in escaped(text).replace("**", "\u{1}").split(['`', '\u{1}']).enumerate() {
-        // Pairs of marks: what is between them is emphasised.
+        // Marks come in pairs, and what is between them is bold.
         let _ = if i % 2 == 1 { write!(page, "<b>{part}</b>") } else { write!(page, "{part}") };
     }
     page
@@ -286,25 +285,25 @@ fn marked_up(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::record::Figures;
+    use crate::compare::results::Figures;
 
     #[test]
-    fn the_page_has_the_plots_the_tables_and_what_went_wrong_and_asks_for_nothing_else() {
-        let mut record = Record::default();
-        for (i, system) in Record::systems("redis").take(4).enumerate() {
+    fn the_page_has_plots_tables_and_problems_and_loads_nothing() {
+        let mut results = Results::default();
+        for (i, system) in Results::systems("redis").take(4).enumerate() {
             for scenario in ["pair", "throughput-64", "handoff-2", "costs-2"] {
-                let mut row = Row::new(system, scenario);
+                let mut row = ScenarioResult::new(system, scenario);
                 let value = 10.0 * (i + 1) as f64;
                 let figures = ["p50_us", "per_s", "tenure_requests"].map(|name| (name.to_owned(), value));
                 row.rounds.push(Figures::from(figures));
                 row.distribution = vec![(0.0, value), (99.9, 2.0 * value)];
-                record.put(row);
+                results.put(row);
             }
         }
-        let mut failed = Row::new(Record::systems("redis").nth(5).unwrap(), "pair");
+        let mut failed = ScenarioResult::new(Results::systems("redis").nth(5).unwrap(), "pair");
         failed.failed = Some("<gone>".to_owned());
-        record.put(failed);
-        let page = html(&record);
+        results.put(failed);
+        let page = page(&results);
         assert_eq!(page.matches("<svg").count(), 5);
         assert!(page.contains("&lt;gone&gt;") && page.contains("prefers-color-scheme: dark"), "{page}");
         for foreign in ["http:", "https:", "<script", "@import", "url("] {

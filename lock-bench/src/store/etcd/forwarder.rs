@@ -1,4 +1,4 @@
-//! [`EtcdRelay`]: the floor of a hand-off, from the call that deletes a key to its event on a watch that is live.
+//! [`EtcdForwarder`]: the floor of a hand-off, from the call that deletes a key to its event on a watch that is live.
 
 use std::{fmt, time::Duration};
 
@@ -7,32 +7,32 @@ use etcd_client::{Client, EventType, WatchFilterType, WatchOptions, WatchStream}
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    Result,
-    nanos::Nanos,
-    store::{Leg, Relay},
+    error::Result,
+    store::{Forwarder, ForwardingRound},
+    timestamp::Timestamp,
 };
 
-/// One link: when the key `from` is deleted, it deletes the key `to`. It watches both, so that the time from a call to
-/// its event is told by one clock. It hears of deletions only, and not of what was deleted, as a lock that waits does: the last
-/// deletion of a round is therefore that of another key.
-pub(super) struct EtcdRelay {
+/// One link: when the key `from` is deleted, it deletes the key `to`. It watches both, so that one clock measures the time from
+/// the call to the event. Like a lock that waits, it receives only deletions, without values: the last deletion of a round is
+/// therefore that of another key.
+pub(super) struct EtcdForwarder {
     client: Client,
     stream: WatchStream,
     from: String,
     to: String,
 }
 
-/// What the key is called whose deletion ends a round.
+/// The suffix of the key whose deletion ends a round.
 const END: &str = "/end";
 
-/// Somebody deleted a key.
+/// A deletion that was received.
 struct Deleted {
     key: Vec<u8>,
     end: bool,
-    received: Nanos,
+    received: Timestamp,
 }
 
-impl EtcdRelay {
+impl EtcdForwarder {
     pub(super) async fn new(mut client: Client, from: &str, to: &str) -> Result<Self> {
         let options = || Some(WatchOptions::new().with_filters([WatchFilterType::NoPut]));
         let mut stream = client.watch(from, options()).await?;
@@ -44,13 +44,13 @@ impl EtcdRelay {
             watches += 2;
         }
         while watches > 0 {
-            let message = stream.message().await?.ok_or("the relay was cut")?;
+            let message = stream.message().await?.ok_or("the chain of messages was cut")?;
             watches -= usize::from(message.created());
         }
         Ok(Self { client, stream, from: from.to_owned(), to: to.to_owned() })
     }
 
-    /// Makes the key that is deleted next.
+    /// Creates the key that is deleted next.
     async fn prepare(&mut self, end: bool) -> Result<()> {
         self.client.put(self.next_key(end), "", None).await?;
         Ok(())
@@ -60,11 +60,11 @@ impl EtcdRelay {
         [self.to.as_str(), if end { END } else { "" }].concat()
     }
 
-    /// Deletes it, and gives the time from the call to the event, and what else was deleted up to then.
+    /// Deletes the key. Returns the time from the call to the event, and another deletion that was received meanwhile.
     async fn pass_on(&mut self, end: bool) -> Result<(Duration, Option<Deleted>)> {
         let key = self.next_key(end);
         let Self { client, stream, from, to } = self;
-        let sent = Nanos::now();
+        let sent = Timestamp::now();
         let (deleted, seen) = tokio::join!(client.delete(key.as_str(), None), async {
             let mut other = None;
             loop {
@@ -86,23 +86,25 @@ impl EtcdRelay {
 async fn next(stream: &mut WatchStream) -> Result<Deleted> {
     loop {
         let message = timeout(Duration::from_secs(10), stream.message()).await;
-        let received = Nanos::now();
-        let message = message.map_err(|_| "an event of the relay was lost")??.ok_or("the relay was cut")?;
+        let received = Timestamp::now();
+        let message = message
+            .map_err(|_| "an event of the chain of messages was lost")??
+            .ok_or("the chain of messages was cut")?;
         // One key is deleted at a time.
         let event = message.events().iter().find(|event| event.event_type() == EventType::Delete);
         if let Some(event) = event {
-            let key = event.kv().ok_or("an event does not say what was deleted")?.key().to_vec();
+            let key = event.kv().ok_or("an event without its key")?.key().to_vec();
             return Ok(Deleted { end: key.ends_with(END.as_bytes()), key, received });
         }
     }
 }
 
 #[async_trait]
-impl Relay for EtcdRelay {
-    async fn run(&mut self, leg: Leg) -> Result<Vec<Duration>> {
+impl Forwarder for EtcdForwarder {
+    async fn run(&mut self, round: ForwardingRound) -> Result<Vec<Duration>> {
         let (mut latencies, mut ended) = (Vec::new(), false);
         let mut arrived = None;
-        if leg.first {
+        if round.first {
             self.prepare(false).await?;
             let (latency, next) = self.pass_on(false).await?;
             latencies.push(latency);
@@ -116,11 +118,11 @@ impl Relay for EtcdRelay {
             if ended && deleted.end {
                 return Ok(latencies);
             }
-            // The end goes once round the whole chain, so that nothing is left of it for the next round.
-            ended = deleted.end || Nanos::now().plus(leg.hold) >= leg.until;
+            // The last message passes all links once, so that none is left for the next round.
+            ended = deleted.end || Timestamp::now().plus(round.hold) >= round.until;
             self.prepare(ended).await?;
-            if !leg.hold.is_zero() {
-                sleep(leg.hold).await;
+            if !round.hold.is_zero() {
+                sleep(round.hold).await;
             }
             let (latency, next) = self.pass_on(ended).await?;
             latencies.push(latency);
@@ -132,8 +134,11 @@ impl Relay for EtcdRelay {
     }
 }
 
-impl fmt::Debug for EtcdRelay {
+impl fmt::Debug for EtcdForwarder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EtcdRelay").field("from", &self.from).field("to", &self.to).finish_non_exhaustive()
+        f.debug_struct("EtcdForwarder")
+            .field("from", &self.from)
+            .field("to", &self.to)
+            .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! [`ZkRelay`]: the floor of a hand-off, from the call that deletes a node to the event of a watch on it that is there.
+//! [`ZkForwarder`]: the floor of a hand-off, from the call that deletes a node to the event of a watch on it that is there.
 
 use std::{fmt, time::Duration};
 
@@ -7,26 +7,26 @@ use futures_util::future::{BoxFuture, FutureExt, select_all};
 use tokio::time::{sleep, timeout};
 use zookeeper_client::{Client, CreateMode, Error, EventType, WatchedEvent};
 
-use super::ALL;
+use super::client::ALL;
 use crate::{
-    Result,
-    nanos::Nanos,
-    store::{Leg, Relay},
+    error::Result,
+    store::{Forwarder, ForwardingRound},
+    timestamp::Timestamp,
 };
 
-/// One link: when one of its own nodes is deleted, it deletes one of the next link. It watches that one too, so that the time from
-/// a call to its event is told by one clock.
-pub(super) struct ZkRelay {
+/// One link: when one of its own nodes is deleted, it deletes one of the next link. It watches that one too, so that one clock
+/// measures the time from the call to the event.
+pub(super) struct ZkForwarder {
     client: Client,
-    /// By what was deleted it knows whether it goes on or ends.
+    /// The deletion of the first one goes on, that of the second one ends the round.
     own: [String; 2],
     next: [String; 2],
     incoming: Vec<BoxFuture<'static, WatchedEvent>>,
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
-impl ZkRelay {
+impl ZkForwarder {
     pub(super) async fn new(client: Client, from: &str, to: &str) -> Result<Self> {
         let nodes =
             |name: &str| ["goes-on", "ends"].map(|what| format!("/{}:{what}", name.replace('/', ":")));
@@ -35,36 +35,36 @@ impl ZkRelay {
         Ok(Self { client, own, next, incoming })
     }
 
-    /// Waits until it is told, and says whether it was for the last time.
+    /// Waits for a message, and tells whether it is the last one of the round.
     async fn arrival(&mut self) -> Result<bool> {
-        let (event, which, _) = timeout(PATIENCE, select_all(&mut self.incoming)).await?;
+        let (event, which, _) = timeout(MESSAGE_TIMEOUT, select_all(&mut self.incoming)).await?;
         deleted(&event)?;
-        // Before it passes on: so it can be told again as soon as it has.
+        // Before the next message is sent on: the one behind it may arrive at once.
         self.incoming[which] = listen(&self.client, &self.own[which]).await?;
         Ok(which == 1)
     }
 
-    /// Deletes a node of the next link, after a while, and gives the time from the call to the event.
+    /// Deletes a node of the next link after the hold. Returns the time from the call to the event.
     async fn pass_on(&mut self, end: bool, hold: Duration) -> Result<Duration> {
         let node = &self.next[usize::from(end)];
         let event = watch(&self.client, node).await?;
         if !hold.is_zero() {
             sleep(hold).await;
         }
-        let sent = Nanos::now();
+        let sent = Timestamp::now();
         let received = async {
-            let event = timeout(PATIENCE, event).await?;
-            let received = Nanos::now();
+            let event = timeout(MESSAGE_TIMEOUT, event).await?;
+            let received = Timestamp::now();
             deleted(&event)?;
             Ok(received)
         };
         let (gone, received) = tokio::join!(self.client.delete(node, None), received);
         gone?;
-        received.map(|received: Nanos| received.since(sent))
+        received.map(|received: Timestamp| received.since(sent))
     }
 }
 
-/// Makes a node of one's own, and watches it.
+/// Creates a node of this link, and watches it.
 async fn listen(client: &Client, node: &str) -> Result<BoxFuture<'static, WatchedEvent>> {
     match client.create(node, b"", &CreateMode::Persistent.with_acls(ALL)).await {
         Ok(_) | Err(Error::NodeExists) => watch(client, node).await,
@@ -74,19 +74,23 @@ async fn listen(client: &Client, node: &str) -> Result<BoxFuture<'static, Watche
 
 async fn watch(client: &Client, node: &str) -> Result<BoxFuture<'static, WatchedEvent>> {
     let (stat, watcher) = client.check_and_watch_stat(node).await?;
-    stat.ok_or_else(|| format!("the relay has no `{node}`"))?;
+    stat.ok_or_else(|| format!("the chain has no `{node}`"))?;
     Ok(watcher.changed().boxed())
 }
 
 fn deleted(event: &WatchedEvent) -> Result<()> {
-    if event.event_type == EventType::NodeDeleted { Ok(()) } else { Err("the relay was disturbed".into()) }
+    if event.event_type == EventType::NodeDeleted {
+        Ok(())
+    } else {
+        Err("the chain of messages was disturbed".into())
+    }
 }
 
 #[async_trait]
-impl Relay for ZkRelay {
-    async fn run(&mut self, leg: Leg) -> Result<Vec<Duration>> {
+impl Forwarder for ZkForwarder {
+    async fn run(&mut self, round: ForwardingRound) -> Result<Vec<Duration>> {
         let (mut latencies, mut ended) = (Vec::new(), false);
-        if leg.first {
+        if round.first {
             latencies.push(self.pass_on(false, Duration::ZERO).await?);
         }
         loop {
@@ -94,9 +98,9 @@ impl Relay for ZkRelay {
             if ended && last {
                 return Ok(latencies);
             }
-            // The end goes once round the whole chain, so that nothing is left of it for the next round.
-            ended = last || Nanos::now().plus(leg.hold) >= leg.until;
-            latencies.push(self.pass_on(ended, leg.hold).await?);
+            // The last message passes all links once, so that none is left for the next round.
+            ended = last || Timestamp::now().plus(round.hold) >= round.until;
+            latencies.push(self.pass_on(ended, round.hold).await?);
             if last {
                 return Ok(latencies);
             }
@@ -104,8 +108,11 @@ impl Relay for ZkRelay {
     }
 }
 
-impl fmt::Debug for ZkRelay {
+impl fmt::Debug for ZkForwarder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZkRelay").field("own", &self.own).field("next", &self.next).finish_non_exhaustive()
+        f.debug_struct("ZkForwarder")
+            .field("own", &self.own)
+            .field("next", &self.next)
+            .finish_non_exhaustive()
     }
 }

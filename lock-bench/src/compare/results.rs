@@ -1,4 +1,4 @@
-//! [`Record`]: what was measured, as it is kept in `report.json`.
+//! [`Results`]: the raw data of a report, as they are kept in `report.json`.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -7,46 +7,43 @@ use serde::{Deserialize, Serialize};
 use super::{
     args::FLOOR,
     scenario::SCENARIOS,
-    systems::{STORES, SYSTEMS, SystemSpec},
+    systems::{NOT_INSTALLED, STORES, SYSTEMS, SystemSpec},
 };
-use crate::Result;
+use crate::{error::Result, samples::median};
 
-/// All rows, with what was said about their servers.
+/// All rows, and the descriptions of their servers.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Record {
-    /// For each store, what was measured, where, and when last.
+pub(crate) struct Results {
+    /// For each store, its description and the date of the last run.
     pub(crate) stores: BTreeMap<String, String>,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<ScenarioResult>,
 }
 
-/// One scenario of one system.
+/// A row: one scenario of one system.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Row {
+pub(crate) struct ScenarioResult {
     pub(crate) store: String,
     pub(crate) system: String,
     pub(crate) scenario: String,
-    /// Of the library.
+    /// The version of the library.
     pub(crate) version: String,
     /// The figures of each round.
     pub(crate) rounds: Vec<Figures>,
-    /// The figures as multiples of the floor's in the same round, where it has such a figure.
+    /// The figures as multiples of those of the floor in the same round, where the floor has them.
     pub(crate) ratios: Vec<Figures>,
-    /// Percent, and the latency in microseconds that so many percent did not exceed.
+    /// Percents, each with the latency in microseconds that so many percent did not exceed.
     pub(crate) distribution: Vec<(f64, f64)>,
-    /// What was wrong with it: overlaps, locks that were lost.
+    /// What was wrong: overlaps, locks that were lost.
     pub(crate) marks: Vec<String>,
-    /// Why there are no figures, or none of the later rounds.
+    /// Why there are no figures, or no figures of later rounds.
     pub(crate) failed: Option<String>,
 }
 
-/// What the reason begins with where a library could not be had.
-pub(crate) const NOT_INSTALLED: &str = "not installed";
-
-/// By what they are: `p50_us`, `per_s`.
+/// Figures by name, for example `p50_us` and `per_s`.
 pub(crate) type Figures = BTreeMap<String, f64>;
 
-impl Record {
-    /// What is there already, or nothing.
+impl Results {
+    /// The report in the folder. Empty if there is none.
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let path = folder.join("report.json");
         match fs::read(&path) {
@@ -57,18 +54,18 @@ impl Record {
         }
     }
 
-    /// In place of what was said of the same row before.
-    pub(crate) fn put(&mut self, row: Row) {
+    /// Adds a row, in place of an earlier one of the same system and scenario.
+    pub(crate) fn put(&mut self, row: ScenarioResult) {
         self.rows.retain(|other| other.place() != row.place());
         self.rows.push(row);
-        self.rows.sort_by_key(Row::place);
+        self.rows.sort_by_key(ScenarioResult::place);
     }
 
-    pub(crate) fn find(&self, store: &str, system: &str, scenario: &str) -> Option<&Row> {
+    pub(crate) fn find(&self, store: &str, system: &str, scenario: &str) -> Option<&ScenarioResult> {
         self.rows.iter().find(|row| (&*row.store, &*row.system, &*row.scenario) == (store, system, scenario))
     }
 
-    /// The stores of which something is known, in order.
+    /// The stores that have rows, in order.
     pub(crate) fn stores(&self) -> impl Iterator<Item = &'static str> {
         STORES.into_iter().filter(|store| self.rows.iter().any(|row| row.store == *store))
     }
@@ -78,28 +75,28 @@ impl Record {
         SYSTEMS.iter().filter(move |system| system.store == store)
     }
 
-    /// The release that was measured. None if it was not run.
+    /// The version that was measured. `None` if the system was not run.
     pub(crate) fn version(&self, store: &str, system: &str) -> Option<&str> {
         let of_it = self.rows.iter().filter(|row| row.store == store && row.system == system);
         of_it.map(|row| &*row.version).find(|version| !version.is_empty())
     }
 
-    /// What is wrong, for each system: marks, and reasons for failures, with the scenarios they were seen in.
-    pub(crate) fn troubles(&self, store: &str, system: &str) -> Vec<(String, Vec<&str>)> {
-        let mut troubles: Vec<(String, Vec<&str>)> = Vec::new();
+    /// What was wrong with a system: marks and reasons of failures, each with its scenarios.
+    pub(crate) fn problems(&self, store: &str, system: &str) -> Vec<(String, Vec<&str>)> {
+        let mut problems: Vec<(String, Vec<&str>)> = Vec::new();
         for row in self.rows.iter().filter(|row| row.store == store && row.system == system) {
-            for trouble in row.marks.iter().chain(&row.failed) {
-                match troubles.iter_mut().find(|(known, _)| known == trouble) {
+            for problem in row.marks.iter().chain(&row.failed) {
+                match problems.iter_mut().find(|(known, _)| known == problem) {
                     Some((_, scenarios)) => scenarios.push(&row.scenario),
-                    None => troubles.push((trouble.clone(), vec![&row.scenario])),
+                    None => problems.push((problem.clone(), vec![&row.scenario])),
                 }
             }
         }
-        troubles
+        problems
     }
 }
 
-impl Row {
+impl ScenarioResult {
     pub(crate) fn new(system: &SystemSpec, scenario: &str) -> Self {
         Self {
             store: system.store.to_owned(),
@@ -116,7 +113,7 @@ impl Row {
         }
     }
 
-    /// What stands in place of a figure that is not there, if there is a reason.
+    /// What is written in place of a missing figure, if there is a reason.
     pub(crate) fn absence(&self) -> Option<&'static str> {
         let reason = self.failed.as_ref()?;
         Some(if reason.starts_with(NOT_INSTALLED) { "missing" } else { "failed" })
@@ -128,14 +125,17 @@ impl Row {
 
     /// The median of the rounds.
     pub(crate) fn figure(&self, name: &str) -> Option<f64> {
-        middle(&self.rounds, name)
+        self.spread(name).map(|spread| spread.median)
     }
 
-    /// The median, the least and the largest of the ratios of the rounds.
-    pub(crate) fn ratio(&self, name: &str) -> Option<(f64, f64, f64)> {
-        let mut all: Vec<f64> = self.ratios.iter().filter_map(|round| round.get(name).copied()).collect();
-        all.sort_by(f64::total_cmp);
-        Some((middle(&self.ratios, name)?, *all.first()?, *all.last()?))
+    /// A figure over all rounds.
+    pub(crate) fn spread(&self, name: &str) -> Option<Spread> {
+        Spread::of(&self.rounds, name)
+    }
+
+    /// The ratios of a figure to the floor's, over all rounds.
+    pub(crate) fn ratio(&self, name: &str) -> Option<Spread> {
+        Spread::of(&self.ratios, name)
     }
 
     /// The order of rows.
@@ -145,20 +145,31 @@ impl Row {
         let system = SYSTEMS.iter().position(of_system);
         let scenario = SCENARIOS.iter().position(|scenario| scenario.name == self.scenario);
         let last = usize::MAX;
-        // What a later version calls otherwise is kept, behind.
+        // Names that this version does not know are kept, at the end.
         let name = format!("{}/{}/{}", self.store, self.system, self.scenario);
         (store.unwrap_or(last), scenario.unwrap_or(last), system.unwrap_or(last), name)
     }
 }
 
-fn middle(rounds: &[Figures], name: &str) -> Option<f64> {
-    let mut all: Vec<f64> = rounds.iter().filter_map(|round| round.get(name).copied()).collect();
-    all.sort_by(f64::total_cmp);
-    let half = all.len() / 2;
-    match all.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(all[half]),
-        _ => Some(f64::midpoint(all[half - 1], all[half])),
+/// A figure, or a ratio, over several rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) least: f64,
+    pub(crate) largest: f64,
+}
+
+impl Spread {
+    /// `None` if no round has the figure.
+    fn of(rounds: &[Figures], name: &str) -> Option<Self> {
+        let mut all: Vec<f64> = rounds.iter().filter_map(|round| round.get(name).copied()).collect();
+        all.sort_by(f64::total_cmp);
+        let (least, largest) = (*all.first()?, *all.last()?);
+        Some(Self { median: median(all)?, least, largest })
+    }
+
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        self.least <= other.largest && other.least <= self.largest
     }
 }
 
@@ -166,9 +177,9 @@ fn middle(rounds: &[Figures], name: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn row(system: &str, scenario: &str, value: f64) -> Row {
-        let system = Record::systems("redis").find(|one| one.name == system).unwrap();
-        let mut row = Row::new(system, scenario);
+    fn row(system: &str, scenario: &str, value: f64) -> ScenarioResult {
+        let system = Results::systems("redis").find(|one| one.name == system).unwrap();
+        let mut row = ScenarioResult::new(system, scenario);
         row.rounds.push(Figures::from([("p50_us".to_owned(), value)]));
         row
     }
@@ -176,23 +187,23 @@ mod tests {
     #[test]
     fn a_later_run_replaces_what_it_measured_and_keeps_the_rest() {
         let folder = tempfile::tempdir().unwrap();
-        let mut record = Record::read(folder.path()).unwrap();
-        record.put(row("distlock", "pair", 2.0));
-        record.put(row("floor", "pair", 1.0));
-        fs::write(folder.path().join("report.json"), serde_json::to_vec(&record).unwrap()).unwrap();
+        let mut results = Results::read(folder.path()).unwrap();
+        results.put(row("distlock", "pair", 2.0));
+        results.put(row("floor", "pair", 1.0));
+        fs::write(folder.path().join("report.json"), serde_json::to_vec(&results).unwrap()).unwrap();
 
-        let mut record = Record::read(folder.path()).unwrap();
-        record.put(row("distlock", "pair", 3.0));
-        let found = |system| record.find("redis", system, "pair").unwrap().figure("p50_us");
+        let mut results = Results::read(folder.path()).unwrap();
+        results.put(row("distlock", "pair", 3.0));
+        let found = |system| results.find("redis", system, "pair").unwrap().figure("p50_us");
         assert_eq!((found("distlock"), found("floor")), (Some(3.0), Some(1.0)));
-        assert_eq!(record.rows.len(), 2);
-        assert!(record.rows[0].is_floor());
+        assert_eq!(results.rows.len(), 2);
+        assert!(results.rows[0].is_floor());
     }
 
     #[test]
     fn a_report_that_cannot_be_read_is_not_written_over() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("report.json"), "{").unwrap();
-        assert!(Record::read(folder.path()).unwrap_err().to_string().contains("remove it"));
+        assert!(Results::read(folder.path()).unwrap_err().to_string().contains("remove it"));
     }
 }

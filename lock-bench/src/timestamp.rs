@@ -1,15 +1,15 @@
-//! [`Nanos`]: a time that all processes of the machine read from the same clock.
+//! [`Timestamp`]: a time on the clock that all processes of the machine share.
 
 use std::time::Duration;
 
 use lock_core::{BootTime, Clock, SystemClock};
 use serde::{Deserialize, Serialize};
 
-/// Nanoseconds of the clock that counts from the boot of the machine.
+/// Nanoseconds since the boot of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Nanos(pub(crate) u64);
+pub(crate) struct Timestamp(pub(crate) u64);
 
-impl Nanos {
+impl Timestamp {
     pub(crate) fn now() -> Self {
         SystemClock.now().into()
     }
@@ -23,7 +23,7 @@ impl Nanos {
     }
 }
 
-impl From<BootTime> for Nanos {
+impl From<BootTime> for Timestamp {
     fn from(time: BootTime) -> Self {
         // 584 years fit.
         Self(u64::try_from(time.since_start().as_nanos()).unwrap_or(u64::MAX))

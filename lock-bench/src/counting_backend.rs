@@ -1,4 +1,4 @@
-//! [`Counted`]: a backend that counts what goes through it.
+//! [`CountingBackend`]: a backend that counts the calls it passes on.
 
 use std::{
     cell::Cell,
@@ -10,20 +10,20 @@ use std::{
 
 use async_trait::async_trait;
 use lock_core::{
-    Alarms, Backend, BackendError, Creates, Departure, Entry, Guarantees, Lease, Operator, Renewal, Standing,
-    Step, WaitMode,
+    Alarms, Backend, BackendError, Creates, Departure, Entry, Guarantees, Keeper, Lease, Locks, Operator,
+    Renewal, Standing, Step, SystemEntropy, WaitMode,
 };
 use tokio::sync::Notify;
 
 tokio::task_local! {
-    /// Whether the last enter of this task was answered with a place, or was a look from one. What it then gets was handed
-    /// to it: it did not find the lock free when it came.
+    /// Whether the last enter of this task was answered with a place, or was sent from one. If so, a lock that it gets was
+    /// handed over; otherwise the lock was free when the task asked.
     pub(crate) static WAITED: Cell<bool>;
 }
 
-/// A backend that counts what goes through it.
+/// Passes each call on to another backend, and counts it.
 #[derive(Clone, Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CountingBackend {
     inner: Arc<dyn Backend>,
     counters: Arc<Counters>,
 }
@@ -35,13 +35,13 @@ struct Counters {
     waiting: AtomicU64,
     renews: AtomicU64,
     leaves: AtomicU64,
-    /// An enter was answered.
+    /// Notified after each enter.
     answered: Notify,
 }
 
-/// How often each verb was called, or an enter answered so.
+/// How often each verb was called, and how often an enter was answered with the lock or with a place in the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verbs {
+pub(crate) struct CallCounts {
     pub(crate) enters: u64,
     pub(crate) admitted: u64,
     pub(crate) waiting: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Verbs {
     pub(crate) leaves: u64,
 }
 
-impl Verbs {
+impl CallCounts {
     /// Each is one request.
     pub(crate) fn requests(self) -> u64 {
         self.enters + self.renews + self.leaves
@@ -66,15 +66,20 @@ impl Verbs {
     }
 }
 
-impl Counted {
+impl CountingBackend {
     pub(crate) fn new(inner: Arc<dyn Backend>) -> Self {
         Self { inner, counters: Arc::default() }
     }
 
-    pub(crate) fn verbs(&self) -> Verbs {
+    /// Locks on this backend.
+    pub(crate) fn locks(&self) -> Locks {
+        Locks::with(Arc::new(self.clone()), Keeper::shared(), Arc::new(SystemEntropy))
+    }
+
+    pub(crate) fn counts(&self) -> CallCounts {
         let Counters { enters, admitted, waiting, renews, leaves, .. } = &*self.counters;
         let read = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
-        Verbs {
+        CallCounts {
             enters: read(enters),
             admitted: read(admitted),
             waiting: read(waiting),
@@ -84,12 +89,12 @@ impl Counted {
     }
 
     /// Waits until so many enters in all were answered with a place or the lock.
-    pub(crate) async fn stand(&self, entries: u64) {
+    pub(crate) async fn wait_for_entries(&self, entries: u64) {
         loop {
             let mut answered = std::pin::pin!(self.counters.answered.notified());
             answered.as_mut().enable();
-            let verbs = self.verbs();
-            if verbs.admitted + verbs.waiting >= entries {
+            let counts = self.counts();
+            if counts.admitted + counts.waiting >= entries {
                 return;
             }
             answered.await;
@@ -102,7 +107,7 @@ fn count(counter: &AtomicU64) {
 }
 
 #[async_trait]
-impl Backend for Counted {
+impl Backend for CountingBackend {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
         count(&self.counters.enters);
         let standing = self.inner.enter(entry, step, wait).await;
@@ -111,9 +116,9 @@ impl Backend for Counted {
             Ok(Standing::Waiting { .. }) => count(&self.counters.waiting),
             _ => {}
         }
-        // Not every caller wants to know.
-        let stood = matches!(step, Step::Again(_)) || matches!(standing, Ok(Standing::Waiting { .. }));
-        let _ = WAITED.try_with(|waited| waited.set(stood));
+        // Only tasks of a benchmark have this variable.
+        let waited = matches!(step, Step::Again(_)) || matches!(standing, Ok(Standing::Waiting { .. }));
+        let _ = WAITED.try_with(|flag| flag.set(waited));
         self.counters.answered.notify_waiters();
         standing
     }

@@ -38,6 +38,7 @@ use crate::{
 /// | `etcd://[user:password@]host[:port][,host[:port]…][/prefix]` | an etcd cluster; feature `etcd` |
 /// | `etcds://…` | the same over TLS |
 /// | `sqlite:` | a file of this user, for all processes on this machine, without a server; feature `sqlite`, on Linux |
+/// | `sqlite:machine` | the file for all users of a group on this machine, which `distlock setup-machine` prepares |
 /// | `sqlite:PATH` | another file; `~/` is the home folder |
 /// | `zk://[user:password@]host[:port][,host[:port]…][/chroot]` | a ZooKeeper ensemble; feature `zk` |
 /// | `zks://…` | the same over TLS; feature `zk-tls` |

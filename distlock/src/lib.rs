@@ -102,7 +102,7 @@
 //! | `memory:`, `memory:NAME` | none: always there | `lock-core` |
 //! | `etcd://…`, `etcds://…` | `etcd` (takes `protoc` to build) | `lock-etcd` |
 //! | `redis://…`, `rediss://…` | `redis` | `lock-redis` |
-//! | `sqlite:`, `sqlite:PATH` | `sqlite` (a C compiler to build; on Linux) | `lock-sqlite` |
+//! | `sqlite:`, `sqlite:machine`, `sqlite:PATH` | `sqlite` (a C compiler to build; on Linux) | `lock-sqlite` |
 //! | `zk://…` | `zk` | `lock-zk` |
 //! | `zks://…` | `zk-tls` (a C compiler to build) | `lock-zk` |
 //!

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::{
-    process::{Process, answered, distlock, outcome, queue, until},
+    process::{answered, holding, outcome},
     store::Store,
 };
 
@@ -11,7 +11,7 @@ use crate::{
 fn every_code_of_ours_can_be_chosen() {
     let store = Store::redis();
     let port = store.address().port().to_string();
-    let _holder = held(&store);
+    let _holder = holding(&store.url, "a", &[]);
     let url = store.url.as_str();
     let nowhere = "redis://127.0.0.1:1?connect_timeout=500ms";
     for (url, args, code) in [
@@ -60,7 +60,7 @@ fn a_status_file_tells_the_codes_of_the_command_from_ours() {
     let line = format!("wc -c < {path}");
     let size = outcome(&store.url, &["run", "a", "--status-file", path, "-c", &line]);
     assert_eq!(size.said.trim(), "0", "{size:?}");
-    let _holder = held(&store);
+    let _holder = holding(&store.url, "a", &[]);
     assert_eq!(run(&["-n", "true"]), (Some(75), "busy 75\n".to_owned()));
     assert_eq!(run(&["-n", "-E", "0", "true"]), (Some(0), "busy 0\n".to_owned()));
     let nowhere = outcome(&store.url, &["run", "a", "--status-file", "/nonexistent/status", "true"]);
@@ -73,7 +73,7 @@ fn a_status_file_tells_the_codes_of_the_command_from_ours() {
 #[test]
 fn show_tells_who_asked_for_quiet_by_its_code_whether_a_lock_is_held() {
     let store = Store::any();
-    let _holder = held(&store);
+    let _holder = holding(&store.url, "a", &[]);
     for (args, code) in [(&["show", "-q", "a"][..], 0), (&["-q", "show", "b", "--json"], 1)] {
         let shown = outcome(&store.url, args);
         let told = (shown.code, shown.said.as_str(), shown.complained.as_str());
@@ -85,7 +85,7 @@ fn show_tells_who_asked_for_quiet_by_its_code_whether_a_lock_is_held() {
 #[test]
 fn a_program_that_reads_json_gets_errors_as_json() {
     let store = Store::any();
-    let _holder = held(&store);
+    let _holder = holding(&store.url, "a", &[]);
     let busy = outcome(&store.url, &["hold", "a", "-n", "--exit", "busy=9", "--json"]);
     let told: serde_json::Value = serde_json::from_str(&busy.complained).expect("one line of JSON");
     assert_eq!((busy.code, busy.said.as_str()), (Some(9), ""), "{busy:?}");
@@ -98,11 +98,4 @@ fn a_program_that_reads_json_gets_errors_as_json() {
     let told: serde_json::Value = serde_json::from_str(&away.complained).expect("one line of JSON");
     assert_eq!((away.code, told["kind"].as_str()), (Some(69), Some("unavailable")), "{told}");
     assert!(told["because"][0].as_str().is_some_and(|why| why.starts_with("redis: ")), "{told}");
-}
-
-/// One who has the lock `a` already.
-fn held(store: &Store) -> Process {
-    let holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
-    until("the holder", || queue(&store.url, "a").iter().any(|row| row["state"] == "holding"));
-    holder
 }

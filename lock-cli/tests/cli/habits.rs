@@ -9,7 +9,7 @@ use std::{
 use lock_conformance::ran_nothing;
 
 use crate::{
-    process::{Process, answered, distlock, outcome, until, until_queued},
+    process::{Process, answered, holding, outcome},
     store::Store,
 };
 
@@ -19,7 +19,7 @@ fn what_flock_takes_is_taken() {
     let line = outcome(&store.url, &["run", "a", "-c", "echo \"$DISTLOCK_NAME\" | tr a b; exit 3"]);
     assert_eq!((line.code, line.said.as_str()), (Some(3), "b\n"), "{line:?}");
 
-    let _holder = held(&store);
+    let _holder = holding(&store.url, "a", &[]);
     for (args, code) in [
         (&["-n", "echo", "ran"][..], 75),
         (&["-n", "-E", "9", "-c", "echo ran"], 9),
@@ -50,7 +50,7 @@ fn seconds_need_no_unit() {
 #[test]
 fn a_busy_lock_is_told_to_who_asked_for_quiet_by_the_exit_code_alone() {
     let store = Store::any();
-    let _holder = held(&store);
+    let _holder = holding(&store.url, "a", &[]);
     for args in [&["-q", "run", "a", "-n", "true"][..], &["run", "-q", "a", "-w", "0.1", "true"]] {
         let busy = answered(|| outcome(&store.url, args));
         let told = (busy.code, busy.said.as_str(), busy.complained.as_str());
@@ -127,8 +127,7 @@ fn the_unit_of_the_examples_runs_its_job_and_takes_busy_for_done() {
     };
     let ran = start();
     assert_eq!((ran.code, ran.said.as_str()), (Some(0), "\n"), "{ran:?}");
-    let _other = Process::fed(&mut distlock(&store.url, &["hold", "report"]), b"");
-    until_queued(&store.url, "report", 1);
+    let _other = holding(&store.url, "report", &[]);
     let busy = start();
     assert_eq!((busy.code, busy.said.as_str()), (Some(75), ""), "{busy:?}");
     assert_eq!((value(&unit, "SuccessExitStatus"), value(&unit, "KillMode")), ("75", "mixed"));
@@ -147,11 +146,4 @@ fn value<'a>(unit: &'a str, key: &str) -> &'a str {
 
 fn manual() -> String {
     fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md")).unwrap()
-}
-
-/// One who has the lock `a` already.
-fn held(store: &Store) -> Process {
-    let holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
-    until("the holder", || outcome(&store.url, &["show", "a"]).said.contains(": held"));
-    holder
 }

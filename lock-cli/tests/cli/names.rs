@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use crate::{
-    process::{Process, distlock, outcome, until},
+    process::{Process, holding, outcome},
     store::Store,
 };
 
@@ -21,8 +21,7 @@ fn every_name_can_be_used_with_every_command_that_takes_one() {
             let ran = outcome(&store.url, run);
             assert_eq!((ran.code, ran.said.as_str()), (Some(0), "ran\n"), "{run:?}: {ran:?}");
         }
-        let mut holder = Process::fed(&mut distlock(&store.url, &["hold", "--", name]), b"");
-        until("the holder", || outcome(&store.url, &["show", "--", name]).said.contains("held"));
+        let mut holder = holding(&store.url, name, &[]);
         let broken = outcome(&store.url, &["break", "--yes", "--", name]);
         assert_eq!(broken.code, Some(0), "{name:?}: {broken:?}");
         holder.close_input();
@@ -34,8 +33,7 @@ fn every_name_can_be_used_with_every_command_that_takes_one() {
 fn the_command_that_is_suggested_works_whatever_the_name_is() {
     let store = Store::any();
     for name in NAMES {
-        let _holder = Process::fed(&mut distlock(&store.url, &["hold", "--", name]), b"");
-        until("the holder", || outcome(&store.url, &["show", "--", name]).said.contains("held"));
+        let _holder = holding(&store.url, name, &[]);
         let busy = outcome(&store.url, &["run", "--try", "--", name, "true"]);
         assert_eq!(busy.code, Some(75), "{busy:?}");
         let suggested = busy.complained.trim().split_once("or distlock ").expect("a command is suggested").1;

@@ -140,24 +140,47 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// The queue of a lock, as `show --json` gives it.
+/// The queue of a lock, as `show --json` gives it. A store that a busy machine keeps from answering in time is asked again: each look is
+/// a process with a connection of its own.
 pub(crate) fn queue(url: &str, name: &str) -> Vec<serde_json::Value> {
-    queue_in(&outcome(url, &["show", name, "--json"]))
+    let mut queue = None;
+    until("the queue of a lock", || {
+        queue = read_queue(url, name);
+        queue.is_some()
+    });
+    queue.expect("it was read")
 }
 
-fn queue_in(shown: &Outcome) -> Vec<serde_json::Value> {
+/// `None` if the store did not answer.
+fn read_queue(url: &str, name: &str) -> Option<Vec<serde_json::Value>> {
+    let shown = outcome(url, &["show", "--json", "--", name]);
+    if shown.code == Some(UNAVAILABLE) {
+        return None;
+    }
     assert_eq!(shown.code, Some(0), "{shown:?}");
     let shown: serde_json::Value = serde_json::from_str(&shown.said).expect("it is JSON");
-    shown["queue"].as_array().expect("it is a list").clone()
+    Some(shown["queue"].as_array().expect("it is a list").clone())
 }
 
-/// Waits until so many stand in the queue of a lock. A store that a busy machine keeps from answering in time is asked again: each
-/// look is a process with a connection of its own.
+/// Waits until so many stand in the queue of a lock.
 pub(crate) fn until_queued(url: &str, name: &str, count: usize) {
-    until("a queue of the right length", || {
-        let shown = outcome(url, &["show", name, "--json"]);
-        shown.code != Some(UNAVAILABLE) && queue_in(&shown).len() == count
+    until("a queue of the right length", || queue(url, name).len() == count);
+}
+
+/// A process that holds a lock already, until its standard input is closed. One that did not reach its store in time on a busy machine
+/// is started again.
+pub(crate) fn holding(url: &str, name: &str, args: &[&str]) -> Process {
+    let line = [&["hold"], args, &["--", name]].concat();
+    let start = || Process::fed(&mut distlock(url, &line), b"");
+    let mut holder = start();
+    until("the holder", || {
+        if !holder.is_there() {
+            let ended = std::mem::replace(&mut holder, start()).end();
+            assert_eq!(ended.code, Some(UNAVAILABLE), "{ended:?}");
+        }
+        queue(url, name).iter().any(|row| row["state"] == "holding")
     });
+    holder
 }
 
 /// Waits until a file is there that has something in it, and gives that.

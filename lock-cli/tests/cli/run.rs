@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::{
-    process::{Process, answered, distlock, outcome, queue, until, until_queued, until_written},
+    process::{Process, answered, distlock, holding, outcome, queue, until_queued, until_written},
     store::Store,
 };
 
@@ -79,7 +79,7 @@ fn processes_that_count_under_the_lock_lose_no_count() {
 #[test]
 fn a_busy_lock_has_an_exit_code_that_can_be_chosen() {
     let store = Store::any();
-    let mut holder = held(&store, &["hold", "a", "--label", "the holder"]);
+    let mut holder = holding(&store.url, "a", &["--label", "the holder"]);
     let mut tries = 0_usize;
     let mut attempt = |args: &[&str]| {
         answered(|| {
@@ -114,7 +114,7 @@ fn a_busy_lock_has_an_exit_code_that_can_be_chosen() {
 #[test]
 fn those_who_share_are_together_and_the_exclusive_one_is_alone() {
     let store = Store::any();
-    let _reader = held(&store, &["hold", "a", "--shared"]);
+    let _reader = holding(&store.url, "a", &["--shared"]);
     let attempt = |args: &[&str]| outcome(&store.url, &[&["run", "a"], args, &["--", "true"]].concat()).code;
     assert_eq!(attempt(&["--shared", "--try"]), Some(0));
     assert_eq!(attempt(&["--exclusive", "--try"]), Some(75));
@@ -124,7 +124,7 @@ fn those_who_share_are_together_and_the_exclusive_one_is_alone() {
 #[test]
 fn a_semaphore_admits_as_many_as_it_has_permits() {
     let store = Store::any();
-    let _two = held(&store, &["hold", "a", "--permits", "2", "--of", "3"]);
+    let _two = holding(&store.url, "a", &["--permits", "2", "--of", "3"]);
     let attempt =
         |args: &[&str]| outcome(&store.url, &[&["run", "a", "--try"], args, &["--", "true"]].concat()).code;
     assert_eq!(attempt(&["--of", "3"]), Some(0));
@@ -165,7 +165,7 @@ fn an_interrupt_while_holding_ends_a_command_that_does_not_catch_it() {
 #[test]
 fn an_interrupt_while_waiting_leaves_the_queue_at_once() {
     let store = Store::any();
-    let _holder = held(&store, &["hold", "a"]);
+    let _holder = holding(&store.url, "a", &[]);
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143), (Signal::SIGHUP, 129)] {
         let waiter = Process::start(&mut distlock(&store.url, &["run", "a", "--", "echo", "ran"]));
         until_queued(&store.url, "a", 2);
@@ -207,7 +207,7 @@ fn what_the_command_leaves_running_by_itself_goes_on() {
 #[test]
 fn hold_says_its_token_and_ends_with_its_input_or_a_signal() {
     let store = Store::any();
-    let mut by_input = held(&store, &["hold", "a", "--json"]);
+    let mut by_input = holding(&store.url, "a", &["--json"]);
     let token = queue(&store.url, "a")[0]["token"].clone();
     by_input.close_input();
     let ended = by_input.end();
@@ -216,17 +216,10 @@ fn hold_says_its_token_and_ends_with_its_input_or_a_signal() {
     assert_eq!((&told["name"], &told["token"]), (&Value::from("a"), &token));
     assert!(queue(&store.url, "a").is_empty());
 
-    let by_signal = held(&store, &["hold", "a"]);
+    let by_signal = holding(&store.url, "a", &[]);
     by_signal.signal(Signal::SIGTERM);
     assert_eq!(by_signal.end().code, Some(0));
     assert!(queue(&store.url, "a").is_empty());
-}
-
-/// A process that holds a lock, and has it already.
-fn held(store: &Store, args: &[&str]) -> Process {
-    let holder = Process::fed(&mut distlock(&store.url, args), b"");
-    until("the holder", || queue(&store.url, args[1]).iter().any(|row| row["state"] == "holding"));
-    holder
 }
 
 /// There may be a password in it.

@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use crate::{
-    process::{Process, answered, distlock, outcome, queue, until},
+    process::{answered, holding, outcome},
     store::Store,
 };
 
 #[test]
 fn a_wait_says_how_long_it_was_however_short() {
     let store = Store::any();
-    let _holder = held(&store, "a", &[]);
+    let _holder = holding(&store.url, "a", &[]);
     for (wait, told) in [("0", "within 0s;"), ("30ms", "within 30ms;"), ("1", "within 1.0s;")] {
         let busy = answered(|| outcome(&store.url, &["run", "a", "--wait", wait, "--", "true"]));
         assert_eq!(busy.code, Some(75), "{wait}: {busy:?}");
@@ -21,8 +21,8 @@ fn a_wait_says_how_long_it_was_however_short() {
 #[test]
 fn no_limit_is_no_number_in_json() {
     let store = Store::any();
-    let _writer = held(&store, "a", &["--exclusive"]);
-    let _permits = held(&store, "b", &["--of", "3", "--permits", "2"]);
+    let _writer = holding(&store.url, "a", &["--exclusive"]);
+    let _permits = holding(&store.url, "b", &["--of", "3", "--permits", "2"]);
     let shown = |name: &str| -> Value {
         serde_json::from_str(&outcome(&store.url, &["show", name, "--json"]).said).expect("JSON")
     };
@@ -45,7 +45,7 @@ fn a_name_too_long_is_not_repeated_whole_and_a_long_one_is_listed() {
     assert!(!refused.complained.contains('\u{1b}'), "{refused:?}");
 
     let name = "x".repeat(300);
-    let _holder = held(&store, &name, &[]);
+    let _holder = holding(&store.url, &name, &[]);
     let listed = outcome(&store.url, &["list"]);
     assert!(listed.said.contains(&format!("{name}  mutex")), "{listed:?}");
 }
@@ -78,11 +78,4 @@ fn help_and_pages_say_who_sees_a_password_in_a_url() {
         let what_to_use = text.split_once(SEEN).map(|(_, rest)| rest.replace('\\', ""));
         assert!(what_to_use.is_some_and(|text| text.starts_with("`--url-file`")), "{args:?}: {told:?}");
     }
-}
-
-/// One who has a lock already.
-fn held(store: &Store, name: &str, args: &[&str]) -> Process {
-    let holder = Process::fed(&mut distlock(&store.url, &[&["hold", name], args].concat()), b"");
-    until("the holder", || queue(&store.url, name).iter().any(|row| row["state"] == "holding"));
-    holder
 }

@@ -5,6 +5,7 @@ use std::fs;
 use rexpect::session::{PtySession, spawn_command};
 
 use crate::{
+    loss::SHORT,
     process::{Process, SLACK, answered, distlock, hearing, outcome, queue, until_queued, until_written},
     store::Store,
 };
@@ -141,7 +142,9 @@ fn a_job_that_stays_stopped_is_killed_before_anybody_else_is_admitted() {
     session.line(&format!("cd {}", folder.path().display()));
     // A shell that starts a program (dash: by vfork) cannot be stopped until the program runs; and if that is stopped before it
     // does, neither goes on, and nobody is told. So this one starts none.
-    session.line("$D run a --ttl 2s -- sh -c 'echo $$ > pid; echo started; read line; echo ran on > after'");
+    session.line(&format!(
+        "$D run a --ttl {SHORT} -- sh -c 'echo $$ > pid; echo started; read line; echo ran on > after'"
+    ));
     session.expect("started\r");
     session.control('z');
     session.expect("Stopped");
@@ -219,14 +222,14 @@ fn a_terminal_that_was_halted_does_not_hold_up_the_renewals() {
     session.line(&format!("cd {}", folder.path().display()));
     // The command talks into a terminal that takes nothing any more; another process sees that the lock stays held, for longer than
     // its lease would last by itself.
-    session.line(
-        "$D run a --ttl 3s -- sh -c 'echo started; read line; yes & until [ -e enough ]; do sleep 0.1; done; kill $!; \
-         echo $? > done'",
-    );
+    session.line(&format!(
+        "$D run a --ttl {SHORT} -- sh -c 'echo started; read line; yes & until [ -e enough ]; do sleep 0.1; done; kill $!; \
+         echo $? > done'"
+    ));
     session.expect("started\r");
     session.line("go");
     session.control('s');
-    let other = answered(|| outcome(&store.url, &["run", "a", "--wait", "7s", "--", "true"]));
+    let other = answered(|| outcome(&store.url, &["run", "a", "--wait", "12s", "--", "true"]));
     assert_eq!(other.code, Some(75), "{other:?}");
     fs::write(folder.path().join("enough"), "").unwrap();
     assert_eq!(until_written(&folder.path().join("done")), "0");

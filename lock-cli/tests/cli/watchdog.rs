@@ -11,7 +11,7 @@ use nix::{
 };
 
 use crate::{
-    loss::{Scene, looked, lost},
+    loss::{SHORT, Scene, looked, lost},
     process::{Process, distlock, outcome, until, until_written},
     store::Store,
 };
@@ -20,8 +20,7 @@ use crate::{
 fn a_watchdog_that_was_killed_is_started_again_and_does_its_duty() {
     let store = Store::any();
     let url = store.url.clone();
-    // It kills a fortieth of the ttl before the deadline, and a quarter of a second at the most: that much time to run it has here.
-    let scene = Scene::new(store, &url, &["--ttl", "10s"]);
+    let scene = Scene::new(store, &url, &["--ttl", SHORT]);
     let first = watchdog(&scene.holder).expect("a supervisor has a watchdog");
     kill(first, Signal::SIGKILL).unwrap();
     until("another watchdog", || watchdog(&scene.holder).is_some_and(|other| other != first));

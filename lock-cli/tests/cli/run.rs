@@ -151,6 +151,25 @@ fn a_signal_goes_to_the_command() {
     }
 }
 
+/// As of a user who asks twice, or of a service manager that does not wait for long.
+#[test]
+fn a_signal_that_comes_again_goes_to_the_command_again() {
+    let store = Store::any();
+    let folder = tempfile::tempdir().unwrap();
+    let line = "n=0; trap 'n=$((n + 1)); echo $n > heard; [ $n = 2 ] && exit 5' TERM; \
+                echo > ready; while :; do sleep 0.01; done";
+    let mut command = distlock(&store.url, &["run", "a", "--shell", "--", line]);
+    let process = Process::start(command.current_dir(&folder));
+    until_written(&folder.path().join("ready"));
+    process.signal(Signal::SIGTERM);
+    // Two that are sent before the first is heard may be one.
+    assert_eq!(until_written(&folder.path().join("heard")), "1");
+    process.signal(Signal::SIGTERM);
+    let ended = process.end();
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+    assert!(queue(&store.url, "a").is_empty());
+}
+
 #[test]
 fn an_interrupt_while_holding_ends_a_command_that_does_not_catch_it() {
     let store = Store::any();

@@ -85,6 +85,9 @@ pub(crate) enum Task {
     /// Whoever held it is told at once; it may still be working for a moment, and only what checks tokens is safe from that.
     Break(BreakArgs),
     /// Tell of everybody who comes to a lock, gets it, and goes
+    ///
+    /// It looks at the queue again and again: a hold that begins and ends between two looks is not told. No store keeps a record of the
+    /// holds that have ended.
     Watch(WatchArgs),
     /// Prepare locks for all users of a group, on this machine: what `--machine` and `sqlite:machine` use. Takes root
     SetupMachine(SetupArgs),

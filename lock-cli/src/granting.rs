@@ -45,6 +45,8 @@ pub(crate) struct Request {
     pub(crate) options: AcquireOptions,
     only_try: bool,
     verbose: bool,
+    /// Where the store is, for people.
+    store: String,
     /// The wait that was asked for. That of the options may be what is left of it.
     wait: Option<Duration>,
 }
@@ -85,7 +87,8 @@ impl Request {
         // A file tells at once that a process is dead.
         options.waiting_ttl = (!settings.is_file()).then_some(WAITING_TTL);
         options.validate().map_err(|error| Failure::of_input(&error))?;
-        Ok(Self { lock, options, only_try: args.only_try, verbose: args.verbose, wait })
+        let (only_try, verbose, store) = (args.only_try, args.verbose, settings.store_address());
+        Ok(Self { lock, options, only_try, verbose, store, wait })
     }
 
     /// Takes the lock. A signal gives up.
@@ -161,16 +164,17 @@ impl Request {
 
     /// A wait is over. Whether the lock was busy all the time can only be said by a store that answers.
     fn too_late(&self, waited: Duration, seen: Seen, voice: &Voice) -> Failure {
-        let name = self.lock.name();
+        let (name, store) = (self.lock.name(), &self.store);
         let waited = print::duration(self.wait.unwrap_or(waited));
         let mut message = format!("lock `{name}` was not granted within {waited}");
         let queue = match seen {
             None => {
-                let failure = Failure::new(Exit::STORE, format!("{message}, and the store does not answer"));
+                let failure =
+                    Failure::new(Exit::STORE, format!("{message}, and the store {store} does not answer"));
                 return failure.hint("distlock doctor");
             }
             Some(Err(error)) if error.is_transient() => {
-                let failure = Failure::new(Exit::STORE, format!("{message}, and the store is away"));
+                let failure = Failure::new(Exit::STORE, format!("{message}, and the store {store} is away"));
                 return failure.because(&error).hint("distlock doctor");
             }
             Some(_) if voice.is_quiet() => return Failure::silent(Exit::NOT_GRANTED),

@@ -128,6 +128,11 @@ impl Settings {
         }
     }
 
+    /// The store as it is shown to people: without a user, a password and settings.
+    pub(crate) fn store_address(&self) -> String {
+        address(&self.url)
+    }
+
     /// Whether the store is a file of this machine.
     pub(crate) fn is_file(&self) -> bool {
         self.url.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("sqlite:"))
@@ -213,6 +218,15 @@ fn has_password(url: &str) -> bool {
     user.and_then(|(user, _)| user.split_once(':')).is_some_and(|(_, password)| !password.is_empty())
 }
 
+/// A URL without a user, a password and settings.
+fn address(url: &str) -> String {
+    let place = url.split(['?', '#']).next().unwrap_or(url);
+    let Some((scheme, rest)) = place.split_once("://") else { return place.to_owned() };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let hosts = authority.rsplit('@').next().unwrap_or(authority);
+    format!("{scheme}://{hosts}{path}")
+}
+
 /// `None` if there is no such file.
 fn read(path: &Path) -> Result<Option<File>, Failure> {
     let wrong = |problem: String| {
@@ -285,6 +299,20 @@ mod tests {
             ["sqlite:/a:b@c", "redis://h", "redis://u@h", "redis://u:@h", "zk://h/a:b@c", "redis://h?x=a:b@c"]
         {
             assert!(!has_password(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn an_address_has_no_user_password_or_settings_in_it() {
+        for (url, shown) in [
+            ("redis://u:hunter2@h:1/2?command_timeout=1s", "redis://h:1/2"),
+            ("etcds://u:p%40@h,g:2/prefix?password_file=/run/a", "etcds://h,g:2/prefix"),
+            ("zk://h/a@b", "zk://h/a@b"),
+            ("redis://:hunter2@h#x", "redis://h"),
+            ("sqlite:/var/a@b.db?command_timeout=1s", "sqlite:/var/a@b.db"),
+            ("sqlite:", "sqlite:"),
+        ] {
+            assert_eq!(address(url), shown, "{url}");
         }
     }
 

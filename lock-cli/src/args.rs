@@ -11,7 +11,7 @@ use clap_complete::Shell;
 use distlock::{EntryId, InputError, LockName, NameError};
 
 use crate::{
-    exit::{self, Codes},
+    exit::{self, ExitCodes},
     machine::SetupArgs,
 };
 
@@ -101,11 +101,11 @@ pub(crate) enum Task {
 
 impl Task {
     /// The exit codes that were chosen.
-    pub(crate) fn codes(&self) -> Codes {
+    pub(crate) fn codes(&self) -> ExitCodes {
         let (Self::Run(RunArgs { lock, .. }) | Self::Hold(HoldArgs { lock, .. })) = self else {
-            return Codes::default();
+            return ExitCodes::default();
         };
-        let busy = lock.conflict_exit_code.map(Codes::for_busy);
+        let busy = lock.conflict_exit_code.map(ExitCodes::for_busy);
         busy.or_else(|| lock.exit.clone()).unwrap_or_default()
     }
 
@@ -165,7 +165,7 @@ pub(crate) struct LockArgs {
 
     /// What to do while the store is away; default: give up at the start, and try again for whoever is in the queue
     #[arg(long, value_name = "WHAT")]
-    pub(crate) outage: Option<AtOutage>,
+    pub(crate) outage: Option<OutagePolicy>,
 
     /// How long the lease lives without being renewed; default 30s
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -189,11 +189,11 @@ pub(crate) struct LockArgs {
 
     /// Other exit codes than ours, for `busy`, `unavailable`, `lost`, `unstopped` and `kind`, as in `busy=0,lost=80`
     #[arg(long, value_name = "NAME=CODE,…", value_parser = codes)]
-    pub(crate) exit: Option<Codes>,
+    pub(crate) exit: Option<ExitCodes>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AtOutage {
+pub(crate) enum OutagePolicy {
     /// Try again until it is back, or the wait is over, also at the start
     Wait,
     /// Give up at once
@@ -347,7 +347,7 @@ fn name(text: &str) -> Result<LockName, NameError> {
     LockName::new(text)
 }
 
-fn codes(text: &str) -> Result<Codes, String> {
+fn codes(text: &str) -> Result<ExitCodes, String> {
     text.parse()
 }
 

@@ -4,7 +4,7 @@ use distlock::{Diagnosis, Guarantees, harmless};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{args::DoctorArgs, connect::Store, exit::Exit, failure::Failure, print, settings::Settings};
+use crate::{args::DoctorArgs, exit::Exit, failure::Failure, print, settings::Settings, store::Store};
 
 /// All that is known about the store.
 #[derive(Serialize)]

@@ -31,17 +31,17 @@ impl Exit {
     pub(crate) const NOT_FOUND: Self = Self(127);
 
     /// That of a command.
-    pub(crate) fn of(code: u8) -> Self {
+    pub(crate) fn from_code(code: u8) -> Self {
         Self(code)
     }
 
     /// Ended by a signal, as a shell tells it.
-    pub(crate) fn by(signal: Signal) -> Self {
-        Self::by_number(signal as i32)
+    pub(crate) fn from_signal(signal: Signal) -> Self {
+        Self::from_signal_number(signal as i32)
     }
 
     /// The same for signals that have no name.
-    pub(crate) fn by_number(signal: i32) -> Self {
+    pub(crate) fn from_signal_number(signal: i32) -> Self {
         // Signals are numbers from 1 to 64.
         Self(128 + signal.to_le_bytes()[0])
     }
@@ -51,7 +51,7 @@ impl Exit {
     }
 
     /// What happened, in a word.
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match NAMES.iter().find(|(_, exit)| *exit == self) {
             Some(&(word, _)) => word,
             None if self == Self::USAGE => "usage",
@@ -78,9 +78,9 @@ const NAMES: [(&str, Exit); 5] = [
 
 /// The codes that the user has chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Codes(Vec<(Exit, Exit)>);
+pub(crate) struct ExitCodes(Vec<(Exit, Exit)>);
 
-impl Codes {
+impl ExitCodes {
     /// One for a lock that is busy.
     pub(crate) fn for_busy(code: u8) -> Self {
         Self(vec![(Exit::NOT_GRANTED, Exit(code))])
@@ -93,7 +93,7 @@ impl Codes {
 }
 
 /// `busy=0,lost=79`.
-impl FromStr for Codes {
+impl FromStr for ExitCodes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -141,13 +141,13 @@ mod tests {
 
     #[test]
     fn codes_are_read_by_their_names() {
-        let codes: Codes = "busy=0,lost=5".parse().unwrap();
+        let codes: ExitCodes = "busy=0,lost=5".parse().unwrap();
         assert_eq!(
             [Exit::NOT_GRANTED, Exit::LOST, Exit::STORE].map(|exit| codes.of(exit)),
             [Exit(0), Exit(5), Exit::STORE]
         );
         for wrong in ["", "busy", "busy=", "busy=256", "busy=-1", "late=3", "busy=1,", "busy=1 lost=2"] {
-            assert!(wrong.parse::<Codes>().unwrap_err().contains("busy, unavailable, lost"), "{wrong:?}");
+            assert!(wrong.parse::<ExitCodes>().unwrap_err().contains("busy, unavailable, lost"), "{wrong:?}");
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Failure {
 
 /// The same for programs.
 #[derive(Serialize)]
-struct Told<'a> {
+struct FailureJson<'a> {
     error: &'a str,
     because: &'a [String],
     #[serde(rename = "try")]
@@ -62,8 +62,8 @@ impl Failure {
     /// As one line of JSON, with the code that it ends with.
     pub(crate) fn json(&self, code: Exit) -> String {
         let Self { exit, message, causes, hint, .. } = self;
-        let (kind, hint) = (exit.word(), hint.as_deref());
-        let told = Told { error: message, because: causes, hint, kind, code: code.code() };
+        let (kind, hint) = (exit.name(), hint.as_deref());
+        let told = FailureJson { error: message, because: causes, hint, kind, code: code.code() };
         // Texts and a number are always JSON.
         print::json_line(&told).unwrap_or_else(|error| error.to_string())
     }
@@ -86,7 +86,7 @@ impl Failure {
     pub(crate) fn of_lock(error: &distlock::Error) -> Self {
         use distlock::Error as E;
         let (exit, hint) = match error {
-            E::WaitTimeout { name, .. } => (Exit::NOT_GRANTED, Some(show(name))),
+            E::WaitTimeout { name, .. } => (Exit::NOT_GRANTED, Some(show_command(name))),
             E::ClaimMismatch { .. } => (
                 Exit::KIND,
                 Some("--shared goes with --exclusive, and --of with the same number everywhere".to_owned()),
@@ -151,12 +151,12 @@ impl From<ConnectError> for Failure {
 }
 
 /// The command that shows a lock.
-pub(crate) fn show(name: &LockName) -> String {
-    command("show", name, "")
+pub(crate) fn show_command(name: &LockName) -> String {
+    lock_command("show", name, "")
 }
 
 /// A command for a lock, with its flags, as a shell reads it back.
-pub(crate) fn command(verb: &str, name: &LockName, flags: &str) -> String {
+pub(crate) fn lock_command(verb: &str, name: &LockName, flags: &str) -> String {
     let (name, dash) = (quoted(name.as_str()), name.as_str().starts_with('-'));
     let words = if dash { [verb, flags, "--", &name] } else { [verb, &name, flags, ""] };
     let words = words.iter().filter(|word| !word.is_empty());
@@ -240,9 +240,9 @@ mod tests {
     #[test]
     fn a_name_that_begins_with_a_dash_is_suggested_behind_an_escape() {
         let name = |name: &str| LockName::new(name).unwrap();
-        assert_eq!(show(&name("a b")), "distlock show 'a b'");
-        assert_eq!(show(&name("-rf")), "distlock show -- '-rf'");
-        assert_eq!(command("break", &name("a"), "--yes"), "distlock break a --yes");
-        assert_eq!(command("break", &name("-rf"), "--yes"), "distlock break --yes -- '-rf'");
+        assert_eq!(show_command(&name("a b")), "distlock show 'a b'");
+        assert_eq!(show_command(&name("-rf")), "distlock show -- '-rf'");
+        assert_eq!(lock_command("break", &name("a"), "--yes"), "distlock break a --yes");
+        assert_eq!(lock_command("break", &name("-rf"), "--yes"), "distlock break --yes -- '-rf'");
     }
 }

@@ -12,22 +12,22 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::{
+    acquire::{Request, close_after_failure, release},
     args::HoldArgs,
-    connect::Store,
     exit::Exit,
     failure::Failure,
-    granting::{Request, close_without, give_back},
+    output::Output,
     print,
-    ready::Ready,
+    progress::Progress,
+    ready::ReadyNotifier,
     run::Terminal,
     settings::Settings,
     signals::Signals,
-    traces::Traces,
-    voice::Voice,
+    store::Store,
 };
 
 #[derive(Serialize)]
-struct Held<'a> {
+struct HeldLock<'a> {
     name: &'a str,
     /// A text: JSON loses bits of numbers past 2^53.
     token: String,
@@ -35,24 +35,24 @@ struct Held<'a> {
     ttl_ms: u128,
 }
 
-pub(crate) async fn hold(args: HoldArgs, settings: &Settings, voice: &Voice) -> Result<Exit, Failure> {
-    let own = Traces::listen(voice);
-    let ready = Ready::new(args.ready_fd)?;
-    let (Store { locks, .. }, waited) = Store::connect_for(&args.lock, settings, voice).await?;
-    let mut signals = Signals::ending()?;
+pub(crate) async fn hold(args: HoldArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
+    let own = Progress::subscribe(output);
+    let ready = ReadyNotifier::new(args.ready_fd)?;
+    let (Store { locks, .. }, waited) = Store::connect_for(&args.lock, settings, output).await?;
+    let mut signals = Signals::terminating()?;
     let request = Request::new(&locks, &args.lock, settings, None, waited)?;
-    let guard = match request.granted(&own, &mut signals, voice).await {
+    let guard = match request.acquire(&own, &mut signals, output).await {
         Ok(guard) => guard,
         Err(failure) => {
-            close_without(&locks, &failure).await;
+            close_after_failure(&locks, &failure).await;
             return Err(failure);
         }
     };
     if let Err(failure) = tell(&args, &guard) {
-        give_back(&locks, guard, voice).await;
+        release(&locks, guard, output).await;
         return Err(failure);
     }
-    ready.tell(voice);
+    ready.tell(output);
     let lost = guard.lost();
     let reason = tokio::select! {
         biased;
@@ -61,7 +61,7 @@ pub(crate) async fn hold(args: HoldArgs, settings: &Settings, voice: &Voice) -> 
         () = end_of_input(args.until_eof) => None,
     };
     let name = guard.name().clone();
-    let kept = give_back(&locks, guard, voice).await;
+    let kept = release(&locks, guard, output).await;
     match reason {
         Some(reason) => Err(Failure::new(Exit::LOST, format!("lock `{name}` was lost: {reason}"))),
         None if !kept => Err(Failure::new(Exit::LOST, format!("lock `{name}` had been lost before its end"))),
@@ -74,13 +74,13 @@ fn tell(args: &HoldArgs, guard: &Guard) -> Result<(), Failure> {
     if args.json {
         let entry = guard.entry_id().to_string();
         let ttl_ms = guard.ttl().as_millis();
-        print::json(&Held { name: name.as_str(), token: token.to_string(), entry, ttl_ms })
+        print::json(&HeldLock { name: name.as_str(), token: token.to_string(), entry, ttl_ms })
     } else {
         print::text(&format!("holding `{}`, token {token}\n", harmless(&format!("{name}"))))
     }
 }
 
-/// Ready when the standard input has ended, if somebody is there who may end it. In the background of a terminal it is never read: that
+/// Returns when the standard input has ended, if somebody is there who may end it. In the background of a terminal it is never read: that
 /// would stop us.
 async fn end_of_input(until_eof: bool) {
     if !(until_eof || somebody_is_there()) {

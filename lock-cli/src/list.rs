@@ -3,11 +3,11 @@
 use distlock::{Kind, LockName, harmless};
 use serde::Serialize;
 
-use crate::{args::ListArgs, connect::Store, exit::Exit, failure::Failure, print, settings::Settings};
+use crate::{args::ListArgs, exit::Exit, failure::Failure, print, settings::Settings, store::Store};
 
 /// A lock, and how many are there.
 #[derive(Serialize)]
-struct Listed {
+struct LockSummary {
     name: LockName,
     kind: Kind,
     holding: usize,
@@ -31,7 +31,7 @@ pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, F
         // Whoever was there has left meanwhile.
         let Some(first) = queue.first() else { continue };
         let holding = queue.iter().filter(|row| row.admitted).count();
-        listed.push(Listed { kind: first.claim.kind(), holding, waiting: queue.len() - holding, name });
+        listed.push(LockSummary { kind: first.claim.kind(), holding, waiting: queue.len() - holding, name });
     }
     if args.json {
         print::json(&listed)?;

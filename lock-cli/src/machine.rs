@@ -37,7 +37,7 @@ pub(crate) struct SetupArgs {
 }
 
 /// Whether a URL names the file.
-pub(crate) fn is_meant(url: &str) -> bool {
+pub(crate) fn is_machine_url(url: &str) -> bool {
     let (scheme, rest) = url.split_once(':').unwrap_or_default();
     scheme.eq_ignore_ascii_case("sqlite") && rest.split('?').next() == Some("machine")
 }
@@ -128,10 +128,10 @@ mod tests {
     #[test]
     fn the_file_of_the_machine_is_known_by_its_url() {
         for url in [URL, "SQLite:machine", "sqlite:machine?command_timeout=1s"] {
-            assert!(is_meant(url), "{url}");
+            assert!(is_machine_url(url), "{url}");
         }
         for url in ["", "machine", "sqlite:", "sqlite:./machine", "sqlite:machine.db", "redis:machine"] {
-            assert!(!is_meant(url), "{url}");
+            assert!(!is_machine_url(url), "{url}");
         }
     }
 

@@ -3,28 +3,28 @@
 #[cfg(not(unix))]
 compile_error!("the `distlock` command needs process groups and signals, as Unix has them");
 
+mod acquire;
 mod args;
-mod connect;
+mod docs;
 mod doctor;
+mod entry_view;
 mod evict;
 mod exit;
 mod failure;
-mod granting;
 mod hold;
 mod list;
 mod machine;
-mod outages;
-mod pages;
+mod outage_throttle;
+mod output;
 mod print;
+mod progress;
 mod ready;
-mod rows;
 mod run;
 mod settings;
 mod show;
 mod signals;
-mod status;
-mod traces;
-mod voice;
+mod status_file;
+mod store;
 mod watch;
 
 use std::{path::Path, process::ExitCode};
@@ -40,13 +40,13 @@ use self::{
     args::{Args, Task},
     exit::Exit,
     failure::Failure,
+    output::Output,
     settings::Settings,
-    status::StatusFile,
-    voice::Voice,
+    status_file::StatusFile,
 };
 
 fn main() -> ExitCode {
-    if let Some(code) = run::inner(std::env::args_os().skip(1)) {
+    if let Some(code) = run::internal(std::env::args_os().skip(1)) {
         return code;
     }
     let args = match Args::try_parse() {
@@ -58,15 +58,15 @@ fn main() -> ExitCode {
             return if error.use_stderr() { Exit::USAGE.into() } else { Exit::DONE.into() };
         }
     };
-    let voice = Voice::start(args.store.quiet);
+    let output = Output::new(args.store.quiet);
     let (codes, is_json) = (args.task.codes(), args.task.is_json());
     let path = args.task.status_file().map(Path::to_owned);
     let status = StatusFile::begin(path.as_deref());
     let (status, done) = match status {
-        Ok(status) => (Some(status), carry_out(args, &voice)),
+        Ok(status) => (Some(status), carry_out(args, &output)),
         Err(failure) => (None, Err(failure)),
     };
-    voice.finish();
+    output.flush();
     let (what, exit) = match done {
         Ok(exit) => ("command", exit),
         Err(failure) => {
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
                 (false, true) => eprintln!("{}", failure.json(exit)),
                 (false, false) => eprintln!("{failure}"),
             }
-            (failure.exit().word(), exit)
+            (failure.exit().name(), exit)
         }
     };
     if let Some(status) = status {
@@ -97,27 +97,27 @@ fn shortened(mut error: clap::Error) -> clap::Error {
     error
 }
 
-fn carry_out(args: Args, voice: &Voice) -> Result<Exit, Failure> {
+fn carry_out(args: Args, output: &Output) -> Result<Exit, Failure> {
     match &args.task {
-        Task::Completions(asked) => return pages::completions(asked.shell),
-        Task::Man(asked) => return pages::man(asked.command.as_deref()),
+        Task::Completions(asked) => return docs::completions(asked.shell),
+        Task::Man(asked) => return docs::man(asked.command.as_deref()),
         Task::SetupMachine(asked) => return machine::setup(asked),
         _ => {}
     }
-    let settings = Settings::of(&args.store)?;
-    settings.warnings.iter().for_each(|warning| voice.say(warning));
+    let settings = Settings::load(&args.store)?;
+    settings.warnings.iter().for_each(|warning| output.line(warning));
     // One thread: the parent-death signal of what `run` starts is tied to the thread that started it, which is this one.
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::new(Exit::STORE, "no runtime can be started").because(&error))?;
     runtime.block_on(async {
         match args.task {
-            Task::Run(asked) => run::run(asked, &settings, voice).await,
-            Task::Hold(asked) => hold::hold(asked, &settings, voice).await,
-            Task::Show(asked) => show::show(&asked, &settings, voice).await,
+            Task::Run(asked) => run::run(asked, &settings, output).await,
+            Task::Hold(asked) => hold::hold(asked, &settings, output).await,
+            Task::Show(asked) => show::show(&asked, &settings, output).await,
             Task::List(asked) => list::list(&asked, &settings).await,
             Task::Break(asked) => evict::evict(&asked, &settings).await,
-            Task::Watch(asked) => watch::watch(&asked, &settings, voice).await,
+            Task::Watch(asked) => watch::watch(&asked, &settings, output).await,
             Task::Doctor(asked) => doctor::doctor(&asked, &settings).await,
             Task::SetupMachine(_) | Task::Completions(_) | Task::Man(_) => Ok(Exit::DONE),
         }

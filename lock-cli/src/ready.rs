@@ -1,4 +1,4 @@
-//! [`Ready`]: tells those who have started this process that the lock is held.
+//! [`ReadyNotifier`]: tells those who have started this process that the lock is held.
 
 #[cfg(target_os = "linux")]
 use std::os::{
@@ -15,18 +15,18 @@ use std::{
 
 use nix::fcntl::OFlag;
 
-use crate::{exit::Exit, failure::Failure, voice::Voice};
+use crate::{exit::Exit, failure::Failure, output::Output};
 
 /// What a service manager waits for (`Type=notify` of systemd).
 const READY: &[u8] = b"READY=1";
 
 /// Who is to be told.
 #[derive(Debug)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyNotifier {
     file: Option<File>,
 }
 
-impl Ready {
+impl ReadyNotifier {
     /// # Errors
     /// If there is no such descriptor, or it cannot be written to: before a lock is taken for nothing.
     pub(crate) fn new(descriptor: Option<u32>) -> Result<Self, Failure> {
@@ -44,12 +44,12 @@ impl Ready {
     }
 
     /// Tells them. The lock is held all the same if they cannot be told.
-    pub(crate) fn tell(self, voice: &Voice) {
+    pub(crate) fn tell(self, output: &Output) {
         if let Some(Err(error)) = env::var_os("NOTIFY_SOCKET").map(|address| notify(&address)) {
-            voice.say(format!("the service manager cannot be told that the lock is held: {error}"));
+            output.line(format!("the service manager cannot be told that the lock is held: {error}"));
         }
         if let Some(Err(error)) = self.file.map(|mut file| file.write_all(b"\n")) {
-            voice.say(format!("nothing can be written to --ready-fd: {error}"));
+            output.line(format!("nothing can be written to --ready-fd: {error}"));
         }
     }
 }

@@ -34,7 +34,7 @@ const DEFAULT_URL: &str = "sqlite:";
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) url: String,
-    pub(crate) file: File,
+    pub(crate) file: SettingsFile,
     is_default: bool,
     /// What the user should know about where they come from.
     pub(crate) warnings: Vec<String>,
@@ -43,7 +43,7 @@ pub(crate) struct Settings {
 /// The settings file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct File {
+pub(crate) struct SettingsFile {
     url: Option<String>,
     #[serde(deserialize_with = "duration")]
     pub(crate) ttl: Option<Duration>,
@@ -55,12 +55,12 @@ pub(crate) struct File {
 
 /// As on the command line, and a number without quotes.
 fn duration<'de, D: Deserializer<'de>>(format: D) -> Result<Option<Duration>, D::Error> {
-    format.deserialize_any(AsArgument).map(Some)
+    format.deserialize_any(DurationVisitor).map(Some)
 }
 
-struct AsArgument;
+struct DurationVisitor;
 
-impl Visitor<'_> for AsArgument {
+impl Visitor<'_> for DurationVisitor {
     type Value = Duration;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -84,7 +84,7 @@ impl Visitor<'_> for AsArgument {
 
 impl Settings {
     /// A flag is stronger than a variable, and a variable than the file.
-    pub(crate) fn of(args: &StoreArgs) -> Result<Self, Failure> {
+    pub(crate) fn load(args: &StoreArgs) -> Result<Self, Failure> {
         let path = args.config.clone().or_else(default_path);
         let file = match &path {
             Some(path) => read(path)?,
@@ -99,23 +99,23 @@ impl Settings {
         };
         let mut warnings = Vec::new();
         let with_password = file.url.as_deref().is_some_and(has_password);
-        warnings.extend(path.filter(|_| with_password).and_then(|path| exposed(&path)));
+        warnings.extend(path.filter(|_| with_password).and_then(|path| exposure_warning(&path)));
         let url = match &args.url_file {
             _ if args.machine => machine::URL.to_owned(),
             Some(path) => {
-                let url = url_in(path)?;
+                let url = read_url_file(path)?;
                 let with_password = has_password(&url);
-                warnings.extend(Some(path).filter(|_| with_password).and_then(|path| exposed(path)));
+                warnings.extend(Some(path).filter(|_| with_password).and_then(|path| exposure_warning(path)));
                 url
             }
             None => url(args.url.as_deref(), &file)?,
         };
-        if machine::is_meant(&url) {
+        if machine::is_machine_url(&url) {
             machine::check()?;
         }
         let is_default = url == DEFAULT_URL;
         let url = if is_default { default_url()? } else { url };
-        warnings.extend(password_file(&url).and_then(|path| exposed(&path)));
+        warnings.extend(password_file(&url).and_then(|path| exposure_warning(&path)));
         Ok(Self { url, file, is_default, warnings })
     }
 
@@ -141,12 +141,12 @@ impl Settings {
 
 /// The first one there is. One that is empty is a mistake, as of a variable that was to be set: locks that are silently those of this
 /// machine alone exclude nobody on the others.
-fn url(flag: Option<&str>, file: &File) -> Result<String, Failure> {
+fn url(flag: Option<&str>, file: &SettingsFile) -> Result<String, Failure> {
     let variable = match env::var("DISTLOCK_URL") {
         Ok(url) => Some(url),
         Err(VarError::NotPresent) => None,
         Err(VarError::NotUnicode(_)) if flag.is_some() => None,
-        Err(VarError::NotUnicode(_)) => return Err(no_url("the variable DISTLOCK_URL is not UTF-8")),
+        Err(VarError::NotUnicode(_)) => return Err(bad_url("the variable DISTLOCK_URL is not UTF-8")),
     };
     let given = [
         (flag, "--url is empty"),
@@ -154,15 +154,15 @@ fn url(flag: Option<&str>, file: &File) -> Result<String, Failure> {
         (file.url.as_deref(), "`url` of the settings file is empty"),
     ];
     match given.into_iter().find_map(|(url, empty)| Some((url?, empty))) {
-        Some((url, empty)) if url.trim().is_empty() => Err(no_url(empty)),
+        Some((url, empty)) if url.trim().is_empty() => Err(bad_url(empty)),
         Some((url, _)) => Ok(url.to_owned()),
         None => Ok(DEFAULT_URL.to_owned()),
     }
 }
 
 /// The only line of a file.
-fn url_in(path: &Path) -> Result<String, Failure> {
-    let wrong = |problem: &str| no_url(&format!("the file {} {problem}", path.display()));
+fn read_url_file(path: &Path) -> Result<String, Failure> {
+    let wrong = |problem: &str| bad_url(&format!("the file {} {problem}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| wrong("cannot be read").because(&error))?;
     match text.trim() {
         "" => Err(wrong("has no URL in it")),
@@ -172,14 +172,14 @@ fn url_in(path: &Path) -> Result<String, Failure> {
     }
 }
 
-fn no_url(problem: &str) -> Failure {
+fn bad_url(problem: &str) -> Failure {
     Failure::new(Exit::USAGE, problem)
         .hint("the URL of a store, or none: then locks are of this machine alone")
 }
 
 /// What is to be said of a file with a password, if others may read it: everybody, or, of a file of our own, a group that is not ours
 /// in the first place. Whom the file of somebody else is for is for him to say: that of root for the group of a service is as it should be.
-fn exposed(path: &Path) -> Option<String> {
+fn exposure_warning(path: &Path) -> Option<String> {
     let file = fs::metadata(path).ok()?;
     let may = |bit| file.mode() & bit != 0;
     let of_a_group = may(0o040) && file.uid() == geteuid().as_raw() && file.gid() != getegid().as_raw();
@@ -196,11 +196,11 @@ fn exposed(path: &Path) -> Option<String> {
 fn password_file(url: &str) -> Option<PathBuf> {
     let (_, parameters) = url.split_once('?')?;
     let value = parameters.split('&').find_map(|parameter| parameter.strip_prefix("password_file="))?;
-    Some(decoded(value).into())
+    Some(percent_decoded(value).into())
 }
 
 /// What `%` and two digits stand for; anything else for itself.
-fn decoded(text: &str) -> OsString {
+fn percent_decoded(text: &str) -> OsString {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let [first, after @ ..] = rest {
         let digits =
@@ -228,7 +228,7 @@ fn address(url: &str) -> String {
 }
 
 /// `None` if there is no such file.
-fn read(path: &Path) -> Result<Option<File>, Failure> {
+fn read(path: &Path) -> Result<Option<SettingsFile>, Failure> {
     let wrong = |problem: String| {
         Failure::new(Exit::USAGE, format!("the settings file {}: {problem}", path.display()))
     };
@@ -261,11 +261,11 @@ fn default_url() -> Result<String, Failure> {
     let nowhere =
         || Failure::new(Exit::USAGE, "HOME is not set: use --url").hint("the URL of a store, as sqlite:PATH");
     let home = home_of_user().ok_or_else(nowhere)?;
-    in_home(&home).map_err(|error| nowhere().because(&error))
+    default_url_in(&home).map_err(|error| nowhere().because(&error))
 }
 
 /// The file of the default store, whose folder is made as the store makes it: for this user alone.
-fn in_home(home: &Path) -> io::Result<String> {
+fn default_url_in(home: &Path) -> io::Result<String> {
     let folder = home.join(".local/state/distlock");
     let file = folder.join("locks.db");
     // What means something else in a URL.
@@ -319,11 +319,11 @@ mod tests {
     #[test]
     fn the_default_file_is_below_the_home_folder_in_a_folder_for_its_user_alone() {
         let home = tempfile::tempdir().unwrap();
-        let url = in_home(home.path()).unwrap();
+        let url = default_url_in(home.path()).unwrap();
         let folder = home.path().join(".local/state/distlock");
         assert_eq!(url, format!("sqlite:{}/locks.db", folder.display()));
         assert_eq!(fs::metadata(folder).unwrap().mode() & 0o777, 0o700);
-        assert!(in_home(&home.path().join("what?")).is_err(), "that is no path in a URL");
+        assert!(default_url_in(&home.path().join("what?")).is_err(), "that is no path in a URL");
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl Signals {
     ///
     /// # Errors
     /// If the operating system has no room for them.
-    pub(crate) fn ending() -> Result<Self, Failure> {
+    pub(crate) fn terminating() -> Result<Self, Failure> {
         let mut signals = Self { ignored: ignored(), streams: Vec::new() };
         signals.add(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT])?;
         Ok(signals)
@@ -30,8 +30,8 @@ impl Signals {
     /// Adds those that are for a command that runs.
     ///
     /// # Errors
-    /// As for [`ending`](Self::ending).
-    pub(crate) fn add_passed_on(&mut self) -> Result<(), Failure> {
+    /// As for [`terminating`](Self::terminating).
+    pub(crate) fn add_forwarded(&mut self) -> Result<(), Failure> {
         use Signal as S;
         self.add(&[S::SIGUSR1, S::SIGUSR2, S::SIGWINCH, S::SIGTSTP, S::SIGCONT])
     }

@@ -13,11 +13,11 @@ use nix::{
     unistd::{Pid, getppid},
 };
 
-use super::group::Group;
+use super::process_group::ProcessGroup;
 use crate::exit::Exit;
 
 /// The first argument of this program when it is to become the command.
-pub(super) const INNER: &str = "__exec";
+pub(super) const INTERNAL_ARG: &str = "__exec";
 
 /// A command that was started, and not waited for.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Command {
 
 /// What became of a command since the last look.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Change {
+pub(crate) enum StateChange {
     Ended(Exit),
     Stopped(Signal),
 }
@@ -39,7 +39,7 @@ impl Command {
     /// Only from a thread that lives as long as the process: its end is what the parent-death signal is sent for.
     pub(crate) fn start(words: &[OsString], guard: &Guard, url: Option<&str>) -> io::Result<Self> {
         let mut command = this_program();
-        command.arg(INNER).arg(process::id().to_string()).args(words);
+        command.arg(INTERNAL_ARG).arg(process::id().to_string()).args(words);
         command.env("DISTLOCK_NAME", guard.name().as_str()).env("DISTLOCK_TOKEN", guard.token().to_string());
         match url {
             Some(url) => command.env("DISTLOCK_URL", url),
@@ -48,21 +48,22 @@ impl Command {
         Ok(Self { child: command.process_group(0).spawn()? })
     }
 
-    pub(crate) fn group(&self) -> Group {
+    pub(crate) fn group(&self) -> ProcessGroup {
         // Linux has no process ids above 2^22.
-        Group::new(Pid::from_raw(self.child.id().cast_signed()))
+        ProcessGroup::new(Pid::from_raw(self.child.id().cast_signed()))
     }
 
     /// What became of it, if it did since the last look.
-    pub(crate) fn look(&mut self) -> Option<Change> {
+    pub(crate) fn poll_change(&mut self) -> Option<StateChange> {
         // It is a child of ours, which nobody else waits for.
         if let Some(status) = self.child.try_wait().ok()? {
-            let by_signal = status.signal().map(Exit::by_number);
+            let by_signal = status.signal().map(Exit::from_signal_number);
             // The kernel gives only the lowest eight bits.
-            let exit = by_signal.unwrap_or_else(|| Exit::of(status.code().unwrap_or(0).to_le_bytes()[0]));
-            return Some(Change::Ended(exit));
+            let exit =
+                by_signal.unwrap_or_else(|| Exit::from_code(status.code().unwrap_or(0).to_le_bytes()[0]));
+            return Some(StateChange::Ended(exit));
         }
-        self.stopped_by().map(Change::Stopped)
+        self.stopped_by().map(StateChange::Stopped)
     }
 
     #[cfg(target_os = "linux")]

@@ -6,7 +6,7 @@
 //! that works without the lock. Should the watchdog end, the supervisor starts another one.
 
 mod command;
-mod group;
+mod process_group;
 mod supervisor;
 mod terminal;
 mod timing;
@@ -23,42 +23,42 @@ use tokio::signal::unix::{SignalKind, signal};
 pub(crate) use self::terminal::Terminal;
 use self::{
     command::Command,
-    supervisor::{Ended, Supervisor},
+    supervisor::{RunResult, Supervisor},
     timing::Timing,
-    watchdog::{Dismissed, Duty, Watchdog},
+    watchdog::{Dismissed, Watchdog, WatchdogResult},
 };
 use crate::{
+    acquire::{Request, close, close_after_failure, release},
     args::RunArgs,
-    connect::Store,
     exit::Exit,
     failure::Failure,
-    granting::{Request, close, close_without, give_back},
+    output::Output,
+    progress::Progress,
     settings::Settings,
     signals::Signals,
-    traces::Traces,
-    voice::Voice,
+    store::Store,
 };
 
 /// Does what this program is started for by itself, if that is so.
-pub(crate) fn inner(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+pub(crate) fn internal(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     match args.next()?.to_str()? {
-        command::INNER => Some(command::exec(args)),
-        watchdog::INNER => Some(watchdog::watch(args)),
+        command::INTERNAL_ARG => Some(command::exec(args)),
+        watchdog::INTERNAL_ARG => Some(watchdog::run(args)),
         _ => None,
     }
 }
 
-pub(crate) async fn run(args: RunArgs, settings: &Settings, voice: &Voice) -> Result<Exit, Failure> {
-    let own = Traces::listen(voice);
-    let (store, waited) = Store::connect_for(&args.lock, settings, voice).await?;
+pub(crate) async fn run(args: RunArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
+    let own = Progress::subscribe(output);
+    let (store, waited) = Store::connect_for(&args.lock, settings, output).await?;
     let locks = &store.locks;
-    let mut signals = Signals::ending()?;
+    let mut signals = Signals::terminating()?;
     let request = Request::new(locks, &args.lock, settings, program(&args).as_deref(), waited)?;
     let timing = Timing::new(&request.options, args.grace.or(settings.file.grace))?;
-    let guard = match request.granted(&own, &mut signals, voice).await {
+    let guard = match request.acquire(&own, &mut signals, output).await {
         Ok(guard) => guard,
         Err(failure) => {
-            close_without(locks, &failure).await;
+            close_after_failure(locks, &failure).await;
             return Err(failure);
         }
     };
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, voice: &Voice) -> Re
     let ended = match hold_fast(&guard, timing).await {
         Ok(()) => {
             let url = args.pass_url.then_some(settings.url.as_str());
-            supervise(&args, &store, &guard, timing, url, &mut signals, voice).await
+            supervise(&args, &store, &guard, timing, url, &mut signals, output).await
         }
         Err(failure) => Err(failure),
     };
@@ -76,14 +76,14 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, voice: &Voice) -> Re
         close(locks).await;
         false
     } else {
-        give_back(locks, guard, voice).await
+        release(locks, guard, output).await
     };
     let (ended, watchdog) = ended?;
     // Only now: it ends when it gets processor time, and nobody has to wait for the lock until then.
-    let duty = watchdog.map_or(Duty::Watched, Dismissed::duty);
-    let Ended { exit, lost, out_of_reach } = ended.and(duty);
+    let result = watchdog.map_or(WatchdogResult::Idle, Dismissed::result);
+    let RunResult { exit, lost, unstoppable } = ended.with_watchdog(result);
     match lost {
-        Some(why) if out_of_reach => {
+        Some(why) if unstoppable => {
             let message = format!(
                 "lock `{name}` was lost: {why}; the command, or some of it, ran as another user, could not be stopped, and worked on \
                  without the lock"
@@ -122,19 +122,21 @@ async fn supervise(
     timing: Timing,
     url: Option<&str>,
     signals: &mut Signals,
-    voice: &Voice,
-) -> Result<(Ended, Option<Dismissed>), Failure> {
+    output: &Output,
+) -> Result<(RunResult, Option<Dismissed>), Failure> {
     let failed = |what: &'static str| move |error| Failure::new(Exit::CANNOT_RUN, what).because(&error);
-    signals.add_passed_on()?;
+    signals.add_forwarded()?;
     let children = signal(SignalKind::child()).map_err(failed("the end of a command cannot be noticed"))?;
-    let sign_of_life = store.sign_of_life().await?;
-    let watchdog = Watchdog::start(sign_of_life);
+    let process_file = store.process_file().await?;
+    let watchdog = Watchdog::start(process_file);
     let mut watchdog = watchdog.map_err(failed("the watchdog cannot be started"))?;
     let words = words(args);
     let command =
         Command::start(&words, guard, url).map_err(failed("this program cannot be started again"))?;
-    watchdog.guard(command.group());
-    Ok(Supervisor::new(guard.hold(), command, watchdog, timing, voice.clone()).watch(signals, children).await)
+    watchdog.watch(command.group());
+    Ok(Supervisor::new(guard.hold(), command, watchdog, timing, output.clone())
+        .watch(signals, children)
+        .await)
 }
 
 fn words(args: &RunArgs) -> Vec<OsString> {

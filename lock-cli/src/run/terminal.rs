@@ -13,7 +13,7 @@ use nix::{
     unistd::{getpgrp, tcgetpgrp, tcsetpgrp},
 };
 
-use super::group::Group;
+use super::process_group::ProcessGroup;
 
 /// The terminal of the session.
 #[derive(Debug)]
@@ -31,22 +31,22 @@ impl Terminal {
     }
 
     /// Whether all that the command reads and writes is a terminal: then no other process of a pipeline wants it.
-    pub(crate) fn is_all_there_is() -> bool {
+    pub(crate) fn is_all_stdio() -> bool {
         std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && std::io::stderr().is_terminal()
     }
 
     /// Whether it is our turn: our group is the one in the foreground.
     pub(crate) fn is_ours(&self) -> bool {
-        self.is_of(Group::new(getpgrp()))
+        self.is_foreground(ProcessGroup::new(getpgrp()))
     }
 
     /// Whether a group is the one in the foreground.
-    pub(crate) fn is_of(&self, group: Group) -> bool {
+    pub(crate) fn is_foreground(&self, group: ProcessGroup) -> bool {
         tcgetpgrp(&self.device) == Ok(group.id())
     }
 
     /// Puts a group into the foreground.
-    pub(crate) fn give_to(&self, group: Group) {
+    pub(crate) fn give_to(&self, group: ProcessGroup) {
         // Whoever is in the background is stopped by this signal for trying.
         let blocked = SigSet::from(Signal::SIGTTOU);
         let _ = blocked.thread_block();
@@ -57,11 +57,11 @@ impl Terminal {
 
     /// Puts our own group into the foreground again.
     pub(crate) fn take_back(&self) {
-        self.give_to(Group::new(getpgrp()));
+        self.give_to(ProcessGroup::new(getpgrp()));
     }
 
     /// Undoes what a command has set, that had no time to do so.
-    pub(crate) fn mend(&self) {
+    pub(crate) fn restore_modes(&self) {
         if let Some(modes) = &self.modes {
             let _ = tcsetattr(&self.device, SetArg::TCSADRAIN, modes);
         }

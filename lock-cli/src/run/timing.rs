@@ -63,7 +63,7 @@ impl Timing {
     }
 
     /// The longest time between two looks at the deadline, so that the watchdog knows of each renewal.
-    pub(crate) fn look_every(self) -> Duration {
+    pub(crate) fn check_interval(self) -> Duration {
         self.ttl / 6
     }
 }

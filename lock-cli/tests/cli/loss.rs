@@ -19,11 +19,11 @@ use crate::{
 };
 
 /// Works, and says so all the time, in a process that is not the first of its group. No word is heard.
-const DEAF: &str =
+const IGNORES_SIGNALS: &str =
     "trap '' TERM INT HUP; (while :; do date +%s%N > beat.new; mv beat.new beat; sleep 0.01; done) & wait";
 
 /// What the next one does: he looks whether somebody still works.
-const LOOK: &str = "a=$(cat beat); sleep 0.2; [ \"$a\" = \"$(cat beat)\" ] && echo dead || echo alive";
+const CHECK_WORK: &str = "a=$(cat beat); sleep 0.2; [ \"$a\" = \"$(cat beat)\" ] && echo dead || echo alive";
 
 /// A lease that ends within a test, and not by itself on a busy machine: renewals may fail for 3.7 s before the command is told to stop (on
 /// a ttl of 3 s for 1.1 s), the supervisor kills half a second before the end, and the watchdog a quarter. No ttl gives those two more.
@@ -38,16 +38,16 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// The holder may be on another way to the store.
+    /// The holder may reach the store through a proxy.
     pub(crate) fn new(store: Store, holders_url: &str, args: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let run = |url: &str, args: &[&str], line: &str| {
             let mut command = distlock(url, &[&["run", "a"], args, &["--shell", "--", line]].concat());
             Process::start(command.current_dir(&folder))
         };
-        let holder = run(holders_url, args, DEAF);
+        let holder = run(holders_url, args, IGNORES_SIGNALS);
         until_written(&folder.path().join("beat"));
-        let next = run(&store.url, &["--ttl", "60s"], LOOK);
+        let next = run(&store.url, &["--ttl", "60s"], CHECK_WORK);
         until_queued(&store.url, "a", 2);
         Self { _store: store, folder, holder, next }
     }
@@ -65,27 +65,27 @@ fn works(folder: &Path) -> bool {
 }
 
 /// What the next one has seen.
-pub(crate) fn looked(next: Process) {
+pub(crate) fn assert_saw_no_work(next: Process) {
     let looked = next.end();
-    assert_eq!((looked.code, looked.said.as_str()), (Some(0), "dead\n"), "{looked:?}");
+    assert_eq!((looked.code, looked.stdout.as_str()), (Some(0), "dead\n"), "{looked:?}");
 }
 
-pub(crate) fn lost(holder: Process) -> Outcome {
+pub(crate) fn assert_lost(holder: Process) -> Outcome {
     let lost = holder.end();
     assert_eq!(lost.code, Some(79), "{lost:?}");
-    assert!(lost.complained.contains("lock `a` was lost"), "{lost:?}");
+    assert!(lost.stderr.contains("lock `a` was lost"), "{lost:?}");
     lost
 }
 
 #[test]
 fn when_the_server_goes_away_the_command_is_dead_before_anybody_else_is_admitted() {
     let store = Store::redis();
-    let way = Proxy::start(store.address(), |_| false);
-    let url = format!("redis://{}", way.address());
+    let proxy = Proxy::start(store.address(), |_| false);
+    let url = format!("redis://{}", proxy.address());
     let scene = Scene::new(store, &url, &["--ttl", SHORT]);
-    way.silence(Links::All);
-    looked(scene.next);
-    lost(scene.holder);
+    proxy.silence(Links::All);
+    assert_saw_no_work(scene.next);
+    assert_lost(scene.holder);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn when_the_supervisor_is_killed_all_that_it_started_is_dead_at_once() {
     assert_eq!(queue(&url, "a").len(), 2, "the lease has ended");
     let broken = outcome(&url, &["break", "a", "--entry", &holder, "--yes"]);
     assert_eq!(broken.code, Some(0), "{broken:?}");
-    looked(scene.next);
+    assert_saw_no_work(scene.next);
 }
 
 /// PR34: the command and the watchdog are the supervisor's sign of life, too.
@@ -111,7 +111,7 @@ fn on_one_machine_the_next_one_is_admitted_as_soon_as_all_of_a_killed_supervisor
     let url = store.url.clone();
     let scene = Scene::new(store, &url, &["--ttl", "1h"]);
     scene.holder.signal(Signal::SIGKILL);
-    looked(scene.next);
+    assert_saw_no_work(scene.next);
 }
 
 /// PR34: whoever has left the group is not killed with it, and still has the file.
@@ -127,7 +127,7 @@ fn on_one_machine_a_descendant_that_outlives_a_killed_supervisor_keeps_the_lock(
     holder.signal(Signal::SIGKILL);
     let next =
         outcome(&store.url, &["run", "a", "--", "cat", &folder.path().join("left").display().to_string()]);
-    assert_eq!((next.code, next.said.as_str()), (Some(0), "done\n"), "{next:?}");
+    assert_eq!((next.code, next.stdout.as_str()), (Some(0), "done\n"), "{next:?}");
 }
 
 /// Nobody renews for it any more, and it is not killed.
@@ -156,9 +156,9 @@ fn when_the_supervisor_is_stopped_the_command_is_dead_before_anybody_else_is_adm
     let url = store.url.clone();
     let scene = Scene::new(store, &url, &["--ttl", SHORT]);
     scene.holder.signal(Signal::SIGSTOP);
-    looked(scene.next);
+    assert_saw_no_work(scene.next);
     scene.holder.signal(Signal::SIGCONT);
-    lost(scene.holder);
+    assert_lost(scene.holder);
 }
 
 #[test]
@@ -169,9 +169,9 @@ fn a_command_that_hears_nothing_is_killed_when_the_grace_is_over() {
     let started = Instant::now();
     let broken = outcome(&url, &["break", "a", "--yes"]);
     assert_eq!(broken.code, Some(0), "{broken:?}");
-    let lost = lost(scene.holder);
+    let lost = assert_lost(scene.holder);
     assert!(started.elapsed() >= Duration::from_secs(1), "it was killed too early: {:?}", started.elapsed());
-    assert!(lost.complained.contains("the store says that it is gone"), "{lost:?}");
+    assert!(lost.stderr.contains("the store says that it is gone"), "{lost:?}");
     assert!(!works(scene.folder.path()));
 }
 
@@ -182,13 +182,13 @@ fn a_command_that_hears_has_the_grace_for_its_last_words() {
     let line = "trap 'echo bye > word; exit 0' TERM; echo > ready; while :; do sleep 0.01; done";
     let holder = with_a_long_grace(&store, &folder, line);
     assert_eq!(outcome(&store.url, &["break", "a", "--yes"]).code, Some(0));
-    lost(holder);
+    assert_lost(holder);
     assert_eq!(until_written(&folder.path().join("word")), "bye");
 }
 
 #[test]
 fn a_stopped_command_is_woken_to_hear_that_the_lock_is_lost() {
-    is_woken(
+    assert_woken(
         "trap 'echo bye > word; exit 0' TERM; echo > ready; kill -STOP $$; while :; do sleep 0.01; done",
     );
 }
@@ -196,7 +196,7 @@ fn a_stopped_command_is_woken_to_hear_that_the_lock_is_lost() {
 /// As a shell does that is told to end while it puts a job aside.
 #[test]
 fn a_command_that_stops_on_being_told_to_end_is_woken_for_its_last_words() {
-    is_woken(
+    assert_woken(
         "trap 'kill -STOP $$; echo bye > word; exit 0' TERM; echo > ready; while :; do sleep 0.01; done",
     );
 }
@@ -210,12 +210,12 @@ fn with_a_long_grace(store: &Store, folder: &TempDir, line: &str) -> Process {
 }
 
 /// It says its last words long before the end of its grace.
-fn is_woken(line: &str) {
+fn assert_woken(line: &str) {
     let store = Store::any();
     let folder = tempfile::tempdir().unwrap();
     let holder = with_a_long_grace(&store, &folder, line);
     assert_eq!(outcome(&store.url, &["break", "a", "--yes"]).code, Some(0));
-    lost(holder);
+    assert_lost(holder);
     assert_eq!(until_written(&folder.path().join("word")), "bye");
 }
 
@@ -226,8 +226,8 @@ fn a_loss_that_only_the_release_notices_is_a_loss() {
     let port = store.address().port().to_string();
     let line = ["run", "a", "--ttl", "60s", "--", "redis-cli", "-p", &port, "flushall"];
     let ended = outcome(&store.url, &line);
-    assert_eq!((ended.code, ended.said.as_str()), (Some(79), "OK\n"), "{ended:?}");
-    assert!(ended.complained.contains("was lost before the command ended"), "{ended:?}");
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(79), "OK\n"), "{ended:?}");
+    assert!(ended.stderr.contains("was lost before the command ended"), "{ended:?}");
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn hold_ends_when_its_lock_is_lost() {
     let holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
     until_queued(&store.url, "a", 1);
     assert_eq!(outcome(&store.url, &["break", "a", "--yes"]).code, Some(0));
-    lost(holder);
+    assert_lost(holder);
 }
 
 #[test]
@@ -245,8 +245,8 @@ fn a_store_that_is_away_is_told_with_what_to_do() {
     let url = format!("{}?connect_timeout=500ms", store.url);
     drop(store);
     let away = outcome(&url, &["run", "a", "--", "echo", "ran"]);
-    assert_eq!((away.code, away.said.as_str()), (Some(69), ""), "{away:?}");
-    assert!(away.complained.contains("check its address"), "{away:?}");
+    assert_eq!((away.code, away.stdout.as_str()), (Some(69), ""), "{away:?}");
+    assert!(away.stderr.contains("check its address"), "{away:?}");
 }
 
 /// A command of which some is root's, and whose supervisor is not, as behind sudo: that can be sent no signal, and the parent-death
@@ -292,7 +292,7 @@ impl Elevated {
         Some(Self { store, folder, holder })
     }
 
-    fn broken(&self) {
+    fn break_lock(&self) {
         let broken = outcome(&self.store.url, &["break", "a", "--yes"]);
         assert_eq!(broken.code, Some(0), "{broken:?}");
     }
@@ -302,7 +302,7 @@ impl Elevated {
     }
 
     /// Waits until it is told that the command works on.
-    fn is_told(&self) {
+    fn until_warned(&self) {
         until("a word about what cannot be stopped", || {
             self.said().contains("runs as another user and cannot be stopped")
         });
@@ -310,7 +310,7 @@ impl Elevated {
     }
 
     /// Ends the command, and with it its supervisor.
-    fn ends(mut self) {
+    fn finish(mut self) {
         assert!(self.holder.is_there(), "it has not ended, so its supervisor watches on");
         fs::write(self.folder.path().join("enough"), "").unwrap();
         let holder = self.holder;
@@ -329,9 +329,9 @@ fn a_command_of_another_user_is_told_to_work_on_without_the_lock() {
     let Some(elevated) = Elevated::start(TEST, &["--grace", "0s"], &format!("exec {AS_ROOT}")) else {
         return;
     };
-    elevated.broken();
-    elevated.is_told();
-    elevated.ends();
+    elevated.break_lock();
+    elevated.until_warned();
+    elevated.finish();
 }
 
 /// SIGKILL is never sent, for nobody is left when its time has come.
@@ -339,9 +339,9 @@ fn a_command_of_another_user_is_told_to_work_on_without_the_lock() {
 fn a_command_of_another_user_that_ends_within_its_grace_was_not_stopped() {
     const TEST: &str = "a_command_of_another_user_that_ends_within_its_grace_was_not_stopped";
     let Some(elevated) = Elevated::start(TEST, LONG_GRACE, &format!("exec {AS_ROOT}")) else { return };
-    elevated.broken();
-    elevated.is_told();
-    elevated.ends();
+    elevated.break_lock();
+    elevated.until_warned();
+    elevated.finish();
 }
 
 /// A signal to the group reaches the others, and is no error.
@@ -349,9 +349,9 @@ fn a_command_of_another_user_that_ends_within_its_grace_was_not_stopped() {
 fn a_child_of_another_user_is_told_to_work_on_when_the_others_have_ended() {
     const TEST: &str = "a_child_of_another_user_is_told_to_work_on_when_the_others_have_ended";
     let Some(elevated) = Elevated::start(TEST, LONG_GRACE, &format!("{AS_ROOT} & wait")) else { return };
-    elevated.broken();
-    elevated.is_told();
-    elevated.ends();
+    elevated.break_lock();
+    elevated.until_warned();
+    elevated.finish();
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn a_watchdog_that_cannot_kill_says_so_where_the_supervisor_is_dead() {
         return;
     };
     elevated.holder.signal(Signal::SIGKILL);
-    elevated.is_told();
+    elevated.until_warned();
     fs::write(elevated.folder.path().join("enough"), "").unwrap();
     until_written(&elevated.folder.path().join("done"));
 }

@@ -19,7 +19,7 @@ fn every_name_can_be_used_with_every_command_that_takes_one() {
             &["run", "--try", "--", name, "--", "echo", "ran"],
         ] {
             let ran = outcome(&store.url, run);
-            assert_eq!((ran.code, ran.said.as_str()), (Some(0), "ran\n"), "{run:?}: {ran:?}");
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "ran\n"), "{run:?}: {ran:?}");
         }
         let mut holder = holding(&store.url, name, &[]);
         let broken = outcome(&store.url, &["break", "--yes", "--", name]);
@@ -36,7 +36,7 @@ fn the_command_that_is_suggested_works_whatever_the_name_is() {
         let _holder = holding(&store.url, name, &[]);
         let busy = outcome(&store.url, &["run", "--try", "--", name, "true"]);
         assert_eq!(busy.code, Some(75), "{busy:?}");
-        let suggested = busy.complained.trim().split_once("or distlock ").expect("a command is suggested").1;
+        let suggested = busy.stderr.trim().split_once("or distlock ").expect("a command is suggested").1;
         let mut shell = Command::new("bash");
         shell.args(["-c", &format!("\"$D\" --url \"$U\" {suggested}")]).stdin(Stdio::null());
         shell
@@ -45,7 +45,7 @@ fn the_command_that_is_suggested_works_whatever_the_name_is() {
             .env("XDG_CONFIG_HOME", "/nonexistent");
         let shown = Process::start(&mut shell).end();
         assert_eq!(shown.code, Some(0), "{suggested:?}: {shown:?}");
-        assert!(shown.said.contains(": held\n"), "{suggested:?}: {shown:?}");
+        assert!(shown.stdout.contains(": held\n"), "{suggested:?}: {shown:?}");
     }
 }
 
@@ -54,5 +54,5 @@ fn the_command_that_is_suggested_works_whatever_the_name_is() {
 fn a_command_needs_no_escape_before_it() {
     let store = Store::any();
     let ran = outcome(&store.url, &["run", "a", "--try", "sh", "-c", "echo \"$0 $1\"", "--wait", "-q"]);
-    assert_eq!((ran.code, ran.said.as_str()), (Some(0), "--wait -q\n"), "{ran:?}");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "--wait -q\n"), "{ran:?}");
 }

@@ -21,7 +21,7 @@ const UNAVAILABLE: i32 = 69;
 
 /// The command on a store, with no settings but those that are given here.
 pub(crate) fn distlock(url: &str, args: &[&str]) -> Command {
-    let mut command = hearing(env!("CARGO_BIN_EXE_distlock"));
+    let mut command = with_default_signals(env!("CARGO_BIN_EXE_distlock"));
     // A folder without a settings file.
     command.env("XDG_CONFIG_HOME", "/nonexistent").env_remove("DISTLOCK_URL");
     command.args(["--url", url]).args(args).stdin(Stdio::null());
@@ -30,7 +30,7 @@ pub(crate) fn distlock(url: &str, args: &[&str]) -> Command {
 
 /// A program that ignores no signal, whatever those who started these tests ignore: a shell's background job ignores SIGINT, and
 /// what is ignored at the start stays so.
-pub(crate) fn hearing(program: &str) -> Command {
+pub(crate) fn with_default_signals(program: &str) -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal", program]);
     command
@@ -40,8 +40,8 @@ pub(crate) fn hearing(program: &str) -> Command {
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
-    pub(crate) said: String,
-    pub(crate) complained: String,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 /// Runs the command to its end.
@@ -55,7 +55,7 @@ pub(crate) fn answered(mut run: impl FnMut() -> Outcome) -> Outcome {
     let mut last = None;
     until("an answer at the end of a wait", || {
         let ended = last.insert(run());
-        ended.code != Some(UNAVAILABLE) || !ended.complained.contains("does not answer")
+        ended.code != Some(UNAVAILABLE) || !ended.stderr.contains("does not answer")
     });
     last.expect("it was run at least once")
 }
@@ -107,13 +107,13 @@ impl Process {
             stdin.filter(|_| !ends)
         });
         let (out, err) = (self.child.stdout.take(), self.child.stderr.take());
-        let said = thread::spawn(move || all_of(out));
-        let complained = thread::spawn(move || all_of(err));
+        let stdout = thread::spawn(move || all_of(out));
+        let stderr = thread::spawn(move || all_of(err));
         until("the end of the command", || !self.is_there());
         let status = self.child.wait().expect("a process of our own can be waited for");
         drop(feeder.join());
         let text = |reader: thread::JoinHandle<String>| reader.join().expect("a reader does not panic");
-        Outcome { code: status.code(), said: text(said), complained: text(complained) }
+        Outcome { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
     }
 }
 
@@ -158,7 +158,7 @@ fn read_queue(url: &str, name: &str) -> Option<Vec<serde_json::Value>> {
         return None;
     }
     assert_eq!(shown.code, Some(0), "{shown:?}");
-    let shown: serde_json::Value = serde_json::from_str(&shown.said).expect("it is JSON");
+    let shown: serde_json::Value = serde_json::from_str(&shown.stdout).expect("it is JSON");
     Some(shown["queue"].as_array().expect("it is a list").clone())
 }
 

@@ -17,8 +17,8 @@ fn the_command_gets_the_name_and_the_token_and_its_exit_code_is_passed_on() {
     let [first, second] = [(); 2].map(|()| outcome(&store.url, &show));
     assert_eq!((first.code, second.code), (Some(7), Some(7)), "{first:?}");
     let token = |said: &str| said.trim().strip_prefix("a b ").expect("the name").parse::<u64>().unwrap();
-    assert!(token(&first.said) < token(&second.said), "{first:?} {second:?}");
-    assert_eq!(first.complained, "");
+    assert!(token(&first.stdout) < token(&second.stdout), "{first:?} {second:?}");
+    assert_eq!(first.stderr, "");
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn a_command_that_is_not_there_or_not_for_running_leaves_the_lock_free() {
     for (command, code) in [("/nonexistent/command", 127), ("/", 126)] {
         let failed = outcome(&store.url, &["run", "a", "--", command]);
         assert_eq!(failed.code, Some(code), "{failed:?}");
-        assert!(failed.complained.contains(command) && failed.complained.contains("check"), "{failed:?}");
+        assert!(failed.stderr.contains(command) && failed.stderr.contains("check"), "{failed:?}");
         assert!(queue(&store.url, "a").is_empty());
     }
 }
@@ -46,15 +46,15 @@ fn a_pipe_goes_through_the_command_whole() {
     let store = Store::any();
     let input: Vec<u8> = (0..1_000_000_u32).map(|i| b'a' + (i % 23) as u8).collect();
     let through = Process::fed(&mut distlock(&store.url, &["run", "a", "--", "cat"]), &input).end();
-    assert_eq!(through.code, Some(0), "{}", through.complained);
-    assert!(through.said.as_bytes() == input, "{} bytes came out", through.said.len());
+    assert_eq!(through.code, Some(0), "{}", through.stderr);
+    assert!(through.stdout.as_bytes() == input, "{} bytes came out", through.stdout.len());
 }
 
 #[test]
 fn a_line_of_shell_is_one() {
     let store = Store::any();
     let line = outcome(&store.url, &["run", "a", "--shell", "--", "echo a | tr a b;", "echo c"]);
-    assert_eq!((line.code, line.said.as_str()), (Some(0), "b\nc\n"), "{line:?}");
+    assert_eq!((line.code, line.stdout.as_str()), (Some(0), "b\nc\n"), "{line:?}");
 }
 
 #[test]
@@ -94,11 +94,11 @@ fn a_busy_lock_has_an_exit_code_that_can_be_chosen() {
         (&["--wait", "200ms", "--conflict-exit-code", "0"], 0),
     ] {
         let busy = attempt(&[&["run", "a"], args, &["--", "echo", "ran"]].concat());
-        assert_eq!((busy.code, busy.said.as_str()), (Some(code), ""), "{args:?}: {busy:?}");
-        assert!(busy.complained.contains("distlock show a"), "{busy:?}");
+        assert_eq!((busy.code, busy.stdout.as_str()), (Some(code), ""), "{args:?}: {busy:?}");
+        assert!(busy.stderr.contains("distlock show a"), "{busy:?}");
     }
     let waited = attempt(&["run", "a", "--wait", "100ms", "--", "true"]);
-    assert!(waited.complained.contains("it is held by the holder ("), "{waited:?}");
+    assert!(waited.stderr.contains("it is held by the holder ("), "{waited:?}");
     // One that the store does not answer ends before its departure is confirmed: that takes no longer than its lease.
     let unanswered = tries - 5;
     let stay = queue(&store.url, "a").len();
@@ -190,7 +190,7 @@ fn an_interrupt_while_waiting_leaves_the_queue_at_once() {
         until_queued(&store.url, "a", 2);
         waiter.signal(signal);
         let ended = waiter.end();
-        assert_eq!((ended.code, ended.said.as_str()), (Some(code), ""), "{ended:?}");
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{ended:?}");
         assert_eq!(queue(&store.url, "a").len(), 1);
     }
 }
@@ -231,7 +231,7 @@ fn hold_says_its_token_and_ends_with_its_input_or_a_signal() {
     by_input.close_input();
     let ended = by_input.end();
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let told: Value = serde_json::from_str(&ended.said).unwrap();
+    let told: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!((&told["name"], &told["token"]), (&Value::from("a"), &token));
     assert!(queue(&store.url, "a").is_empty());
 
@@ -251,7 +251,7 @@ fn the_command_gets_the_url_of_the_store_only_when_that_is_asked_for() {
         // Wherever it came from.
         command.env("DISTLOCK_URL", &store.url);
         let ran = Process::start(&mut command).end();
-        assert_eq!((ran.code, ran.said), (Some(0), expected), "{flags:?}: {}", ran.complained);
+        assert_eq!((ran.code, ran.stdout), (Some(0), expected), "{flags:?}: {}", ran.stderr);
     }
 }
 
@@ -260,9 +260,9 @@ fn the_command_gets_the_url_of_the_store_only_when_that_is_asked_for() {
 fn no_thread_is_there_to_tell_what_nobody_has_said() {
     let store = Store::sqlite();
     let ran = outcome(&store.url, &["run", "a", "-c", "cat /proc/$PPID/task/*/comm"]);
-    let threads: Vec<_> = ran.said.lines().collect();
+    let threads: Vec<_> = ran.stdout.lines().collect();
     assert!(ran.code == Some(0) && threads.contains(&"distlock-keeper"), "{ran:?}");
     // The first thread has the name of the program, as those without a name of their own.
     let unnamed = threads.iter().filter(|name| **name == "distlock").count();
-    assert!(unnamed == 1 && !threads.contains(&"distlock-voice"), "{ran:?}");
+    assert!(unnamed == 1 && !threads.contains(&"distlock-output"), "{ran:?}");
 }

@@ -6,7 +6,9 @@ use rexpect::session::{PtySession, spawn_command};
 
 use crate::{
     loss::SHORT,
-    process::{Process, SLACK, answered, distlock, hearing, outcome, queue, until_queued, until_written},
+    process::{
+        Process, SLACK, answered, distlock, outcome, queue, until_queued, until_written, with_default_signals,
+    },
     store::Store,
 };
 
@@ -15,7 +17,7 @@ struct Session(PtySession);
 
 impl Session {
     fn new(store: &Store) -> Self {
-        let mut shell = hearing("bash");
+        let mut shell = with_default_signals("bash");
         shell.args(["--norc", "--noprofile", "-i"]);
         shell.env("PS1", "ready$ ").env("TERM", "xterm").env("DISTLOCK_URL", &store.url);
         shell.env("XDG_CONFIG_HOME", "/nonexistent").env("D", env!("CARGO_BIN_EXE_distlock"));

@@ -11,7 +11,7 @@ use nix::{
 };
 
 use crate::{
-    loss::{SHORT, Scene, looked, lost},
+    loss::{SHORT, Scene, assert_lost, assert_saw_no_work},
     process::{Process, distlock, outcome, until, until_written},
     store::Store,
 };
@@ -26,9 +26,9 @@ fn a_watchdog_that_was_killed_is_started_again_and_does_its_duty() {
     until("another watchdog", || watchdog(&scene.holder).is_some_and(|other| other != first));
     // From its first moment on it knows whom to kill, and when.
     scene.holder.signal(Signal::SIGSTOP);
-    looked(scene.next);
+    assert_saw_no_work(scene.next);
     scene.holder.signal(Signal::SIGCONT);
-    let told = lost(scene.holder).complained;
+    let told = assert_lost(scene.holder).stderr;
     assert!(told.contains("the watchdog has ended (signal: 9 (SIGKILL)), and was started again"), "{told}");
 }
 
@@ -45,9 +45,9 @@ fn a_command_whose_watchdogs_all_end_at_once_is_stopped() {
         }
         !scene.holder.is_there()
     });
-    let told = lost(scene.holder).complained;
+    let told = assert_lost(scene.holder).stderr;
     assert!(told.contains("its watchdog has ended, and there is no other"), "{told}");
-    looked(scene.next);
+    assert_saw_no_work(scene.next);
 }
 
 /// What the supervisor owes, its watchdog does a little later, if it has to. This one cannot.
@@ -68,7 +68,7 @@ fn the_supervisor_itself_kills_a_command_that_hears_nothing() {
     until("the end of all that it started", || !scene.works());
     // It is waited for when it is let go.
     kill(watchdog, Signal::SIGCONT).unwrap();
-    lost(scene.holder);
+    assert_lost(scene.holder);
 }
 
 /// It gets processor time when others have had theirs, and they wait for the lock.
@@ -84,7 +84,7 @@ fn a_lock_is_free_before_the_watchdog_has_ended() {
     fs::write(folder.path().join("enough"), "").unwrap();
     let next = outcome(&store.url, &["run", "a", "-w", "20", "--", "echo", "ran"]);
     kill(watchdog, Signal::SIGCONT).unwrap();
-    assert_eq!((next.code, next.said.as_str()), (Some(0), "ran\n"), "{next:?}");
+    assert_eq!((next.code, next.stdout.as_str()), (Some(0), "ran\n"), "{next:?}");
     assert_eq!(holder.end().code, Some(0));
 }
 

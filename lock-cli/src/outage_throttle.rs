@@ -1,4 +1,4 @@
-//! [`Outages`]: how often the user is told that the store is away.
+//! [`OutageThrottle`]: how often the user is told that the store is away.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const OVER: Duration = Duration::from_secs(30);
 
 /// What was told of the outage that goes on, or of the last one.
 #[derive(Debug, Default)]
-pub(crate) struct Outages {
+pub(crate) struct OutageThrottle {
     current: Option<Outage>,
 }
 
@@ -24,9 +24,9 @@ struct Outage {
     pause: Duration,
 }
 
-impl Outages {
+impl OutageThrottle {
     /// The store failed. Whether to tell the user.
-    pub(crate) fn failed(&mut self, now: Instant) -> bool {
+    pub(crate) fn should_report(&mut self, now: Instant) -> bool {
         match &mut self.current {
             Some(outage) if now.duration_since(outage.failed) < OVER => {
                 outage.failed = now;
@@ -48,9 +48,9 @@ mod tests {
 
     #[test]
     fn an_outage_is_told_at_once_and_then_more_and_more_seldom() {
-        let (mut outages, start) = (Outages::default(), Instant::now());
+        let (mut outages, start) = (OutageThrottle::default(), Instant::now());
         let mut told_at = |seconds: std::ops::Range<u64>| -> Vec<u64> {
-            seconds.filter(|&s| outages.failed(start + Duration::from_secs(s))).collect()
+            seconds.filter(|&s| outages.should_report(start + Duration::from_secs(s))).collect()
         };
         assert_eq!(told_at(0..200), [0, 10, 30, 70, 150]);
         // Within it, once in an hour at the least.

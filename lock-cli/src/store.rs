@@ -17,12 +17,12 @@ use {
 };
 
 use crate::{
-    args::{AtOutage, LockArgs},
+    args::{LockArgs, OutagePolicy},
     exit::Exit,
     failure::Failure,
-    outages::Outages,
+    outage_throttle::OutageThrottle,
+    output::Output,
     settings::Settings,
-    voice::Voice,
 };
 
 /// The pauses between two tries to connect: each is twice as long.
@@ -50,7 +50,7 @@ impl Store {
         #[cfg(all(feature = "sqlite", target_os = "linux"))]
         if scheme == "sqlite" {
             let sqlite =
-                sqlite(url).await.map_err(|error| not_for_this_user(url).unwrap_or_else(|| error.into()))?;
+                sqlite(url).await.map_err(|error| permission_failure(url).unwrap_or_else(|| error.into()))?;
             let sqlite = Arc::new(sqlite);
             let backend = Arc::clone(&sqlite) as Arc<dyn Backend>;
             let locks = Locks::with(backend, Keeper::shared(), Arc::new(SystemEntropy));
@@ -71,13 +71,13 @@ impl Store {
     pub(crate) async fn connect_for(
         args: &LockArgs,
         settings: &Settings,
-        voice: &Voice,
+        output: &Output,
     ) -> Result<(Self, Duration), Failure> {
-        if args.outage != Some(AtOutage::Wait) {
+        if args.outage != Some(OutagePolicy::Wait) {
             return Ok((Self::connect(settings).await?, Duration::ZERO));
         }
         let wait = args.wait.or(settings.file.wait);
-        let (started, mut pause, mut outages) = (Instant::now(), LEAST_PAUSE, Outages::default());
+        let (started, mut pause, mut outages) = (Instant::now(), LEAST_PAUSE, OutageThrottle::default());
         let mut waited = Duration::ZERO;
         loop {
             let failure = match Self::connect(settings).await {
@@ -88,8 +88,11 @@ impl Store {
             if left.is_zero() || !failure.is_transient() {
                 return Err(failure);
             }
-            if outages.failed(Instant::now()) {
-                voice.note(format!("the store cannot be connected to, trying again ({})", failure.cause()));
+            if outages.should_report(Instant::now()) {
+                output.timed_line(format!(
+                    "the store cannot be connected to, trying again ({})",
+                    failure.cause()
+                ));
             }
             time::sleep(pause.min(left)).await;
             pause = (pause * 2).min(MOST_PAUSE);
@@ -103,7 +106,7 @@ impl Store {
     /// # Errors
     /// If the store has none to give.
     #[cfg(all(feature = "sqlite", target_os = "linux"))]
-    pub(crate) async fn sign_of_life(&self) -> Result<Option<File>, Failure> {
+    pub(crate) async fn process_file(&self) -> Result<Option<File>, Failure> {
         use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
         let Some(sqlite) = &self.sqlite else { return Ok(None) };
@@ -117,7 +120,7 @@ impl Store {
 
     #[cfg(not(all(feature = "sqlite", target_os = "linux")))]
     #[allow(clippy::unused_async, reason = "another store has one to give")]
-    pub(crate) async fn sign_of_life(&self) -> Result<Option<File>, Failure> {
+    pub(crate) async fn process_file(&self) -> Result<Option<File>, Failure> {
         Ok(None)
     }
 }
@@ -135,7 +138,7 @@ async fn sqlite(url: &str) -> Result<Sqlite, ConnectError> {
 
 /// What is to be said of a file that another user has not opened to this one. SQLite says no more than that it cannot be opened.
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
-fn not_for_this_user(url: &str) -> Option<Failure> {
+fn permission_failure(url: &str) -> Option<Failure> {
     use nix::{
         errno::Errno,
         unistd::{AccessFlags, access},

@@ -1,4 +1,4 @@
-//! [`Row`]: a row of a queue, for people and as JSON.
+//! [`EntryView`]: a row of a queue, for people and as JSON.
 
 use distlock::{Claim, Identity, Kind, QueueRow, harmless};
 use serde::Serialize;
@@ -7,8 +7,8 @@ use crate::print;
 
 /// One who holds a lock or waits for it.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Row {
-    pub(crate) state: State,
+pub(crate) struct EntryView {
+    pub(crate) state: EntryState,
     /// Its place among those who wait: 1 is next.
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<usize>,
@@ -30,19 +30,19 @@ pub(crate) struct Row {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum State {
+pub(crate) enum EntryState {
     Holding,
     Waiting,
 }
 
 /// The rows of a queue, with their places.
-pub(crate) fn rows(queue: &[QueueRow]) -> Vec<Row> {
+pub(crate) fn entry_views(queue: &[QueueRow]) -> Vec<EntryView> {
     let mut waiting = 0;
     let row = |row: &QueueRow| {
         waiting += usize::from(!row.admitted);
         let identity = row.label.as_deref().map(Identity::read).unwrap_or_default();
-        Row {
-            state: if row.admitted { State::Holding } else { State::Waiting },
+        EntryView {
+            state: if row.admitted { EntryState::Holding } else { EntryState::Waiting },
             place: (!row.admitted).then_some(waiting),
             label: identity.label.clone(),
             host: identity.host.clone(),
@@ -59,7 +59,7 @@ pub(crate) fn rows(queue: &[QueueRow]) -> Vec<Row> {
     queue.iter().map(row).collect()
 }
 
-impl Row {
+impl EntryView {
     /// Who it is, in a sentence.
     pub(crate) fn who(&self) -> String {
         if self.entry.is_none() {
@@ -88,10 +88,10 @@ impl Row {
 }
 
 /// The rows below each other, with a head.
-pub(crate) fn table(rows: &[Row]) -> String {
+pub(crate) fn entry_table(rows: &[EntryView]) -> String {
     let head = ["", "LABEL", "HOST", "PID", "ASKS FOR", "TOKEN", "AGE", "LEASE LEFT", "ENTRY"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
-    lines.extend(rows.iter().map(Row::cells));
+    lines.extend(rows.iter().map(EntryView::cells));
     print::table(&lines)
 }
 

@@ -13,10 +13,10 @@ use crate::{
 };
 
 /// It sets the title of the window, rings, and turns the direction of what follows.
-const TRICKS: &str = "\u{1b}]0;x\u{7}\u{202e}";
+const HOSTILE: &str = "\u{1b}]0;x\u{7}\u{202e}";
 
 /// Stands before a Redis server, and answers some commands itself. Its URL.
-fn parrot(server: SocketAddr, answer: fn(&str) -> Option<String>) -> String {
+fn answering_proxy(server: SocketAddr, answer: fn(&str) -> Option<String>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -72,24 +72,24 @@ fn bulk(text: &str) -> String {
 }
 
 /// An old version as `HELLO` tells it.
-fn old(verb: &str) -> Option<String> {
-    let version = format!("6.0.9{TRICKS}");
+fn old_version(verb: &str) -> Option<String> {
+    let version = format!("6.0.9{HOSTILE}");
     let words = ["server", "redis", "version", &version, "mode", "standalone", "role", "master"];
     let words: String = words.iter().copied().map(bulk).collect();
     (verb == "HELLO").then(|| format!("*8\r\n{words}"))
 }
 
 /// A version as `INFO` tells it, which is too old.
-fn boasting(verb: &str) -> Option<String> {
+fn too_old(verb: &str) -> Option<String> {
     let info = format!(
-        "redis_version:6.0.9{TRICKS}\r\nredis_mode:standalone{TRICKS}\r\nmaxmemory_policy:{TRICKS}\r\nmaxmemory:9\r\n"
+        "redis_version:6.0.9{HOSTILE}\r\nredis_mode:standalone{HOSTILE}\r\nmaxmemory_policy:{HOSTILE}\r\nmaxmemory:9\r\n"
     );
     (verb == "INFO").then(|| bulk(&info))
 }
 
 /// As a server does that reads its data.
 fn loading(verb: &str) -> Option<String> {
-    verb.starts_with("EVAL").then(|| format!("-LOADING {TRICKS}\r\n"))
+    verb.starts_with("EVAL").then(|| format!("-LOADING {HOSTILE}\r\n"))
 }
 
 /// All of it is text, in lines.
@@ -101,17 +101,17 @@ fn assert_plain(text: &str) {
 
 #[track_caller]
 fn assert_all_plain(told: &Outcome) {
-    assert_plain(&told.said);
-    assert_plain(&told.complained);
+    assert_plain(&told.stdout);
+    assert_plain(&told.stderr);
 }
 
 #[test]
 fn what_a_server_says_of_its_version_plays_no_tricks() {
     let store = Store::redis();
-    let url = parrot(store.address(), old);
+    let url = answering_proxy(store.address(), old_version);
     for args in [&["list"][..], &["doctor"], &["doctor", "--json"], &["run", "a", "--", "true"]] {
         let told = outcome(&url, args);
-        assert!(told.code == Some(69) && told.complained.contains("6.2 or later is needed"), "{told:?}");
+        assert!(told.code == Some(69) && told.stderr.contains("6.2 or later is needed"), "{told:?}");
         assert_all_plain(&told);
     }
 }
@@ -119,10 +119,10 @@ fn what_a_server_says_of_its_version_plays_no_tricks() {
 #[test]
 fn what_doctor_reads_on_a_server_plays_no_tricks() {
     let store = Store::redis();
-    let url = parrot(store.address(), boasting);
+    let url = answering_proxy(store.address(), too_old);
     let told = outcome(&url, &["doctor"]);
     assert_eq!(told.code, Some(1), "{told:?}");
-    assert!(told.said.contains("version 6.0.9\\u{1b}]0;x\\u{7}\\u{202e} is too old"), "{told:?}");
+    assert!(told.stdout.contains("version 6.0.9\\u{1b}]0;x\\u{7}\\u{202e} is too old"), "{told:?}");
     assert_all_plain(&told);
     assert_all_plain(&outcome(&url, &["doctor", "--json"]));
 }
@@ -130,7 +130,7 @@ fn what_doctor_reads_on_a_server_plays_no_tricks() {
 #[test]
 fn what_a_server_says_that_cannot_answer_now_plays_no_tricks_on_who_watches() {
     let store = Store::redis();
-    let url = parrot(store.address(), loading);
+    let url = answering_proxy(store.address(), loading);
     let mut watch = distlock(&url, &["watch", "a", "--json", "--interval", "50ms"]);
     let mut watch = watch.stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -146,7 +146,7 @@ fn what_a_server_says_that_cannot_answer_now_plays_no_tricks_on_who_watches() {
 fn names_play_no_tricks_where_they_are_listed_shown_and_broken() {
     for (backend, store) in Store::all() {
         let name = "jobs/\u{202e}a";
-        let _holder = Process::fed(&mut distlock(&store.url, &["hold", name, "--label", TRICKS]), b"");
+        let _holder = Process::fed(&mut distlock(&store.url, &["hold", name, "--label", HOSTILE]), b"");
         until_queued(&store.url, name, 1);
         for args in [
             &["list"][..],
@@ -157,7 +157,7 @@ fn names_play_no_tricks_where_they_are_listed_shown_and_broken() {
             &["break", name, "--yes"],
         ] {
             let told = outcome(&store.url, args);
-            assert!(told.said.len() + told.complained.len() > 0, "{backend}: {args:?}: {told:?}");
+            assert!(told.stdout.len() + told.stderr.len() > 0, "{backend}: {args:?}: {told:?}");
             assert_all_plain(&told);
         }
         assert_all_plain(&outcome(&store.url, &["show", name]));

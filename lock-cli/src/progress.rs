@@ -1,4 +1,4 @@
-//! [`Traces`]: listens to what the library traces, and tells the user what matters.
+//! [`Progress`]: listens to what the library traces, and tells the user what matters.
 
 use std::{
     fmt::Debug,
@@ -16,15 +16,15 @@ use tracing::{
     span,
 };
 
-use crate::{outages::Outages, print, voice::Voice};
+use crate::{outage_throttle::OutageThrottle, output::Output, print};
 
 /// The names of its events and fields are those of `distlock::telemetry`, which are a contract.
 #[derive(Debug)]
-pub(crate) struct Traces {
-    voice: Voice,
+pub(crate) struct Progress {
+    output: Output,
     own: OwnEntry,
     spans: AtomicU64,
-    outages: Mutex<Outages>,
+    outages: Mutex<OutageThrottle>,
 }
 
 /// Which entry of the queue is ours, once that is known.
@@ -41,38 +41,40 @@ impl OwnEntry {
     }
 }
 
-impl Traces {
+impl Progress {
     /// Listens from now on, for as long as the process lives. A process takes one lock.
-    pub(crate) fn listen(voice: &Voice) -> OwnEntry {
+    pub(crate) fn subscribe(output: &Output) -> OwnEntry {
         let own = OwnEntry::default();
-        let traces = Self {
-            voice: voice.clone(),
+        let progress = Self {
+            output: output.clone(),
             own: own.clone(),
             spans: AtomicU64::new(1),
             outages: Mutex::default(),
         };
         // Nobody else is there who could have set one.
-        let _ = tracing::subscriber::set_global_default(traces);
+        let _ = tracing::subscriber::set_global_default(progress);
         own
     }
 
-    fn tell(&self, fields: &Fields) {
+    fn report(&self, fields: &Fields) {
         let name = &fields.name;
         match fields.message.as_str() {
             "lock suspect" => {
                 let left = print::duration(Duration::from_millis(fields.remaining_ms));
-                self.voice.note(format!(
+                self.output.timed_line(format!(
                     "a renewal of `{name}` failed; it is held for {left} more, and tried again"
                 ));
             }
-            "lock recovered" => self.voice.note(format!("`{name}` is renewed again")),
+            "lock recovered" => self.output.timed_line(format!("`{name}` is renewed again")),
             "place lost" => {
-                self.voice.note(format!("the place in the queue of `{name}` was lost; waiting at its end"));
+                self.output
+                    .timed_line(format!("the place in the queue of `{name}` was lost; waiting at its end"));
             }
             "store away" => {
                 let mut outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner);
-                if outages.failed(Instant::now()) {
-                    self.voice.note(format!("the store does not answer, trying again ({})", fields.error));
+                if outages.should_report(Instant::now()) {
+                    self.output
+                        .timed_line(format!("the store does not answer, trying again ({})", fields.error));
                 }
             }
             _ => {}
@@ -80,7 +82,7 @@ impl Traces {
     }
 }
 
-impl Subscriber for Traces {
+impl Subscriber for Progress {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target() == "distlock" && *metadata.level() <= Level::INFO
     }
@@ -102,7 +104,7 @@ impl Subscriber for Traces {
     fn event(&self, event: &Event<'_>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        self.tell(&fields);
+        self.report(&fields);
     }
 
     fn enter(&self, _: &span::Id) {}

@@ -17,7 +17,7 @@ use crate::{
 fn what_flock_takes_is_taken() {
     let store = Store::any();
     let line = outcome(&store.url, &["run", "a", "-c", "echo \"$DISTLOCK_NAME\" | tr a b; exit 3"]);
-    assert_eq!((line.code, line.said.as_str()), (Some(3), "b\n"), "{line:?}");
+    assert_eq!((line.code, line.stdout.as_str()), (Some(3), "b\n"), "{line:?}");
 
     let _holder = holding(&store.url, "a", &[]);
     for (args, code) in [
@@ -27,7 +27,7 @@ fn what_flock_takes_is_taken() {
         (&["-w", "0", "-c", "echo ran"], 75),
     ] {
         let busy = answered(|| outcome(&store.url, &[&["run", "a"], args].concat()));
-        assert_eq!((busy.code, busy.said.as_str()), (Some(code), ""), "{args:?}: {busy:?}");
+        assert_eq!((busy.code, busy.stdout.as_str()), (Some(code), ""), "{args:?}: {busy:?}");
     }
 }
 
@@ -40,7 +40,7 @@ fn seconds_need_no_unit() {
     for (args, most) in [(&["--ttl", "9", "--grace", "1", "--max-hold", "60"][..], 9_000), (&[], 7_000)] {
         let settings = ["--config", file.path().to_str().unwrap(), "run", "a", "-c", &show];
         let shown = outcome(&store.url, &[&settings, args].concat());
-        let shown: serde_json::Value = serde_json::from_str(&shown.said).expect("JSON");
+        let shown: serde_json::Value = serde_json::from_str(&shown.stdout).expect("JSON");
         let left = shown["queue"][0]["lease_left_ms"].as_u64().unwrap();
         // Without them it would be some 30 s.
         assert!((1..=most).contains(&left), "{args:?}: {left}");
@@ -53,12 +53,12 @@ fn a_busy_lock_is_told_to_who_asked_for_quiet_by_the_exit_code_alone() {
     let _holder = holding(&store.url, "a", &[]);
     for args in [&["-q", "run", "a", "-n", "true"][..], &["run", "-q", "a", "-w", "0.1", "true"]] {
         let busy = answered(|| outcome(&store.url, args));
-        let told = (busy.code, busy.said.as_str(), busy.complained.as_str());
+        let told = (busy.code, busy.stdout.as_str(), busy.stderr.as_str());
         assert_eq!(told, (Some(75), "", ""), "{args:?}");
     }
     // What is an error is told all the same.
     let wrong = outcome(&store.url, &["-q", "run", "a", "--of", "3", "-n", "true"]);
-    assert!(wrong.code == Some(65) && wrong.complained.contains("in use as a mutex"), "{wrong:?}");
+    assert!(wrong.code == Some(65) && wrong.stderr.contains("in use as a mutex"), "{wrong:?}");
 }
 
 /// The page for those who come from elsewhere says nothing that does not work.
@@ -86,7 +86,7 @@ fn the_lines_that_the_manual_gives_for_those_of_others_work() {
             .env("DISTLOCK_URL", &store.url)
             .env("XDG_CONFIG_HOME", "/nonexistent");
         let ran = Process::start(shell.current_dir(&folder).stdin(Stdio::null())).end();
-        assert!(ran.code == Some(0) && ran.said.starts_with("done\n"), "{line}: {ran:?}");
+        assert!(ran.code == Some(0) && ran.stdout.starts_with("done\n"), "{line}: {ran:?}");
         tried += 1;
     }
     assert!(tried >= 8, "{tried}");
@@ -94,7 +94,7 @@ fn the_lines_that_the_manual_gives_for_those_of_others_work() {
 
 #[test]
 fn systemd_understands_the_units_of_the_examples() {
-    const TEST: &str = "habits::systemd_understands_the_units_of_the_examples";
+    const TEST: &str = "other_tools::systemd_understands_the_units_of_the_examples";
     if !Command::new("systemd-analyze").arg("--version").output().is_ok_and(|tried| tried.status.success()) {
         return ran_nothing(TEST, "it takes systemd-analyze");
     }
@@ -126,10 +126,10 @@ fn the_unit_of_the_examples_runs_its_job_and_takes_busy_for_done() {
         Process::start(command.stdin(Stdio::null())).end()
     };
     let ran = start();
-    assert_eq!((ran.code, ran.said.as_str()), (Some(0), "\n"), "{ran:?}");
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "\n"), "{ran:?}");
     let _other = holding(&store.url, "report", &[]);
     let busy = start();
-    assert_eq!((busy.code, busy.said.as_str()), (Some(75), ""), "{busy:?}");
+    assert_eq!((busy.code, busy.stdout.as_str()), (Some(75), ""), "{busy:?}");
     assert_eq!((value(&unit, "SuccessExitStatus"), value(&unit, "KillMode")), ("75", "mixed"));
 }
 

@@ -23,10 +23,10 @@ fn every_code_of_ours_can_be_chosen() {
         (nowhere, &["--exit", "busy=0,unavailable=6", "true"], 6),
     ] {
         let ended = answered(|| outcome(url, &[&["run", "a"], args].concat()));
-        assert_eq!((ended.code, ended.said.as_str()), (Some(code), ""), "{args:?}: {ended:?}");
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(code), ""), "{args:?}: {ended:?}");
     }
     let lost = outcome(&store.url, &["run", "b", "--exit", "lost=7", "redis-cli", "-p", &port, "flushall"]);
-    assert_eq!((lost.code, lost.said.as_str()), (Some(7), "OK\n"), "{lost:?}");
+    assert_eq!((lost.code, lost.stdout.as_str()), (Some(7), "OK\n"), "{lost:?}");
     // That of the command is its own.
     let own = outcome(&store.url, &["run", "b", "--exit", "busy=0,lost=0,unavailable=0", "-c", "exit 79"]);
     assert_eq!(own.code, Some(79), "{own:?}");
@@ -38,7 +38,7 @@ fn codes_that_are_wrong_are_told_with_the_names_there_are() {
     for codes in ["late=3", "busy=256", "busy"] {
         let told = outcome(&store.url, &["run", "a", "--exit", codes, "true"]);
         assert!(
-            told.code == Some(64) && told.complained.contains("names are busy, unavailable, lost"),
+            told.code == Some(64) && told.stderr.contains("names are busy, unavailable, lost"),
             "{told:?}"
         );
     }
@@ -59,13 +59,13 @@ fn a_status_file_tells_the_codes_of_the_command_from_ours() {
     // Should it be killed, nobody takes the last one for this one.
     let line = format!("wc -c < {path}");
     let size = outcome(&store.url, &["run", "a", "--status-file", path, "-c", &line]);
-    assert_eq!(size.said.trim(), "0", "{size:?}");
+    assert_eq!(size.stdout.trim(), "0", "{size:?}");
     let _holder = holding(&store.url, "a", &[]);
     assert_eq!(run(&["-n", "true"]), (Some(75), "busy 75\n".to_owned()));
     assert_eq!(run(&["-n", "-E", "0", "true"]), (Some(0), "busy 0\n".to_owned()));
     let nowhere = outcome(&store.url, &["run", "a", "--status-file", "/nonexistent/status", "true"]);
     assert!(
-        nowhere.code == Some(64) && nowhere.complained.contains("--status-file cannot be written to"),
+        nowhere.code == Some(64) && nowhere.stderr.contains("--status-file cannot be written to"),
         "{nowhere:?}"
     );
 }
@@ -76,7 +76,7 @@ fn show_tells_who_asked_for_quiet_by_its_code_whether_a_lock_is_held() {
     let _holder = holding(&store.url, "a", &[]);
     for (args, code) in [(&["show", "-q", "a"][..], 0), (&["-q", "show", "b", "--json"], 1)] {
         let shown = outcome(&store.url, args);
-        let told = (shown.code, shown.said.as_str(), shown.complained.as_str());
+        let told = (shown.code, shown.stdout.as_str(), shown.stderr.as_str());
         assert_eq!(told, (Some(code), "", ""), "{args:?}");
     }
 }
@@ -87,15 +87,15 @@ fn a_program_that_reads_json_gets_errors_as_json() {
     let store = Store::any();
     let _holder = holding(&store.url, "a", &[]);
     let busy = outcome(&store.url, &["hold", "a", "-n", "--exit", "busy=9", "--json"]);
-    let told: serde_json::Value = serde_json::from_str(&busy.complained).expect("one line of JSON");
-    assert_eq!((busy.code, busy.said.as_str()), (Some(9), ""), "{busy:?}");
+    let told: serde_json::Value = serde_json::from_str(&busy.stderr).expect("one line of JSON");
+    assert_eq!((busy.code, busy.stdout.as_str()), (Some(9), ""), "{busy:?}");
     assert_eq!(told["error"], "lock `a` is busy", "{told}");
     assert_eq!(told["kind"], "busy", "{told}");
     assert_eq!(told["code"], 9, "{told}");
     assert!(told["try"].as_str().is_some_and(|hint| hint.contains("distlock show a")), "{told}");
 
     let away = outcome("redis://127.0.0.1:1?connect_timeout=500ms", &["list", "--json"]);
-    let told: serde_json::Value = serde_json::from_str(&away.complained).expect("one line of JSON");
+    let told: serde_json::Value = serde_json::from_str(&away.stderr).expect("one line of JSON");
     assert_eq!((away.code, told["kind"].as_str()), (Some(69), Some("unavailable")), "{told}");
     assert!(told["because"][0].as_str().is_some_and(|why| why.starts_with("redis: ")), "{told}");
 }

@@ -1,4 +1,4 @@
-//! [`Group`]: the process group of a command.
+//! [`ProcessGroup`]: the process group of a command.
 
 use std::{fs, path::Path, process};
 
@@ -10,9 +10,9 @@ use nix::{
 
 /// All processes of a command that have not left its group by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Group(Pid);
+pub(crate) struct ProcessGroup(Pid);
 
-impl Group {
+impl ProcessGroup {
     pub(crate) fn new(leader: Pid) -> Self {
         Self(leader)
     }
@@ -26,9 +26,9 @@ impl Group {
     ///
     /// # Errors
     /// If all who are there run as another user.
-    pub(crate) fn signal(self, signal: Signal) -> Result<(), OutOfReach> {
+    pub(crate) fn signal(self, signal: Signal) -> Result<(), NotPermitted> {
         match killpg(self.0, signal) {
-            Err(Errno::EPERM) => Err(OutOfReach),
+            Err(Errno::EPERM) => Err(NotPermitted),
             _ => Ok(()),
         }
     }
@@ -37,9 +37,9 @@ impl Group {
     ///
     /// # Errors
     /// If all who are there run as another user: a signal to all of the group may have reached others and not them.
-    pub(crate) fn is_there(self) -> Result<bool, OutOfReach> {
+    pub(crate) fn exists(self) -> Result<bool, NotPermitted> {
         match killpg(self.0, None) {
-            Err(Errno::EPERM) => Err(OutOfReach),
+            Err(Errno::EPERM) => Err(NotPermitted),
             Err(Errno::ESRCH) => Ok(false),
             _ => Ok(true),
         }
@@ -49,9 +49,9 @@ impl Group {
     /// It takes a look at all processes.
     ///
     /// # Errors
-    /// As [`is_there`](Self::is_there).
-    pub(crate) fn is_alive(self) -> Result<bool, OutOfReach> {
-        Ok(self.is_there()? && !self.is_all_dead())
+    /// As [`exists`](Self::exists).
+    pub(crate) fn is_alive(self) -> Result<bool, NotPermitted> {
+        Ok(self.exists()? && !self.is_all_dead())
     }
 
     /// Whether all that is shown of it has ended, and some of it is shown.
@@ -95,7 +95,7 @@ fn read_stat(stat: &str) -> Option<(i32, bool)> {
 
 /// A process of another user cannot be sent signals: one behind `sudo`, where this program is not root's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OutOfReach;
+pub(crate) struct NotPermitted;
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
@@ -108,14 +108,14 @@ mod tests {
     #[test]
     fn who_has_ended_and_is_not_waited_for_is_there_and_not_alive() {
         let mut child = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
-        let group = Group::new(Pid::from_raw(child.id().cast_signed()));
-        assert_eq!((group.is_there(), group.is_alive()), (Ok(true), Ok(true)));
+        let group = ProcessGroup::new(Pid::from_raw(child.id().cast_signed()));
+        assert_eq!((group.exists(), group.is_alive()), (Ok(true), Ok(true)));
         group.signal(Signal::SIGKILL).unwrap();
         // Sees its end, and leaves it there.
         waitid(Id::Pid(group.id()), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).unwrap();
-        assert_eq!((group.is_there(), group.is_alive()), (Ok(true), Ok(false)));
+        assert_eq!((group.exists(), group.is_alive()), (Ok(true), Ok(false)));
         child.wait().unwrap();
-        assert_eq!((group.is_there(), group.is_alive()), (Ok(false), Ok(false)));
+        assert_eq!((group.exists(), group.is_alive()), (Ok(false), Ok(false)));
     }
 
     #[test]

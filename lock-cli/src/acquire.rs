@@ -8,35 +8,35 @@ use distlock::{
 use tokio::time;
 
 use crate::{
-    args::{AtOutage, LockArgs},
+    args::{LockArgs, OutagePolicy},
+    entry_view::{EntryState, entry_views},
     exit::Exit,
-    failure::{Failure, show},
+    failure::{Failure, show_command},
+    output::Output,
     print,
-    rows::{State, rows},
+    progress::OwnEntry,
     settings::Settings,
     signals::Signals,
-    traces::OwnEntry,
-    voice::Voice,
 };
 
 /// A wait that is shorter is not worth a word.
-const UNNOTICED: Duration = Duration::from_millis(300);
+const SHORT_WAIT: Duration = Duration::from_millis(300);
 
 /// How often the queue is looked at for the user's eyes: more seldom the longer it takes.
-const LOOKS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
+const REFRESH_INTERVALS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
 /// So long before the end of a wait the store is asked for the queue: what a command may take, and some to spare.
-const EARLY_LOOK: Duration = Duration::from_millis(2_500);
+const EARLY_PROBE: Duration = Duration::from_millis(2_500);
 
 /// The lease of one who waits, where only its end shows that it is dead.
 const WAITING_TTL: Duration = Duration::from_secs(10);
 
 /// So long an answer is waited for at the end; if the store was away before, it may have come back, and then answers at once.
-const LAST_LOOK: Duration = Duration::from_secs(1);
-const SHORT_LOOK: Duration = Duration::from_millis(250);
+const LAST_PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+const SHORT_PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// What the store says of a queue, if it says anything in time.
-type Seen = Option<Result<Vec<QueueRow>, Error>>;
+type QueueProbe = Option<Result<Vec<QueueRow>, Error>>;
 
 /// What is asked for, and how.
 #[derive(Debug)]
@@ -79,8 +79,8 @@ impl Request {
         let wait = args.wait.or(file.wait).filter(|_| !args.only_try);
         options.wait = wait.map(|wait| wait.saturating_sub(waited));
         options.outage = args.outage.map(|outage| match outage {
-            AtOutage::Wait => Outage::Wait,
-            AtOutage::Fail => Outage::Fail,
+            OutagePolicy::Wait => Outage::Wait,
+            OutagePolicy::Fail => Outage::Fail,
         });
         options.max_hold = args.max_hold;
         options.ttl = args.ttl.or(file.ttl).unwrap_or(options.ttl);
@@ -92,24 +92,24 @@ impl Request {
     }
 
     /// Takes the lock. A signal gives up.
-    pub(crate) async fn granted(
+    pub(crate) async fn acquire(
         &self,
         own: &OwnEntry,
         signals: &mut Signals,
-        voice: &Voice,
+        output: &Output,
     ) -> Result<Guard, Failure> {
         let granted = tokio::select! {
             biased;
-            signal = signals.next() => Err(Failure::silent(Exit::by(signal))),
-            granted = self.take(voice) => granted,
-            never = self.show_place(own, voice) => never,
+            signal = signals.next() => Err(Failure::silent(Exit::from_signal(signal))),
+            granted = self.take(output) => granted,
+            never = self.show_place(own, output) => never,
         };
-        voice.status("");
+        output.status("");
         granted
     }
 
     /// Whoever asked for quiet hears of a busy lock by the exit code alone.
-    async fn take(&self, voice: &Voice) -> Result<Guard, Failure> {
+    async fn take(&self, output: &Output) -> Result<Guard, Failure> {
         let (granted, seen) = if self.only_try {
             (self.lock.try_acquire_with(&self.options).await, None)
         } else {
@@ -118,21 +118,21 @@ impl Request {
         };
         match granted {
             Ok(Some(guard)) => Ok(guard),
-            Ok(None) if voice.is_quiet() => Err(Failure::silent(Exit::NOT_GRANTED)),
+            Ok(None) if output.is_quiet() => Err(Failure::silent(Exit::NOT_GRANTED)),
             Ok(None) => {
                 let name = self.lock.name();
                 let failure = Failure::new(Exit::NOT_GRANTED, format!("lock `{name}` is busy"));
-                Err(failure.hint(format!("--wait 30s, or {}", show(name))))
+                Err(failure.hint(format!("--wait 30s, or {}", show_command(name))))
             }
-            Err(Error::WaitTimeout { waited, .. }) => Err(self.too_late(waited, seen, voice)),
+            Err(Error::WaitTimeout { waited, .. }) => Err(self.wait_timed_out(waited, seen, output)),
             Err(error) => Err(Failure::of_lock(&error)),
         }
     }
 
     /// Waits for the lock. What the store says at the end of the wait tells whether it was busy or away. It is asked shortly before
     /// that, too: so nobody has to wait for long to hear of an outage that has lasted for a while.
-    async fn wait(&self) -> (Result<Guard, Error>, Seen) {
-        let mut look = pin!(self.early_look());
+    async fn wait(&self) -> (Result<Guard, Error>, QueueProbe) {
+        let mut look = pin!(self.early_probe());
         let mut early = None;
         let granted = {
             let mut acquiring = pin!(self.lock.acquire_with(&self.options));
@@ -148,22 +148,22 @@ impl Request {
             return (granted, None);
         }
         let was_away = matches!(&early, Some(Err(error)) if error.is_transient());
-        let within = if was_away { SHORT_LOOK } else { LAST_LOOK };
+        let within = if was_away { SHORT_PROBE_TIMEOUT } else { LAST_PROBE_TIMEOUT };
         let seen = time::timeout(within, self.lock.queue()).await.ok();
         // What it said before tells more than that it says nothing.
         (granted, seen.or(early.filter(|_| was_away)))
     }
 
-    async fn early_look(&self) -> Result<Vec<QueueRow>, Error> {
+    async fn early_probe(&self) -> Result<Vec<QueueRow>, Error> {
         let Some(wait) = self.options.wait else { return std::future::pending().await };
         // The clock that ends the wait, which counts the time that the machine sleeps.
         let keeper = Keeper::shared();
-        keeper.sleep_until(keeper.now() + wait.saturating_sub(EARLY_LOOK)).await;
+        keeper.sleep_until(keeper.now() + wait.saturating_sub(EARLY_PROBE)).await;
         self.lock.queue().await
     }
 
     /// A wait is over. Whether the lock was busy all the time can only be said by a store that answers.
-    fn too_late(&self, waited: Duration, seen: Seen, voice: &Voice) -> Failure {
+    fn wait_timed_out(&self, waited: Duration, seen: QueueProbe, output: &Output) -> Failure {
         let (name, store) = (self.lock.name(), &self.store);
         let waited = print::duration(self.wait.unwrap_or(waited));
         let mut message = format!("lock `{name}` was not granted within {waited}");
@@ -177,7 +177,7 @@ impl Request {
                 let failure = Failure::new(Exit::STORE, format!("{message}, and the store {store} is away"));
                 return failure.because(&error).hint("distlock doctor");
             }
-            Some(_) if voice.is_quiet() => return Failure::silent(Exit::NOT_GRANTED),
+            Some(_) if output.is_quiet() => return Failure::silent(Exit::NOT_GRANTED),
             // Who may take a lock may perhaps not look at it.
             Some(queue) => queue.unwrap_or_default(),
         };
@@ -185,27 +185,27 @@ impl Request {
             message = format!("{message}; it is held by {holders}");
         }
         let failure = Failure::new(Exit::NOT_GRANTED, message);
-        failure.hint(format!("a longer --wait, or {}", show(name)))
+        failure.hint(format!("a longer --wait, or {}", show_command(name)))
     }
 
     /// The place in the queue, and who holds the lock: on a terminal for as long as it takes, and elsewhere once, for who wants it.
-    async fn show_place(&self, own: &OwnEntry, voice: &Voice) -> Result<Guard, Failure> {
-        let again = voice.shows_status();
+    async fn show_place(&self, own: &OwnEntry, output: &Output) -> Result<Guard, Failure> {
+        let again = output.shows_status();
         if self.only_try || !(again || self.verbose) {
             return std::future::pending().await;
         }
-        time::sleep(UNNOTICED).await;
+        time::sleep(SHORT_WAIT).await;
         for look in 0_u32.. {
             // A store that does not answer is told by what waits for the lock.
             if let Ok(queue) = self.lock.queue().await {
                 let place = self.place(&queue, own);
                 if !again {
-                    voice.note(place);
+                    output.timed_line(place);
                     break;
                 }
-                voice.status(format!("distlock: {place}"));
+                output.status(format!("distlock: {place}"));
             }
-            time::sleep(LOOKS[usize::from(look > 30)]).await;
+            time::sleep(REFRESH_INTERVALS[usize::from(look > 30)]).await;
         }
         std::future::pending().await
     }
@@ -239,8 +239,8 @@ fn own_label(words: &str) -> Result<String, Failure> {
 
 /// Those who hold the lock, in a sentence.
 fn holders(queue: &[QueueRow]) -> Option<String> {
-    let rows = rows(queue);
-    let mut holders = rows.iter().filter(|row| row.state == State::Holding);
+    let rows = entry_views(queue);
+    let mut holders = rows.iter().filter(|row| row.state == EntryState::Holding);
     let first = holders.next()?.who();
     Some(match holders.count() {
         0 => first,
@@ -249,7 +249,7 @@ fn holders(queue: &[QueueRow]) -> Option<String> {
 }
 
 /// Gives a lock back, and says whether it was held up to now.
-pub(crate) async fn give_back(locks: &Locks, guard: Guard, voice: &Voice) -> bool {
+pub(crate) async fn release(locks: &Locks, guard: Guard, output: &Output) -> bool {
     if !guard.is_held() {
         // Nothing depends on when the store hears of it.
         drop(guard);
@@ -264,7 +264,7 @@ pub(crate) async fn give_back(locks: &Locks, guard: Guard, voice: &Voice) -> boo
                 // Its lease may be kept by other locks, and then ends with this process.
                 None => "when its lease ends".to_owned(),
             };
-            voice.say(format!(
+            output.line(format!(
                 "the release of lock `{name}` is not confirmed: {} ({cause}); it is free {free}",
                 cause.kind()
             ));
@@ -283,7 +283,7 @@ pub(crate) async fn close(locks: &Locks) {
 }
 
 /// The same when no lock was granted. A store that is away is hardly waited for.
-pub(crate) async fn close_without(locks: &Locks, failure: &Failure) {
+pub(crate) async fn close_after_failure(locks: &Locks, failure: &Failure) {
     let is_away = failure.exit() == Exit::STORE;
     close_within(locks, Duration::from_millis(if is_away { 100 } else { 1_000 })).await;
 }

@@ -11,11 +11,12 @@ use crate::{
     args::{LockArgs, OutagePolicy},
     entry_view::{EntryState, entry_views},
     exit::Exit,
-    failure::{Failure, show_command},
+    failure::Failure,
     output::Output,
-    print,
     progress::OwnEntry,
+    render,
     settings::Settings,
+    shell::show_command,
     signals::Signals,
 };
 
@@ -165,7 +166,7 @@ impl Request {
     /// A wait is over. Whether the lock was busy all the time can only be said by a store that answers.
     fn wait_timed_out(&self, waited: Duration, seen: QueueProbe, output: &Output) -> Failure {
         let (name, store) = (self.lock.name(), &self.store);
-        let waited = print::duration(self.wait.unwrap_or(waited));
+        let waited = render::duration(self.wait.unwrap_or(waited));
         let mut message = format!("lock `{name}` was not granted within {waited}");
         let queue = match seen {
             None => {
@@ -260,7 +261,7 @@ pub(crate) async fn release(locks: &Locks, guard: Guard, output: &Output) -> boo
     let kept = match guard.release().await {
         Ok(Released::Pending { free_within, cause, .. }) => {
             let free = match free_within {
-                Some(time) => format!("within {} at the latest", print::duration(time)),
+                Some(time) => format!("within {} at the latest", render::duration(time)),
                 // Its lease may be kept by other locks, and then ends with this process.
                 None => "when its lease ends".to_owned(),
             };

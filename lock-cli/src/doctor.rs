@@ -4,7 +4,9 @@ use distlock::{Diagnosis, Guarantees, harmless};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{args::DoctorArgs, exit::Exit, failure::Failure, print, settings::Settings, store::Store};
+use crate::{
+    args::DoctorArgs, exit::Exit, failure::Failure, print, render, settings::Settings, store::Store,
+};
 
 /// All that is known about the store.
 #[derive(Serialize)]
@@ -64,7 +66,7 @@ fn report(diagnosis: &Diagnosis, promises: &[(&str, &str)]) -> String {
 
 fn section(lines: &[(&str, &str)]) -> String {
     let line = |(name, text): &(&str, &str)| vec![format!("  {name}"), harmless(text)];
-    print::table(&lines.iter().map(line).collect::<Vec<_>>())
+    render::table(&lines.iter().map(line).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use distlock::{Claim, Identity, Kind, QueueRow, harmless};
 use serde::Serialize;
 
-use crate::print;
+use crate::render;
 
 /// One who holds a lock or waits for it.
 #[derive(Clone, Debug, Serialize)]
@@ -80,8 +80,8 @@ impl EntryView {
             or_dash(self.pid.map(|pid| pid.to_string())),
             side(self.claim),
             or_dash(self.token.clone()),
-            or_dash(self.identity.age().map(print::duration)),
-            left.map_or_else(ends_not, print::duration),
+            or_dash(self.identity.age().map(render::duration)),
+            left.map_or_else(ends_not, render::duration),
             or_dash(self.entry.clone()),
         ]
     }
@@ -92,7 +92,7 @@ pub(crate) fn entry_table(rows: &[EntryView]) -> String {
     let head = ["", "LABEL", "HOST", "PID", "ASKS FOR", "TOKEN", "AGE", "LEASE LEFT", "ENTRY"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
     lines.extend(rows.iter().map(EntryView::cells));
-    print::table(&lines)
+    render::table(&lines)
 }
 
 /// Who it is: `nightly (web-1, pid 4242)`.

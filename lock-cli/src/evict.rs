@@ -9,9 +9,10 @@ use crate::{
     args::BreakArgs,
     entry_view::{EntryState, entry_table, entry_views},
     exit::Exit,
-    failure::{Failure, lock_command, show_command},
+    failure::Failure,
     print,
     settings::Settings,
+    shell::{lock_command, show_command},
     store::Store,
 };
 

@@ -2,10 +2,10 @@
 
 use std::{error::Error, fmt, time::Duration};
 
-use distlock::{BackendError, BackendErrorKind, ConnectError, InputError, LockName, harmless};
+use distlock::{BackendError, BackendErrorKind, ConnectError, InputError, harmless};
 use serde::Serialize;
 
-use crate::{exit::Exit, print};
+use crate::{exit::Exit, render, shell::show_command};
 
 /// A message for people, and the exit code for scripts.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Failure {
         let (kind, hint) = (exit.name(), hint.as_deref());
         let told = FailureJson { error: message, because: causes, hint, kind, code: code.code() };
         // Texts and a number are always JSON.
-        print::json_line(&told).unwrap_or_else(|error| error.to_string())
+        render::json_line(&told).unwrap_or_else(|error| error.to_string())
     }
 
     /// Whether the same may succeed later, with nothing changed but time.
@@ -108,11 +108,11 @@ impl Failure {
     pub(crate) fn of_input(error: &InputError) -> Self {
         let message = match error {
             InputError::Duration { option, given, least, most } => {
-                let [given, least] = [given, least].map(|duration| print::duration(*duration));
+                let [given, least] = [given, least].map(|duration| render::duration(*duration));
                 let range = if *most == Duration::MAX {
                     format!("{least} or more")
                 } else {
-                    format!("{least} to {}", print::duration(*most))
+                    format!("{least} to {}", render::duration(*most))
                 };
                 format!("`{}` cannot be {given}; use {range}", option.replace('_', "-"))
             }
@@ -147,46 +147,6 @@ impl From<ConnectError> for Failure {
         };
         let is_transient = error.is_transient();
         Self { is_transient, ..failure.hint("another --url, or DISTLOCK_URL") }
-    }
-}
-
-/// The command that shows a lock.
-pub(crate) fn show_command(name: &LockName) -> String {
-    lock_command("show", name, "")
-}
-
-/// A command for a lock, with its flags, as a shell reads it back.
-pub(crate) fn lock_command(verb: &str, name: &LockName, flags: &str) -> String {
-    let (name, dash) = (quoted(name.as_str()), name.as_str().starts_with('-'));
-    let words = if dash { [verb, flags, "--", &name] } else { [verb, &name, flags, ""] };
-    let words = words.iter().filter(|word| !word.is_empty());
-    words.fold("distlock".to_owned(), |command, word| format!("{command} {word}"))
-}
-
-/// A name as a shell reads it back.
-fn quoted(text: &str) -> String {
-    let harmless_here = |c: char| c.is_alphanumeric() || "-_./:@%+,=".contains(c);
-    if harmless(text) != text {
-        // Of what would play tricks on a terminal, and be shown as something else, the bytes.
-        let quoted: String = text.chars().map(in_dollar_quotes).collect();
-        format!("$'{quoted}'")
-    } else if !text.starts_with('-') && !text.is_empty() && text.chars().all(harmless_here) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
-}
-
-fn in_dollar_quotes(c: char) -> String {
-    let text = c.to_string();
-    match c {
-        '\'' | '\\' => format!("\\{c}"),
-        _ if harmless(&text) == text => text,
-        _ => {
-            let mut bytes = String::new();
-            bytes.extend(text.bytes().map(|byte| format!("\\x{byte:02x}")));
-            bytes
-        }
     }
 }
 
@@ -227,22 +187,5 @@ mod tests {
             Failure::from(ConnectError::MissingFeature { scheme: "zks", feature: "zk-tls" }).to_string();
         let hint = "try: cargo install --git https://github.com/distlock/distlock lock-cli --features zk-tls";
         assert!(told.ends_with(hint), "{told}");
-    }
-
-    #[test]
-    fn a_hint_can_be_pasted_into_a_shell() {
-        assert_eq!(quoted("reports/2026-11-21"), "reports/2026-11-21");
-        assert_eq!(quoted("it's; rm -r /"), r"'it'\''s; rm -r /'");
-        assert_eq!(quoted("-rf"), "'-rf'");
-        assert_eq!(quoted("a'\\\u{1b}1\u{202e}ä"), r"$'a\'\\\x1b1\xe2\x80\xaeä'");
-    }
-
-    #[test]
-    fn a_name_that_begins_with_a_dash_is_suggested_behind_an_escape() {
-        let name = |name: &str| LockName::new(name).unwrap();
-        assert_eq!(show_command(&name("a b")), "distlock show 'a b'");
-        assert_eq!(show_command(&name("-rf")), "distlock show -- '-rf'");
-        assert_eq!(lock_command("break", &name("a"), "--yes"), "distlock break a --yes");
-        assert_eq!(lock_command("break", &name("-rf"), "--yes"), "distlock break --yes -- '-rf'");
     }
 }

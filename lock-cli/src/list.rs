@@ -3,7 +3,7 @@
 use distlock::{Kind, LockName, harmless};
 use serde::Serialize;
 
-use crate::{args::ListArgs, exit::Exit, failure::Failure, print, settings::Settings, store::Store};
+use crate::{args::ListArgs, exit::Exit, failure::Failure, print, render, settings::Settings, store::Store};
 
 /// A lock, and how many are there.
 #[derive(Serialize)]
@@ -48,7 +48,7 @@ pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, F
                 lock.waiting.to_string(),
             ]
         }));
-        print::text(&print::table(&lines))?;
+        print::text(&render::table(&lines))?;
     }
     Ok(Exit::DONE)
 }

@@ -16,7 +16,7 @@ use tracing::{
     span,
 };
 
-use crate::{outage_throttle::OutageThrottle, output::Output, print};
+use crate::{outage_throttle::OutageThrottle, output::Output, render};
 
 /// The names of its events and fields are those of `distlock::telemetry`, which are a contract.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Progress {
         let name = &fields.name;
         match fields.message.as_str() {
             "lock suspect" => {
-                let left = print::duration(Duration::from_millis(fields.remaining_ms));
+                let left = render::duration(Duration::from_millis(fields.remaining_ms));
                 self.output.timed_line(format!(
                     "a renewal of `{name}` failed; it is held for {left} more, and tried again"
                 ));

@@ -8,6 +8,10 @@ use nix::{
     unistd::Pid,
 };
 
+/// What is said of processes that cannot be sent signals.
+pub(super) const CANNOT_BE_STOPPED: &str =
+    "the command runs as another user and cannot be stopped: it works on without the lock";
+
 /// All processes of a command that have not left its group by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessGroup(Pid);

@@ -11,12 +11,12 @@ use tokio::signal::unix;
 
 use super::{
     command::{Command, StateChange},
-    process_group::{NotPermitted, ProcessGroup},
+    process_group::{CANNOT_BE_STOPPED, NotPermitted, ProcessGroup},
     terminal::Terminal,
     timing::Timing,
     watchdog::{Dismissed, Watchdog, WatchdogResult},
 };
-use crate::{exit::Exit, output::Output, print, signals::Signals};
+use crate::{exit::Exit, output::Output, render, signals::Signals};
 
 /// How often those are looked at who should be dying.
 const DYING_POLL: Duration = Duration::from_millis(5);
@@ -24,10 +24,6 @@ const DYING_POLL: Duration = Duration::from_millis(5);
 /// The same for those who cannot be killed, or do not die for longer than a moment.
 const SLOW_POLL: Duration = Duration::from_millis(100);
 const DYING_TIME: Duration = Duration::from_secs(1);
-
-/// What is said of processes that cannot be sent signals.
-pub(super) const CANNOT_BE_STOPPED: &str =
-    "the command runs as another user and cannot be stopped: it works on without the lock";
 
 /// Watches over the command and the lock, until neither is there.
 #[derive(Debug)]
@@ -306,7 +302,7 @@ impl Supervisor {
             self.send(Signal::SIGCONT);
             return;
         }
-        let left = print::duration(self.hold.remaining());
+        let left = render::duration(self.hold.remaining());
         let name = self.hold.name();
         self.output.line(format!(
             "stopped: lock `{name}` is lost in {left} and the command killed, if it is not continued"

@@ -19,8 +19,7 @@ use nix::{
 
 use super::{
     command::this_program,
-    process_group::{NotPermitted, ProcessGroup},
-    supervisor::CANNOT_BE_STOPPED,
+    process_group::{CANNOT_BE_STOPPED, NotPermitted, ProcessGroup},
 };
 use crate::{exit::Exit, output::Output};
 

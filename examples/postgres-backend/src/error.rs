@@ -8,7 +8,7 @@ use tokio_postgres::{Error, error::SqlState};
 pub(crate) const STORE: &str = "postgres";
 
 /// What the client or the server says, in the words of `lock-core`. It never has a password in it.
-pub(crate) fn of(error: Error) -> BackendError {
+pub(crate) fn from_postgres(error: Error) -> BackendError {
     let message = match (error.as_db_error(), error.source()) {
         (Some(said), _) => format!("{} ({})", said.message(), said.code().code()),
         (None, Some(source)) => format!("{error}: {source}"),
@@ -51,7 +51,7 @@ pub(crate) fn timed_out(what: &str, limit: Duration) -> BackendError {
 }
 
 /// An answer that no function of ours gives.
-pub(crate) fn not_ours(what: &str) -> BackendError {
+pub(crate) fn unexpected(what: &str) -> BackendError {
     let message =
         format!("{what} in an answer is none that this library writes; see what else writes to its schema");
     BackendError::new(STORE, Kind::Protocol, message).advised()

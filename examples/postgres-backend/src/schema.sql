@@ -20,12 +20,12 @@ CREATE TABLE IF NOT EXISTS entries (
 -- An index has no room for a long name. Whoever asks for a hash asks for the name, too.
 CREATE INDEX IF NOT EXISTS entries_of_a_name ON entries (hash, token);
 
--- Entries that left while a request to create them was in doubt. It finds the door closed (PR08).
-CREATE TABLE IF NOT EXISTS doors (
+-- Entries that left while a request to create them was in doubt. One that arrives late finds the tombstone, and creates nothing (PR08).
+CREATE TABLE IF NOT EXISTS tombstones (
     entry        text PRIMARY KEY,
-    closed_until timestamptz NOT NULL
+    kept_until   timestamptz NOT NULL
 );
-CREATE INDEX IF NOT EXISTS doors_to_open ON doors (closed_until);
+CREATE INDEX IF NOT EXISTS tombstones_to_forget ON tombstones (kept_until);
 
 -- Tokens grow over the loss of all this, too, unless the clock was set back (C2).
 DO $$
@@ -92,7 +92,7 @@ BEGIN
         standing := 'gone';
     ELSIF me.token IS NOT NULL THEN
         UPDATE entries e SET expires = greatest(e.expires, lease_end) WHERE e.token = me.token;
-    ELSIF EXISTS (SELECT FROM doors d WHERE d.entry = the_entry AND d.closed_until > now) THEN
+    ELSIF EXISTS (SELECT FROM tombstones t WHERE t.entry = the_entry AND t.kept_until > now) THEN
         standing := 'gone';
     ELSE
         SELECT coalesce(sum(e.permits), 0), min(e.kind), min(e.size) INTO taken, found_kind, found_size FROM entries e
@@ -152,7 +152,7 @@ BEGIN
     RETURN renewed;
 END $$;
 
--- Whether it was there. `doubt`: for how long a late request to create it finds the door closed. `evicted`: somebody else
+-- Whether it was there. `doubt`: for how long a tombstone stops a late request to create it. `evicted`: somebody else
 -- made it leave, so its client is told.
 CREATE OR REPLACE FUNCTION leave(the_name bytea, the_entry text, doubt bigint, evicted boolean) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -161,8 +161,8 @@ DECLARE
     its_channel text;
 BEGIN
     IF doubt IS NOT NULL THEN
-        INSERT INTO doors VALUES (the_entry, now + doubt * interval '1 microsecond')
-            ON CONFLICT (entry) DO UPDATE SET closed_until = excluded.closed_until;
+        INSERT INTO tombstones VALUES (the_entry, now + doubt * interval '1 microsecond')
+            ON CONFLICT (entry) DO UPDATE SET kept_until = excluded.kept_until;
     END IF;
     DELETE FROM entries WHERE hash = hash_of(the_name) AND name = the_name AND entry = the_entry
         RETURNING channel INTO its_channel;
@@ -172,7 +172,7 @@ BEGIN
     PERFORM end_verb(the_name, NULL);
     IF doubt IS NOT NULL THEN
         -- Last of all, so that nobody waits for somebody who waits.
-        PERFORM open_doors();
+        PERFORM forget_tombstones();
     END IF;
     RETURN its_channel IS NOT NULL;
 END $$;
@@ -189,12 +189,12 @@ BEGIN
         FROM entries e WHERE e.hash = hash_of(the_name) AND e.name = the_name ORDER BY e.token;
 END $$;
 
--- Forgets doors that no request can be on its way to any more. The time is that of the statement: an index cannot be asked
+-- Forgets tombstones that no late request can need any more. The time is that of the statement: an index cannot be asked
 -- by a clock that goes on.
-CREATE OR REPLACE FUNCTION open_doors() RETURNS void
+CREATE OR REPLACE FUNCTION forget_tombstones() RETURNS void
 LANGUAGE sql AS $$
-    DELETE FROM doors WHERE entry IN (
-        SELECT entry FROM doors WHERE closed_until <= statement_timestamp() FOR UPDATE SKIP LOCKED);
+    DELETE FROM tombstones WHERE entry IN (
+        SELECT entry FROM tombstones WHERE kept_until <= statement_timestamp() FOR UPDATE SKIP LOCKED);
 $$;
 
 -- Takes away the dead, of names for which nobody asks any more, too: whoever connects does it, and whoever lists. Those who
@@ -203,7 +203,7 @@ CREATE OR REPLACE FUNCTION sweep() RETURNS void
 LANGUAGE sql AS $$
     DELETE FROM entries WHERE token IN (
         SELECT token FROM entries WHERE expires <= clock_timestamp() FOR UPDATE SKIP LOCKED);
-    SELECT open_doors();
+    SELECT forget_tombstones();
 $$;
 
 CREATE OR REPLACE FUNCTION list(prefix bytea) RETURNS SETOF bytea

@@ -22,21 +22,21 @@ use tokio_postgres::{
     tls::NoTlsStream,
 };
 
-use crate::{
-    error::{self, STORE, timed_out},
-    link::LIMIT,
-};
+use crate::error::{self, STORE, timed_out};
+
+/// How long the server may take to answer, and as long again if a connection has to be opened first.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How often a connection is tried that somebody waits on for hints, and how long it may take to answer.
 const PING_EVERY: Duration = Duration::from_secs(1);
-const PING_LIMIT: Duration = Duration::from_millis(1500);
+const PING_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// How long to wait before a connection is opened, in ms, after so many that could not be, and after more. So a server that is away is
 /// asked twice in a second at the most, however many wait: they share what comes of it.
-const PAUSES: [u64; 6] = [0, 50, 100, 200, 400, 500];
+const CONNECT_PAUSES: [u64; 6] = [0, 50, 100, 200, 400, 500];
 
 /// How long it may take to make the schema, or to wait for somebody else who makes it: dozens of statements, once in its life.
-const MAKING_LIMIT: Duration = Duration::from_secs(10);
+const SCHEMA_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What stands in the schema. Another version of it is left alone.
 const FORMAT: &str = "distlock 1";
@@ -49,7 +49,7 @@ pub(crate) struct Sessions {
     schema: String,
     /// Where hints for this client are sent.
     channel: String,
-    board: Switchboard,
+    notifier: Switchboard,
     /// So many connections in a row could not be opened.
     failures: AtomicUsize,
     current: Mutex<Option<Arc<Session>>>,
@@ -67,15 +67,15 @@ impl Sessions {
             server,
             schema: format!("\"{}\"", schema.replace('"', "\"\"")),
             channel: format!("distlock_{:032x}", SystemEntropy.bits()),
-            board: Switchboard::default(),
+            notifier: Switchboard::default(),
             failures: AtomicUsize::new(0),
             current: Mutex::default(),
         }
     }
 
     /// Where waiters listen.
-    pub(crate) fn board(&self) -> &Switchboard {
-        &self.board
+    pub(crate) fn notifier(&self) -> &Switchboard {
+        &self.notifier
     }
 
     pub(crate) fn channel(&self) -> &str {
@@ -92,8 +92,8 @@ impl Sessions {
         let session = Arc::new(Session { client: SetOnce::new(), task });
         *current = Some(Arc::clone(&session));
         drop(current);
-        let ending = Ending { session: Arc::downgrade(&session), shared: Arc::clone(self) };
-        runtime.spawn(Abortable::new(run(ending), registration));
+        let end = SessionEnd { session: Arc::downgrade(&session), shared: Arc::clone(self) };
+        runtime.spawn(Abortable::new(run(end), registration));
         session
     }
 
@@ -108,13 +108,13 @@ impl Sessions {
         // Hints may be missed from now on: whoever waits opens the next connection. But nobody is told to hurry who could
         // not connect at all.
         if matches!(session.client.get(), Some(Ok(_))) {
-            self.board.changed_for_all();
+            self.notifier.changed_for_all();
         }
         drop(retired);
     }
 
     /// It was only slow. If the next one is slow, too, and not open yet, nothing is better than this.
-    pub(crate) fn take_back(&self, session: &Arc<Session>) {
+    pub(crate) fn reinstate(&self, session: &Arc<Session>) {
         let mut current = self.lock();
         if current.as_ref().is_none_or(|current| !current.client.initialized()) {
             let other = current.replace(Arc::clone(session));
@@ -124,14 +124,14 @@ impl Sessions {
     }
 
     /// `ENTRY TOKEN` was admitted; `ENTRY` alone may have been lost.
-    fn heard(&self, payload: &str) {
+    fn on_notification(&self, payload: &str) {
         let (entry, token) =
             payload.split_once(' ').map_or((payload, None), |(entry, token)| (entry, Some(token)));
         let Ok(entry) = entry.parse() else { return };
         match token.map(str::parse::<FencingToken>) {
-            Some(Ok(token)) => self.board.send(entry, Hint::Admitted { token }),
+            Some(Ok(token)) => self.notifier.send(entry, Hint::Admitted { token }),
             Some(Err(_)) => {}
-            None => self.board.alarm(entry),
+            None => self.notifier.alarm(entry),
         }
     }
 
@@ -152,63 +152,66 @@ impl Session {
 }
 
 /// Opens a connection, and drives it until it ends.
-async fn run(ending: Ending) {
-    let shared = Arc::clone(&ending.shared);
+async fn run(end: SessionEnd) {
+    let shared = Arc::clone(&end.shared);
     let (client, connection) = match connect(&shared).await {
         Ok(connected) => connected,
-        Err(error) => return ending.publish(Err(error)),
+        Err(error) => return end.publish(Err(error)),
     };
     let work = async {
-        match greet(&client, &shared).await {
-            Ok(()) => ending.publish(Ok(client)),
-            Err(error) => return ending.publish(Err(error)),
+        match prepare(&client, &shared).await {
+            Ok(()) => end.publish(Ok(client)),
+            Err(error) => return end.publish(Err(error)),
         }
         // PR14: what was said before this connection listened was said to nobody.
-        shared.board.changed_for_all();
-        watch(&ending.session, &shared).await;
+        shared.notifier.changed_for_all();
+        ping(&end.session, &shared).await;
     };
     tokio::select! {
         () = work => {}
-        () = hear(connection, &ending) => {}
+        () = read_notifications(connection, &end) => {}
     }
 }
 
 /// The pause counts as a part of the opening, for which somebody waits.
 async fn connect(shared: &Sessions) -> Result<(Client, Connection<Socket, NoTlsStream>), BackendError> {
     let failures = shared.failures.load(Ordering::Relaxed);
-    let connecting = timeout(LIMIT, async {
-        sleep(Duration::from_millis(PAUSES[failures.min(PAUSES.len() - 1)])).await;
+    let connecting = timeout(REQUEST_TIMEOUT, async {
+        sleep(Duration::from_millis(CONNECT_PAUSES[failures.min(CONNECT_PAUSES.len() - 1)])).await;
         shared.server.connect(NoTls).await
     });
-    let connected = connecting.await.map_err(|_| timed_out("opening a connection", LIMIT));
-    let connected = connected.and_then(|connected| connected.map_err(error::of));
+    let connected = connecting.await.map_err(|_| timed_out("opening a connection", REQUEST_TIMEOUT));
+    let connected = connected.and_then(|connected| connected.map_err(error::from_postgres));
     shared.failures.store(if connected.is_ok() { 0 } else { failures + 1 }, Ordering::Relaxed);
     connected
 }
 
 /// Listens, and sees to it that what the verbs need is there.
-async fn greet(client: &Client, Sessions { schema, channel, .. }: &Sessions) -> Result<(), BackendError> {
+async fn prepare(client: &Client, Sessions { schema, channel, .. }: &Sessions) -> Result<(), BackendError> {
     // A verb that waited for another has to see what that one did. And nobody is at a queue for long: a transaction never
     // waits for a client. What left a queue stays in its pages until the server tidies up, and only a plain walk along an
     // index marks it as gone: by any other plan each verb would look at all that were there within the last minute. Where
     // there is no index to walk along, the plan counts as so dear that it would be compiled, for longer than it runs.
-    let greeting = format!(
+    let statements = format!(
         "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED; SET lock_timeout = '1s';
          SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = off; SET search_path = {schema}; LISTEN {channel};
          SELECT obj_description(to_regnamespace('{}')::oid, 'pg_namespace')",
         schema.replace('\'', "''")
     );
-    let said = timeout(LIMIT, client.simple_query(&greeting));
-    let said = said.await.map_err(|_| timed_out("the first request", LIMIT))?.map_err(error::of)?;
+    let said = timeout(REQUEST_TIMEOUT, client.simple_query(&statements));
+    let said = said
+        .await
+        .map_err(|_| timed_out("the first request", REQUEST_TIMEOUT))?
+        .map_err(error::from_postgres)?;
     let found = said.into_iter().find_map(|said| match said {
         SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
         _ => None,
     });
     match found.as_deref() {
         Some(FORMAT) => Ok(()),
-        None => timeout(MAKING_LIMIT, make(client, schema))
+        None => timeout(SCHEMA_TIMEOUT, create_schema(client, schema))
             .await
-            .unwrap_or_else(|_| Err(timed_out("making the schema", MAKING_LIMIT))),
+            .unwrap_or_else(|_| Err(timed_out("making the schema", SCHEMA_TIMEOUT))),
         Some(other) => {
             let message = format!(
                 "the schema {schema} has the format `{other}`, and this version of the library knows `{FORMAT}`; use the same \
@@ -220,29 +223,29 @@ async fn greet(client: &Client, Sessions { schema, channel, .. }: &Sessions) -> 
 }
 
 /// Makes what the verbs need. Clients that make the same schema do so one after the other, and others are not waited for.
-async fn make(client: &Client, schema: &str) -> Result<(), BackendError> {
+async fn create_schema(client: &Client, schema: &str) -> Result<(), BackendError> {
     // Who is behind another one that makes it waits as long as it may: on a busy machine that takes more than a verb.
     let make = format!(
         "BEGIN; SET LOCAL lock_timeout = {}; SELECT pg_advisory_xact_lock(hashtextextended('{}', 1));
          CREATE SCHEMA IF NOT EXISTS {schema}; {SCHEMA} COMMENT ON SCHEMA {schema} IS '{FORMAT}'; COMMIT",
-        MAKING_LIMIT.as_millis(),
+        SCHEMA_TIMEOUT.as_millis(),
         schema.replace('\'', "''")
     );
     while let Err(error) = client.batch_execute(&make).await {
         // It was there, and somebody dropped it before anything stood in it: now it is not there.
         if error.code() != Some(&SqlState::INVALID_SCHEMA_NAME) {
-            return Err(error::of(error));
+            return Err(error::from_postgres(error));
         }
-        client.batch_execute("ROLLBACK").await.map_err(error::of)?;
+        client.batch_execute("ROLLBACK").await.map_err(error::from_postgres)?;
     }
     Ok(())
 }
 
 /// Passes on what the server says unasked, until it says no more. Nothing goes over the connection but by this.
-async fn hear(mut connection: Connection<Socket, NoTlsStream>, ending: &Ending) {
+async fn read_notifications(mut connection: Connection<Socket, NoTlsStream>, end: &SessionEnd) {
     while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
         match message {
-            Ok(AsyncMessage::Notification(said)) => ending.shared.heard(said.payload()),
+            Ok(AsyncMessage::Notification(said)) => end.shared.on_notification(said.payload()),
             Ok(_) => {}
             Err(error) => {
                 tracing::debug!(%error, "the connection to postgres ended");
@@ -251,16 +254,16 @@ async fn hear(mut connection: Connection<Socket, NoTlsStream>, ending: &Ending) 
         }
     }
     // While it is still there: with it, all who wait for an answer are told, and may ask again at once.
-    ending.retire();
+    end.retire();
 }
 
 /// Takes away the dead once; then, as long as somebody waits for hints, sees to it that they would come.
-async fn watch(session: &Weak<Session>, shared: &Sessions) {
+async fn ping(session: &Weak<Session>, shared: &Sessions) {
     let mut request = "SELECT sweep()";
     loop {
         let Some(session) = session.upgrade() else { return };
         let Some(Ok(client)) = session.client.get() else { return };
-        if timeout(PING_LIMIT, client.simple_query(request)).await.is_err() {
+        if timeout(PING_TIMEOUT, client.simple_query(request)).await.is_err() {
             // What it was asked may still be answered: it is over when nobody has it any more.
             shared.retire(&session);
             drop(session);
@@ -269,19 +272,19 @@ async fn watch(session: &Weak<Session>, shared: &Sessions) {
         drop(session);
         request = "";
         sleep(PING_EVERY).await;
-        while shared.board.listeners() == 0 {
+        while shared.notifier.listeners() == 0 {
             sleep(PING_EVERY).await;
         }
     }
 }
 
 /// Says that a connection is over, however its task ends.
-struct Ending {
+struct SessionEnd {
     session: Weak<Session>,
     shared: Arc<Sessions>,
 }
 
-impl Ending {
+impl SessionEnd {
     fn publish(&self, client: Result<Client, BackendError>) {
         let Some(session) = self.session.upgrade() else { return };
         if client.is_err() {
@@ -299,7 +302,7 @@ impl Ending {
     }
 }
 
-impl Drop for Ending {
+impl Drop for SessionEnd {
     fn drop(&mut self) {
         self.retire();
         let Some(session) = self.session.upgrade() else { return };

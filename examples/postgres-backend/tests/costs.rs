@@ -33,7 +33,7 @@ async fn an_acquisition_and_its_release_cost_no_more_behind_thousands_of_others(
     assert_costs_stay(&server, taken_and_left).await;
 }
 
-/// As it leaves who gave up while it asked for a lock: its door stays closed for a minute.
+/// As it leaves who gave up while it asked for a lock: its tombstone is kept for a minute.
 #[tokio::test]
 async fn a_departure_in_doubt_costs_no_more_behind_thousands_of_others() {
     let server = untidy().await;

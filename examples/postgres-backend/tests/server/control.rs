@@ -101,9 +101,9 @@ impl ServerControl for Corner {
             subscriptions: connections,
             ..Footprint::default()
         };
-        if self.server.admin(&format!("SELECT to_regclass('{schema}.doors')")).await != [""; 0] {
+        if self.server.admin(&format!("SELECT to_regclass('{schema}.tombstones')")).await != [""; 0] {
             footprint.queues = count(&format!("(SELECT DISTINCT name FROM {schema}.entries) AS names")).await;
-            footprint.kept = count(&format!("{schema}.doors")).await;
+            footprint.kept = count(&format!("{schema}.tombstones")).await;
         }
         Ok(footprint)
     }

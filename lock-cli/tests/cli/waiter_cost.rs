@@ -22,15 +22,41 @@ mod alone {
 
     const COUNTED: Duration = Duration::from_secs(5);
 
-    /// A part of a core, for all of them together, in what is installed. Counted were 0.021 there, and 0.048 in what is not optimised, which
-    /// these tests run: 0.054 beside another crowd. So twice as much is allowed there.
+    /// The part of a core that all of them together may take in an optimised build, where it was 0.021. The tests are not optimised: there it
+    /// was 0.048, and up to twice that on cores whose caches busy loops have filled. So the time of cores is for the nightly run, and the
+    /// gate counts what it comes from.
     const MOST_OF_A_CORE: f64 = if cfg!(debug_assertions) { 0.1 } else { 0.05 };
 
-    /// In which Linux tells what a process has used.
+    /// For each process: the keeper looks at the clock once a second, and the thread of the file twice. Counted were 3.2, and 3.2 beside busy
+    /// loops, too.
+    const MOST_WAKES_A_SECOND: f64 = 4.0;
+
+    /// The unit in which Linux reports the time of cores.
     const TICKS_A_SECOND: f64 = 100.0;
 
     #[test]
+    fn a_process_that_waits_behind_others_wakes_a_few_times_a_second() {
+        let cost = cost_of_a_crowd();
+        assert!(cost.wakes > 0.0, "nobody looks");
+        assert!(cost.wakes <= MOST_WAKES_A_SECOND, "each wakes {:.1} times a second", cost.wakes);
+    }
+
+    #[test]
+    #[ignore = "nightly: the time of cores depends on what else fills their caches"]
     fn a_hundred_processes_that_wait_take_a_twentieth_of_a_core_at_most() {
+        let cost = cost_of_a_crowd();
+        assert!(cost.core <= MOST_OF_A_CORE, "{WAITERS} processes that wait take {:.3} of a core", cost.core);
+    }
+
+    /// What processes that wait cost while nothing happens.
+    struct Cost {
+        /// The part of a core that all of them take.
+        core: f64,
+        /// How often a thread of one of them is woken in a second.
+        wakes: f64,
+    }
+
+    fn cost_of_a_crowd() -> Cost {
         let store = Store::sqlite();
         let _holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
         until_queued(&store.url, "a", 1);
@@ -44,13 +70,21 @@ mod alone {
             until_queued(&store.url, "a", 1 + waiters.len());
         }
         thread::sleep(QUIET);
-        let (began, before) = (Instant::now(), used(&waiters));
+        let (began, before) = (Instant::now(), (used(&waiters), wakes(&waiters)));
         thread::sleep(COUNTED);
-        let (ticks, seconds) = (used(&waiters) - before, began.elapsed().as_secs_f64());
-        let core = f64::from(ticks) / TICKS_A_SECOND / seconds;
-        println!("{WAITERS} processes that wait: {core:.4} of a core");
+        let (after, seconds) = ((used(&waiters), wakes(&waiters)), began.elapsed().as_secs_f64());
+        let cost = Cost {
+            core: f64::from(after.0 - before.0) / TICKS_A_SECOND / seconds,
+            wakes: f64::from(after.1 - before.1)
+                / seconds
+                / f64::from(u32::try_from(WAITERS).expect("a few")),
+        };
+        println!(
+            "{WAITERS} processes that wait: {:.4} of a core, {:.2} wakes a second each",
+            cost.core, cost.wakes
+        );
         assert!(waiters.iter_mut().all(Process::is_there), "somebody does not wait any more");
-        assert!(core <= MOST_OF_A_CORE, "{WAITERS} processes that wait take {core:.3} of a core");
+        cost
     }
 
     /// The ticks that these have run, all of their threads.
@@ -64,5 +98,22 @@ mod alone {
         let (_, numbers) = stat.rsplit_once(')').expect("it has a name");
         let used = numbers.split_whitespace().skip(11).take(2);
         used.map(|number| number.parse::<u32>().expect("it is a number")).sum()
+    }
+
+    /// How often the threads of these went to sleep, which is as often as one of them was woken.
+    fn wakes(processes: &[Process]) -> u32 {
+        let threads = |process: &Process| {
+            fs::read_dir(format!("/proc/{}/task", process.pid())).expect("it is there").flatten()
+        };
+        // A thread may have ended since.
+        let states = processes
+            .iter()
+            .flat_map(threads)
+            .filter_map(|it| fs::read_to_string(it.path().join("status")).ok());
+        let count = |state: String| -> u32 {
+            let line = state.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            line.expect("Linux counts them").trim().parse().expect("it is a number")
+        };
+        states.map(count).sum()
     }
 }

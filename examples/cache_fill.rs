@@ -9,13 +9,14 @@ use std::{
     collections::HashMap,
     error::Error,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
 };
 
 use distlock::{AcquireOptions, DistributedLock, Locks};
+use parking_lot::Mutex;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -71,14 +72,14 @@ struct Shared {
 
 impl Cache {
     fn look(&self, page: &str) -> Option<String> {
-        self.shared.pages.lock().unwrap_or_else(PoisonError::into_inner).get(page).cloned()
+        self.shared.pages.lock().get(page).cloned()
     }
 
     async fn ask_source(&self, page: &'static str) -> String {
         self.shared.asked.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(100)).await;
         let text = format!("all {page}");
-        self.shared.pages.lock().unwrap_or_else(PoisonError::into_inner).insert(page, text.clone());
+        self.shared.pages.lock().insert(page, text.clone());
         println!("{page}: filled");
         text
     }

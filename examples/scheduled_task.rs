@@ -8,14 +8,10 @@
 //! cargo run --example scheduled_task --features redis -- redis://127.0.0.1:6379
 //! ```
 
-use std::{
-    collections::BTreeSet,
-    error::Error,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeSet, error::Error, sync::Arc, time::Duration};
 
 use distlock::{AcquireOptions, DistributedLock, Locks};
+use parking_lot::Mutex;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -64,10 +60,10 @@ struct Reports(Arc<Mutex<BTreeSet<&'static str>>>);
 
 impl Reports {
     fn has(&self, day: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(day)
+        self.0.lock().contains(day)
     }
 
     fn add(&self, day: &'static str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(day);
+        self.0.lock().insert(day);
     }
 }

@@ -9,13 +9,10 @@
 //! cargo test -p examples --example tested_service
 //! ```
 
-use std::{
-    error::Error,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{error::Error, sync::Arc, time::Duration};
 
 use distlock::{AcquireOptions, DistributedLock, FencingToken, LockName, Locks, LostReason};
+use parking_lot::{Mutex, MutexGuard};
 
 const TTL: Duration = Duration::from_secs(3);
 const PERIOD: Duration = Duration::from_millis(100);
@@ -34,8 +31,7 @@ impl Journal {
     }
 
     fn lines_mut(&self) -> MutexGuard<'_, Vec<FencingToken>> {
-        // A panic cannot leave it half written.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

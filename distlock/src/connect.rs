@@ -1,9 +1,6 @@
 //! [`connect`]: locks from a URL.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::BTreeMap;
 
 #[cfg(any(
     feature = "etcd",
@@ -21,6 +18,7 @@ use lock_redis::{ConnectError as RedisError, Redis, RedisConfig};
 use lock_sqlite::{ConnectError as SqliteError, Sqlite, SqliteConfig};
 #[cfg(feature = "zk")]
 use lock_zk::{ConnectError as ZkError, ZkConfig, ZooKeeper};
+use parking_lot::Mutex;
 
 use crate::{
     ConnectError,
@@ -119,8 +117,7 @@ fn memory(name: &str) -> Result<Locks, ConnectError> {
         let problem = "it has no host; use `memory:` or `memory:NAME`".to_owned();
         return Err(ConnectError::BadUrl { scheme: "memory", problem });
     }
-    // Nothing panics while the map is held, and each change to it is whole.
-    let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut stores = STORES.lock();
     Ok(Locks::new(stores.entry(name.to_owned()).or_default().clone()))
 }
 

@@ -3,13 +3,14 @@
 use std::{
     fmt::Debug,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use distlock::EntryId;
+use parking_lot::Mutex;
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -33,11 +34,11 @@ pub(crate) struct OwnEntry(Arc<Mutex<Option<EntryId>>>);
 
 impl OwnEntry {
     pub(crate) fn known(&self) -> Option<EntryId> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 
     fn set(&self, entry: EntryId) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry);
+        *self.0.lock() = Some(entry);
     }
 }
 
@@ -71,7 +72,7 @@ impl Progress {
                     .timed_line(format!("the place in the queue of `{name}` was lost; waiting at its end"));
             }
             "store away" => {
-                let mut outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut outages = self.outages.lock();
                 if outages.should_report(Instant::now()) {
                     self.output
                         .timed_line(format!("the store does not answer, trying again ({})", fields.error));

@@ -4,7 +4,7 @@ use std::{
     fmt,
     future::poll_fn,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -12,6 +12,7 @@ use std::{
 
 use futures_util::future::{AbortHandle, Abortable};
 use lock_core::{BackendError, BackendErrorKind, Entropy, FencingToken, Hint, Switchboard, SystemEntropy};
+use parking_lot::Mutex;
 use tokio::{
     runtime::Runtime,
     sync::SetOnce,
@@ -84,7 +85,7 @@ impl Sessions {
 
     /// The connection that there is, or one that is being opened from now on.
     pub(crate) fn current(self: &Arc<Self>, runtime: &Runtime) -> Arc<Session> {
-        let mut current = self.lock();
+        let mut current = self.current.lock();
         if let Some(session) = &*current {
             return Arc::clone(session);
         }
@@ -99,7 +100,7 @@ impl Sessions {
 
     /// Gives a connection no more requests. It goes on until those that it has are answered or given up.
     pub(crate) fn retire(&self, session: &Arc<Session>) {
-        let mut current = self.lock();
+        let mut current = self.current.lock();
         if !current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
             return;
         }
@@ -115,7 +116,7 @@ impl Sessions {
 
     /// It was only slow. If the next one is slow, too, and not open yet, nothing is better than this.
     pub(crate) fn reinstate(&self, session: &Arc<Session>) {
-        let mut current = self.lock();
+        let mut current = self.current.lock();
         if current.as_ref().is_none_or(|current| !current.client.initialized()) {
             let other = current.replace(Arc::clone(session));
             drop(current);
@@ -133,11 +134,6 @@ impl Sessions {
             Some(Err(_)) => {}
             None => self.notifier.alarm(entry),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Session>>> {
-        // Nothing panics while it is held.
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,10 +4,12 @@ use std::fs;
 #[cfg(any(feature = "etcd", feature = "zk"))]
 use std::{
     process::Command,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use lock_conformance::{Port, ServerProcess, ServerProgram};
+#[cfg(any(feature = "etcd", feature = "zk"))]
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use crate::process::{outcome, until};
@@ -114,7 +116,7 @@ type Shared = Mutex<Weak<Server>>;
 #[cfg(any(feature = "etcd", feature = "zk"))]
 fn shared(shared: &Shared, start: impl FnOnce() -> Server) -> Arc<Server> {
     // A test that could not start it has failed, and the next one tries again.
-    let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut shared = shared.lock();
     let server = shared.upgrade().unwrap_or_else(|| Arc::new(start()));
     *shared = Arc::downgrade(&server);
     server

@@ -51,7 +51,7 @@ async fn an_unknown_scheme_is_named_and_the_known_ones_are_listed() {
 }
 
 #[tokio::test]
-async fn a_cluster_and_a_sentinel_of_redis_are_not_supported_yet_and_the_error_says_what_is() {
+async fn a_redis_cluster_or_sentinel_is_refused_with_what_to_use_instead() {
     for scheme in ["redis+cluster", "rediss+cluster", "redis+sentinel", "REDIS+SENTINEL"] {
         let error = connect(&format!("{scheme}://localhost")).await.unwrap_err();
         assert!(matches!(error, ConnectError::NotYet { .. }) && !error.is_transient(), "{error}");

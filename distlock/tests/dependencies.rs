@@ -28,7 +28,7 @@ fn the_redis_feature_brings_the_client_of_redis() {
 }
 
 #[test]
-fn the_zk_feature_brings_the_client_of_zookeeper_and_no_second_provider_of_cryptography() {
+fn the_zk_feature_brings_no_second_provider_of_cryptography() {
     let crates = crates_with(&["zk"]);
     assert!(crates.contains(&"zookeeper-client".to_owned()));
     assert!(

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_and_the_file_are_for_the_group_and_are_left_alone_when_they_are() {
+    fn setup_gives_folder_and_file_to_the_group_and_may_be_repeated() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("distlock");
         let file = folder.join("locks.db");

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_file_is_below_the_home_folder_in_a_folder_for_its_user_alone() {
+    fn the_default_file_is_below_home_in_a_folder_for_its_user_alone() {
         let home = tempfile::tempdir().unwrap();
         let url = default_url_in(home.path()).unwrap();
         let folder = home.path().join(".local/state/distlock");

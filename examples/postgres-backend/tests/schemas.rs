@@ -17,7 +17,7 @@ const ROUNDS: u32 = 20;
 /// The one waits for somebody who makes the same schema and does not end; then it gives up, and asks again. The other one has made its
 /// schema, and has its lock, while the one still waits.
 #[tokio::test]
-async fn a_client_that_makes_its_schema_does_not_wait_for_one_that_makes_another() {
+async fn creating_a_schema_does_not_wait_for_another_one() {
     let server = OwnServer::start().await;
     let held_up = locks(&server, "held_up");
     let never_done = server.admin("BEGIN; CREATE SCHEMA held_up; SELECT pg_sleep(3600)");

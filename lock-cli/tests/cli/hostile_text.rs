@@ -128,7 +128,7 @@ fn what_doctor_reads_on_a_server_plays_no_tricks() {
 }
 
 #[test]
-fn what_a_server_says_that_cannot_answer_now_plays_no_tricks_on_who_watches() {
+fn what_a_loading_server_says_plays_no_tricks_on_watch() {
     let store = Store::redis();
     let url = answering_proxy(store.address(), loading);
     let mut watch = distlock(&url, &["watch", "a", "--json", "--interval", "50ms"]);

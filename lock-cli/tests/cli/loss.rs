@@ -78,7 +78,7 @@ pub(crate) fn assert_lost(holder: Process) -> Outcome {
 }
 
 #[test]
-fn when_the_server_goes_away_the_command_is_dead_before_anybody_else_is_admitted() {
+fn without_a_server_the_command_is_dead_before_the_next_is_admitted() {
     let store = Store::redis();
     let proxy = Proxy::start(store.address(), |_| false);
     let url = format!("redis://{}", proxy.address());
@@ -106,7 +106,7 @@ fn when_the_supervisor_is_killed_all_that_it_started_is_dead_at_once() {
 
 /// PR34: the command and the watchdog are the supervisor's sign of life, too.
 #[test]
-fn on_one_machine_the_next_one_is_admitted_as_soon_as_all_of_a_killed_supervisor_is_dead() {
+fn on_one_machine_the_next_is_admitted_once_a_killed_run_is_all_dead() {
     let store = Store::sqlite();
     let url = store.url.clone();
     let scene = Scene::new(store, &url, &["--ttl", "1h"]);
@@ -116,7 +116,7 @@ fn on_one_machine_the_next_one_is_admitted_as_soon_as_all_of_a_killed_supervisor
 
 /// PR34: whoever has left the group is not killed with it, and still has the file.
 #[test]
-fn on_one_machine_a_descendant_that_outlives_a_killed_supervisor_keeps_the_lock() {
+fn on_one_machine_a_surviving_descendant_keeps_the_lock() {
     let store = Store::sqlite();
     let folder = tempfile::tempdir().unwrap();
     // A session of its own, which no group reaches; it ends by itself.
@@ -151,7 +151,7 @@ fn a_descendant_that_left_keeps_a_dead_ones_lock_until_its_lease_ends() {
 }
 
 #[test]
-fn when_the_supervisor_is_stopped_the_command_is_dead_before_anybody_else_is_admitted() {
+fn a_stopped_supervisors_command_is_dead_before_the_next_is_admitted() {
     let store = Store::any();
     let url = store.url.clone();
     let scene = Scene::new(store, &url, &["--ttl", SHORT]);

@@ -61,7 +61,7 @@ fn show_tells_who_holds_a_lock_and_who_waits() {
 }
 
 #[test]
-fn show_tells_the_host_and_the_process_of_a_service_that_labels_itself_with_its_identity() {
+fn show_tells_the_host_and_pid_of_a_service_with_an_identity() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for (backend, store) in Store::all() {
         let identity = Identity::of_this_process("billing");

@@ -17,7 +17,7 @@ use crate::{
 };
 
 #[test]
-fn help_and_doctor_say_that_the_default_locks_are_of_this_user_and_machine() {
+fn help_and_doctor_say_whose_the_default_locks_are() {
     let home = tempfile::tempdir().unwrap();
     let run = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));

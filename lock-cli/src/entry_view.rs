@@ -1,25 +1,25 @@
-//! [`EntryView`]: a row of a queue, for people and as JSON.
+//! [`EntryView`]: an entry of a queue, for people and as JSON.
 
 use distlock::{Claim, Identity, Kind, QueueRow, harmless};
 use serde::Serialize;
 
 use crate::render;
 
-/// One who holds a lock or waits for it.
+/// A holder or a waiter.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct EntryView {
     pub(crate) state: EntryState,
-    /// Its place among those who wait: 1 is next.
+    /// Its place among the waiters: 1 is next.
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<usize>,
     label: Option<String>,
     host: Option<String>,
     pid: Option<u32>,
-    /// A text: JSON loses bits of numbers past 2^53.
+    /// Text, because JSON loses bits of numbers past 2^53.
     pub(crate) token: Option<String>,
     age_seconds: Option<u64>,
     lease_left_ms: Option<u64>,
-    /// Who has a read-write lock alone has no number of them.
+    /// `None` for a writer.
     permits: Option<u32>,
     pub(crate) entry: Option<String>,
     #[serde(skip)]
@@ -35,7 +35,7 @@ pub(crate) enum EntryState {
     Waiting,
 }
 
-/// The rows of a queue, with their places.
+/// The entries of a queue, with their places.
 pub(crate) fn entry_views(queue: &[QueueRow]) -> Vec<EntryView> {
     let mut waiting = 0;
     let row = |row: &QueueRow| {
@@ -60,7 +60,7 @@ pub(crate) fn entry_views(queue: &[QueueRow]) -> Vec<EntryView> {
 }
 
 impl EntryView {
-    /// Who it is, in a sentence.
+    /// The holder or waiter, in a sentence.
     pub(crate) fn who(&self) -> String {
         if self.entry.is_none() {
             return "a client of another library".to_owned();
@@ -87,7 +87,7 @@ impl EntryView {
     }
 }
 
-/// The rows below each other, with a head.
+/// A table of the entries, with a head.
 pub(crate) fn entry_table(rows: &[EntryView]) -> String {
     let head = ["", "LABEL", "HOST", "PID", "ASKS FOR", "TOKEN", "AGE", "LEASE LEFT", "ENTRY"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
@@ -95,7 +95,7 @@ pub(crate) fn entry_table(rows: &[EntryView]) -> String {
     render::table(&lines)
 }
 
-/// Who it is: `nightly (web-1, pid 4242)`.
+/// As in `nightly (web-1, pid 4242)`.
 fn sentence(identity: &Identity) -> String {
     let place = match (&identity.host, identity.pid) {
         (Some(host), Some(pid)) => format!("{host}, pid {pid}"),
@@ -109,7 +109,7 @@ fn sentence(identity: &Identity) -> String {
     }
 }
 
-/// What somebody asks for, within a queue whose kind is known.
+/// What an entry asks for, in a queue whose kind is known.
 fn side(claim: Claim) -> String {
     match claim.kind() {
         Kind::Mutex => "all".to_owned(),

@@ -16,11 +16,11 @@ use crate::{
     store::Store,
 };
 
-/// What became of one entry.
+/// The result for one entry.
 #[derive(Serialize)]
 struct EvictedEntry {
     entry: String,
-    /// False if it had left by itself meanwhile.
+    /// False if it had already left by itself.
     taken_away: bool,
 }
 
@@ -67,12 +67,12 @@ fn is_selected(args: &BreakArgs, row: &QueueRow) -> bool {
     }
 }
 
-/// Shows what would be done, and asks.
+/// Shows the entries to take away, and asks.
 fn confirmed(args: &BreakArgs, selected: &[QueueRow]) -> Result<bool, Failure> {
     let name = harmless(&format!("{}", args.name));
     eprint!("{}", entry_table(&entry_views(selected)));
     eprintln!(
-        "Whoever holds `{name}` may still be working: what he writes to is safe only if it checks tokens."
+        "A holder of `{name}` may still be working: its writes are safe only where tokens are checked."
     );
     eprint!("Take it away? [y/N] ");
     let mut answer = String::new();
@@ -81,8 +81,7 @@ fn confirmed(args: &BreakArgs, selected: &[QueueRow]) -> Result<bool, Failure> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Says what became of the entries, and who holds the lock now. If that cannot be read, what was done stays done: the command ends as it
-/// would have, with a word about it.
+/// Says what became of the entries, and who holds the lock now. If the queue cannot be read, the exit code stays that of the eviction.
 async fn report(
     args: &BreakArgs,
     operator: &dyn Operator,
@@ -96,7 +95,7 @@ async fn report(
         let became = if *taken_away { "was taken away" } else { "had left by itself" };
         print::text(&format!("{entry} {became}\n"))?;
     }
-    // The next one is admitted in the same step; if nobody waits, there is none.
+    // The eviction has admitted the next waiter, if there is one.
     let name = &args.name;
     let now = operator.queue(name).await.map_err(|error| {
         Failure::new(exit, format!("who holds `{name}` now cannot be read"))

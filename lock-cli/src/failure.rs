@@ -1,4 +1,4 @@
-//! [`Failure`]: why the command did not do what it was asked, with what to do next.
+//! [`Failure`]: why the command failed, and what to do next.
 
 use std::{error::Error, fmt, time::Duration};
 
@@ -17,14 +17,14 @@ pub(crate) struct Failure {
     is_transient: bool,
 }
 
-/// The same for programs.
+/// A failure as JSON.
 #[derive(Serialize)]
 struct FailureJson<'a> {
     error: &'a str,
     because: &'a [String],
     #[serde(rename = "try")]
     hint: Option<&'a str>,
-    /// What it is called in `--exit`, and what the command ends with.
+    /// Its name in `--exit`, and the exit code.
     kind: &'static str,
     code: u8,
 }
@@ -34,7 +34,7 @@ impl Failure {
         Self { exit, message: message.into(), causes: Vec::new(), hint: None, is_transient: false }
     }
 
-    /// Ends with this code, and without a word: whoever reads has heard it, or is not there any more.
+    /// Ends with this code and prints nothing: the user knows the reason, or nobody reads any more.
     pub(crate) fn silent(exit: Exit) -> Self {
         Self::new(exit, "")
     }
@@ -59,21 +59,21 @@ impl Failure {
         self.exit
     }
 
-    /// As one line of JSON, with the code that it ends with.
+    /// As one line of JSON, with the exit code.
     pub(crate) fn json(&self, code: Exit) -> String {
         let Self { exit, message, causes, hint, .. } = self;
         let (kind, hint) = (exit.name(), hint.as_deref());
         let told = FailureJson { error: message, because: causes, hint, kind, code: code.code() };
-        // Texts and a number are always JSON.
+        // Serializing texts and a number cannot fail.
         render::json_line(&told).unwrap_or_else(|error| error.to_string())
     }
 
-    /// Whether the same may succeed later, with nothing changed but time.
+    /// Whether trying again later may help.
     pub(crate) fn is_transient(&self) -> bool {
         self.is_transient
     }
 
-    /// What the store said, if it was the store.
+    /// The first cause, or the message if there is none.
     pub(crate) fn cause(&self) -> &str {
         self.causes.first().unwrap_or(&self.message)
     }
@@ -82,7 +82,7 @@ impl Failure {
         self.message.is_empty()
     }
 
-    /// What a lock could not be taken for.
+    /// A lock that could not be taken.
     pub(crate) fn of_lock(error: &distlock::Error) -> Self {
         use distlock::Error as E;
         let (exit, hint) = match error {
@@ -104,7 +104,7 @@ impl Failure {
         failure
     }
 
-    /// What was given that is not allowed, with durations as people write them.
+    /// Input that is not allowed, with durations as people write them.
     pub(crate) fn of_input(error: &InputError) -> Self {
         let message = match error {
             InputError::Duration { option, given, least, most } => {
@@ -121,21 +121,21 @@ impl Failure {
         Self::new(Exit::USAGE, message)
     }
 
-    /// What `operator` could not do.
+    /// A request of an operator that the store did not carry out.
     pub(crate) fn of_store(what: &str, error: &BackendError) -> Self {
         let exit = if *error.kind() == BackendErrorKind::ForeignData { Exit::KIND } else { Exit::STORE };
         Self::new(exit, format!("{what}: {}", error.kind())).because(error)
     }
 }
 
-/// What a URL gave no locks for.
+/// A URL that gave no locks.
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         let failure = match &error {
             ConnectError::Backend { .. } => Self::new(Exit::STORE, error.to_string()),
             ConnectError::MissingFeature { scheme, feature } => {
                 let message = format!("this `distlock` was built without the store of `{scheme}:` URLs");
-                // From the repository, which is there before a release and after it.
+                // From the repository: that works before a release, too.
                 let command = concat!("cargo install --git ", env!("CARGO_PKG_REPOSITORY"), " lock-cli");
                 return Self::new(Exit::USAGE, message).hint(format!("{command} --features {feature}"));
             }
@@ -155,7 +155,7 @@ impl fmt::Display for Failure {
         write!(f, "distlock: {}", harmless(&self.message))?;
         let mut told = self.message.as_str();
         for cause in &self.causes {
-            // Some errors contain what caused them.
+            // Some messages already contain their cause.
             if !told.contains(cause.as_str()) {
                 write!(f, "\n  because: {}", harmless(cause))?;
             }

@@ -1,4 +1,4 @@
-//! `distlock hold`: the lock is held until somebody says that it is enough.
+//! `distlock hold`: holds a lock until a signal, or the end of its input.
 
 use std::{
     fs::File,
@@ -29,7 +29,7 @@ use crate::{
 #[derive(Serialize)]
 struct HeldLock<'a> {
     name: &'a str,
-    /// A text: JSON loses bits of numbers past 2^53.
+    /// Text, because JSON loses bits of numbers past 2^53.
     token: String,
     entry: String,
     ttl_ms: u128,
@@ -80,8 +80,8 @@ fn tell(args: &HoldArgs, guard: &Guard) -> Result<(), Failure> {
     }
 }
 
-/// Returns when the standard input has ended, if somebody is there who may end it. In the background of a terminal it is never read: that
-/// would stop us.
+/// Returns when the standard input has ended, if somebody is there who may end it. A background job never reads from its terminal: that
+/// would stop it.
 async fn end_of_input(until_eof: bool) {
     if !(until_eof || somebody_is_there()) {
         return std::future::pending().await;
@@ -92,14 +92,14 @@ async fn end_of_input(until_eof: bool) {
     let (end, ended) = oneshot::channel::<()>();
     thread::spawn(move || {
         let mut buffer = [0; 1024];
-        // An error is an end, too.
+        // An error counts as the end.
         while std::io::stdin().read(&mut buffer).is_ok_and(|read| read > 0) {}
         drop(end);
     });
     let _ = ended.await;
 }
 
-/// Whether the standard input is a terminal, or the end of a pipe or a socket. What systemd and cron give has ended from the start.
+/// Whether the standard input is a terminal, a pipe or a socket. systemd and cron give an input that has already ended.
 fn somebody_is_there() -> bool {
     let stdin = std::io::stdin();
     let found = stdin.as_fd().try_clone_to_owned().and_then(|stdin| File::from(stdin).metadata());

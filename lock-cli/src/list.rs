@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::{args::ListArgs, exit::Exit, failure::Failure, print, render, settings::Settings, store::Store};
 
-/// A lock, and how many are there.
+/// A lock, and how many hold it and wait for it.
 #[derive(Serialize)]
 struct LockSummary {
     name: LockName,
@@ -28,7 +28,7 @@ pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, F
     let mut listed = Vec::new();
     for name in names {
         let queue = operator.queue(&name).await.map_err(failed)?;
-        // Whoever was there has left meanwhile.
+        // The queue has become empty meanwhile.
         let Some(first) = queue.first() else { continue };
         let holding = queue.iter().filter(|row| row.admitted).count();
         listed.push(LockSummary { kind: first.claim.kind(), holding, waiting: queue.len() - holding, name });
@@ -36,7 +36,7 @@ pub(crate) async fn list(args: &ListArgs, settings: &Settings) -> Result<Exit, F
     if args.json {
         print::json(&listed)?;
     } else if listed.is_empty() {
-        // Scripts that read names get none.
+        // On the standard error: a script that reads names gets none.
         eprintln!("distlock: no lock is held or waited for");
     } else {
         let mut lines = vec![["NAME", "KIND", "HOLD", "WAIT"].map(str::to_owned).to_vec()];

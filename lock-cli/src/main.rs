@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => {
             let error = shortened(error);
-            // What cannot be written need not be told.
+            // If it cannot be printed, there is nobody to tell.
             let _ = error.print();
             return if error.use_stderr() { Exit::USAGE.into() } else { Exit::DONE.into() };
         }
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// A value that is wrong may be anything, and of any length.
+/// Cuts and escapes a wrong value, which may be of any length and content.
 fn shortened(mut error: clap::Error) -> clap::Error {
     const SHOWN: usize = 120;
     if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) {
@@ -108,7 +108,7 @@ fn carry_out(args: Args, output: &Output) -> Result<Exit, Failure> {
     }
     let settings = Settings::load(&args.store)?;
     settings.warnings.iter().for_each(|warning| output.line(warning));
-    // One thread: the parent-death signal of what `run` starts is tied to the thread that started it, which is this one.
+    // One thread: the parent-death signal of the command is tied to the thread that starts it, which has to live as long as the process.
     let runtime = runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::new(Exit::STORE, "no runtime can be started").because(&error))?;

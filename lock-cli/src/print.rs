@@ -1,4 +1,4 @@
-//! Writing on the standard output.
+//! Writes to the standard output.
 
 use std::io::{ErrorKind, Write};
 
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::{exit::Exit, failure::Failure, render};
 
-/// Writes a text, and has it written before it returns.
+/// Writes a text, and flushes it.
 ///
 /// # Errors
-/// If it cannot be written. That nobody reads it any more, as behind `head`, ends the command without a word.
+/// If it cannot be written. A closed pipe, as before `head`, is a silent failure.
 pub(crate) fn text(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -19,7 +19,7 @@ pub(crate) fn text(text: &str) -> Result<(), Failure> {
     })
 }
 
-/// Writes something as one line of JSON.
+/// Writes a value as one line of JSON.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     let line = render::json_line(value).map_err(|error| Failure::new(Exit::NO, "no JSON").because(&error))?;
     text(&format!("{line}\n"))

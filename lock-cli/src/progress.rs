@@ -1,4 +1,4 @@
-//! [`Progress`]: listens to what the library traces, and tells the user what matters.
+//! [`Progress`]: a subscriber of the library's traces that tells the user what matters.
 
 use std::{
     fmt::Debug,
@@ -19,7 +19,7 @@ use tracing::{
 
 use crate::{outage_throttle::OutageThrottle, output::Output, render};
 
-/// The names of its events and fields are those of `distlock::telemetry`, which are a contract.
+/// It relies on the names of events and fields that `distlock::telemetry` promises.
 #[derive(Debug)]
 pub(crate) struct Progress {
     output: Output,
@@ -28,7 +28,7 @@ pub(crate) struct Progress {
     outages: Mutex<OutageThrottle>,
 }
 
-/// Which entry of the queue is ours, once that is known.
+/// The id of our own entry in the queue, once it is known.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnEntry(Arc<Mutex<Option<EntryId>>>);
 
@@ -43,7 +43,7 @@ impl OwnEntry {
 }
 
 impl Progress {
-    /// Listens from now on, for as long as the process lives. A process takes one lock.
+    /// Subscribes for as long as the process lives. A process takes one lock.
     pub(crate) fn subscribe(output: &Output) -> OwnEntry {
         let own = OwnEntry::default();
         let progress = Self {
@@ -52,7 +52,7 @@ impl Progress {
             spans: AtomicU64::new(1),
             outages: Mutex::default(),
         };
-        // Nobody else is there who could have set one.
+        // Nothing else in this program sets one.
         let _ = tracing::subscriber::set_global_default(progress);
         own
     }

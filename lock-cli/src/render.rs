@@ -1,24 +1,24 @@
-//! How values are written: JSON, tables and durations.
+//! Values as text: JSON, tables and durations.
 
 use std::time::Duration;
 
 use distlock::harmless;
 use serde::Serialize;
 
-/// Something as one line of JSON.
+/// A value as one line of JSON.
 ///
 /// # Errors
-/// What is written here has text for keys, and nothing that can fail.
+/// None for the types of this program, whose keys are all text.
 pub(crate) fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(harmless_json(&serde_json::to_string(value)?))
 }
 
-/// The same JSON, in which the texts of others play no tricks on a terminal.
+/// The same JSON with escapes for what would play tricks on a terminal.
 fn harmless_json(json: &str) -> String {
     let mut line = String::with_capacity(json.len());
     for c in json.chars() {
         let mut units = [0; 2];
-        // What is ASCII is written as JSON wants it already.
+        // In JSON, ASCII is already harmless.
         if c.is_ascii() || harmless(c.encode_utf8(&mut [0; 4])).len() == c.len_utf8() {
             line.push(c);
         } else {
@@ -28,7 +28,7 @@ fn harmless_json(json: &str) -> String {
     line
 }
 
-/// Lines whose columns stand below each other. What is behind the last column is not padded.
+/// Lines with aligned columns. The last column is not padded.
 pub(crate) fn table(lines: &[Vec<String>]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |i: usize| lines.iter().filter_map(|line| line.get(i)).map(|cell| cell.chars().count()).max();

@@ -1,4 +1,4 @@
-//! [`Settings`]: which store, and the defaults of a user, from flags, variables and a file.
+//! [`Settings`]: the store and the user's defaults, from flags, variables and a file.
 
 use std::{
     env::{self, VarError},
@@ -27,16 +27,16 @@ use crate::{
     machine,
 };
 
-/// The store when nobody says otherwise: one file, shared by all processes of this user on this machine.
+/// The default store: one file for all processes of this user on this machine.
 const DEFAULT_URL: &str = "sqlite:";
 
-/// What was settled before the command line was looked at.
+/// The store, and the defaults of the settings file.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) url: String,
     pub(crate) file: SettingsFile,
     is_default: bool,
-    /// What the user should know about where they come from.
+    /// What the user should know about the files that were read.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct SettingsFile {
     pub(crate) grace: Option<Duration>,
 }
 
-/// As on the command line, and a number without quotes.
+/// As on the command line; a number needs no quotes.
 fn duration<'de, D: Deserializer<'de>>(format: D) -> Result<Option<Duration>, D::Error> {
     format.deserialize_any(DurationVisitor).map(Some)
 }
@@ -83,7 +83,7 @@ impl Visitor<'_> for DurationVisitor {
 }
 
 impl Settings {
-    /// A flag is stronger than a variable, and a variable than the file.
+    /// A flag goes before a variable, and a variable before the file.
     pub(crate) fn load(args: &StoreArgs) -> Result<Self, Failure> {
         let path = args.config.clone().or_else(default_path);
         let file = match &path {
@@ -119,7 +119,7 @@ impl Settings {
         Ok(Self { url, file, is_default, warnings })
     }
 
-    /// Whom the locks are for.
+    /// Which users and machines share the locks.
     pub(crate) fn shared_by(&self) -> &'static str {
         match (self.is_default, self.is_file()) {
             (true, _) => "this user, this machine: other users and other machines have locks of their own",
@@ -128,19 +128,19 @@ impl Settings {
         }
     }
 
-    /// The store as it is shown to people: without a user, a password and settings.
+    /// The store as messages name it: without user, password and parameters.
     pub(crate) fn store_address(&self) -> String {
         address(&self.url)
     }
 
-    /// Whether the store is a file of this machine.
+    /// Whether the store is a file on this machine.
     pub(crate) fn is_file(&self) -> bool {
         self.url.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("sqlite:"))
     }
 }
 
-/// The first one there is. One that is empty is a mistake, as of a variable that was to be set: locks that are silently those of this
-/// machine alone exclude nobody on the others.
+/// The first URL that is set. An empty one is an error, because the default in its place would exclude nobody on other machines: a
+/// script may have a variable that was never set.
 fn url(flag: Option<&str>, file: &SettingsFile) -> Result<String, Failure> {
     let variable = match env::var("DISTLOCK_URL") {
         Ok(url) => Some(url),
@@ -160,13 +160,13 @@ fn url(flag: Option<&str>, file: &SettingsFile) -> Result<String, Failure> {
     }
 }
 
-/// The only line of a file.
+/// The URL in the only line of a file.
 fn read_url_file(path: &Path) -> Result<String, Failure> {
     let wrong = |problem: &str| bad_url(&format!("the file {} {problem}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| wrong("cannot be read").because(&error))?;
     match text.trim() {
         "" => Err(wrong("has no URL in it")),
-        // The text may be a password: it is not repeated.
+        // The text is not repeated: it may be a password.
         url if url.contains('\n') => Err(wrong("has more than one line")),
         url => Ok(url.to_owned()),
     }
@@ -177,8 +177,8 @@ fn bad_url(problem: &str) -> Failure {
         .hint("the URL of a store, or none: then locks are of this machine alone")
 }
 
-/// What is to be said of a file with a password, if others may read it: everybody, or, of a file of our own, a group that is not ours
-/// in the first place. Whom the file of somebody else is for is for him to say: that of root for the group of a service is as it should be.
+/// A warning about a file with a password that others may read: everybody, or, if the file is our own, a group that is not our primary
+/// one. The owner of any other file decides about its group: a file of root for the group of a service is right.
 fn exposure_warning(path: &Path) -> Option<String> {
     let file = fs::metadata(path).ok()?;
     let may = |bit| file.mode() & bit != 0;
@@ -192,14 +192,14 @@ fn exposure_warning(path: &Path) -> Option<String> {
     Some(format!("{} has a password in it, and {others} may read it: chmod {mend}", path.display()))
 }
 
-/// The file that a URL names for its password.
+/// The password file that a URL names.
 fn password_file(url: &str) -> Option<PathBuf> {
     let (_, parameters) = url.split_once('?')?;
     let value = parameters.split('&').find_map(|parameter| parameter.strip_prefix("password_file="))?;
     Some(percent_decoded(value).into())
 }
 
-/// What `%` and two digits stand for; anything else for itself.
+/// Decodes `%` and two digits; all other text stays as it is.
 fn percent_decoded(text: &str) -> OsString {
     let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
     while let [first, after @ ..] = rest {
@@ -218,7 +218,7 @@ fn has_password(url: &str) -> bool {
     user.and_then(|(user, _)| user.split_once(':')).is_some_and(|(_, password)| !password.is_empty())
 }
 
-/// A URL without a user, a password and settings.
+/// A URL without user, password and parameters.
 fn address(url: &str) -> String {
     let place = url.split(['?', '#']).next().unwrap_or(url);
     let Some((scheme, rest)) = place.split_once("://") else { return place.to_owned() };
@@ -233,7 +233,7 @@ fn read(path: &Path) -> Result<Option<SettingsFile>, Failure> {
         Failure::new(Exit::USAGE, format!("the settings file {}: {problem}", path.display()))
     };
     match fs::read_to_string(path) {
-        // The text of the error would quote the line, and with it a password.
+        // Only the message: the whole error would quote the line, and with it a password.
         Ok(text) => toml::from_str(&text).map(Some).map_err(|error| {
             let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
             let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
@@ -252,8 +252,8 @@ fn default_path() -> Option<PathBuf> {
     Some(config.join("distlock").join("config.toml"))
 }
 
-/// The store itself knows where its file is by the variables. Without them it is in the same place, below the home folder of the user
-/// database: services and `env -i` have none.
+/// With the variables, the store finds its file by itself. Without them, as in services and with `env -i`, the file is in the same place
+/// below the home folder of the user database.
 fn default_url() -> Result<String, Failure> {
     if absolute("XDG_STATE_HOME").or_else(|| absolute("HOME")).is_some() {
         return Ok(DEFAULT_URL.to_owned());
@@ -264,11 +264,11 @@ fn default_url() -> Result<String, Failure> {
     default_url_in(&home).map_err(|error| nowhere().because(&error))
 }
 
-/// The file of the default store, whose folder is made as the store makes it: for this user alone.
+/// The URL of the default file. Its folder is created as the store does it: for this user alone.
 fn default_url_in(home: &Path) -> io::Result<String> {
     let folder = home.join(".local/state/distlock");
     let file = folder.join("locks.db");
-    // What means something else in a URL.
+    // These have another meaning in a URL.
     let Some(path) = file.to_str().filter(|file| !file.contains(['%', '?', '#'])) else {
         return Err(io::Error::other(format!("{} cannot be written as a URL", file.display())));
     };

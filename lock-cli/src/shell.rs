@@ -7,7 +7,7 @@ pub(crate) fn show_command(name: &LockName) -> String {
     lock_command("show", name, "")
 }
 
-/// A command for a lock, with its flags, as a shell reads it back.
+/// A command for a lock, with its flags, quoted for a shell.
 pub(crate) fn lock_command(verb: &str, name: &LockName, flags: &str) -> String {
     let (name, dash) = (quoted(name.as_str()), name.as_str().starts_with('-'));
     let words = if dash { [verb, flags, "--", &name] } else { [verb, &name, flags, ""] };
@@ -15,11 +15,11 @@ pub(crate) fn lock_command(verb: &str, name: &LockName, flags: &str) -> String {
     words.fold("distlock".to_owned(), |command, word| format!("{command} {word}"))
 }
 
-/// A name as a shell reads it back.
+/// A name, quoted for a shell.
 fn quoted(text: &str) -> String {
     let harmless_here = |c: char| c.is_alphanumeric() || "-_./:@%+,=".contains(c);
     if harmless(text) != text {
-        // Of what would play tricks on a terminal, and be shown as something else, the bytes.
+        // Text that would play tricks on a terminal is written as escaped bytes.
         let quoted: String = text.chars().map(in_dollar_quotes).collect();
         format!("$'{quoted}'")
     } else if !text.starts_with('-') && !text.is_empty() && text.chars().all(harmless_here) {

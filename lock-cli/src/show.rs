@@ -18,14 +18,14 @@ use crate::{
 #[derive(Serialize)]
 struct LockView<'a> {
     name: &'a str,
-    /// What it is in use as; a free lock is nothing yet.
+    /// `None` for a free lock.
     kind: Option<Kind>,
-    /// A read-write lock has none.
+    /// `None` for a read-write lock.
     limit: Option<u32>,
     queue: Vec<EntryView>,
 }
 
-/// Whoever asked for quiet hears by the exit code whether it is held.
+/// With `--quiet`, only the exit code tells whether the lock is held.
 pub(crate) async fn show(args: &ShowArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let name = &args.name;
     let Store { locks, .. } = Store::connect(settings).await?;
@@ -50,7 +50,7 @@ pub(crate) async fn show(args: &ShowArgs, settings: &Settings, output: &Output) 
     Ok(Exit::DONE)
 }
 
-/// How many there are, in a sentence.
+/// How many hold and wait, in a sentence.
 fn counts(queue: &[QueueRow]) -> String {
     let holding = entry_views(queue).iter().filter(|row| row.state == EntryState::Holding).count();
     let waiting = queue.len() - holding;

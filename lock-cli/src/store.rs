@@ -25,7 +25,7 @@ use crate::{
     settings::Settings,
 };
 
-/// The pauses between two tries to connect: each is twice as long.
+/// The first and the longest pause between two attempts to connect. Each is twice as long as the one before.
 const LEAST_PAUSE: Duration = Duration::from_millis(100);
 const MOST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -39,7 +39,7 @@ pub(crate) struct Store {
 
 impl Store {
     /// # Errors
-    /// If it cannot be connected to, or is of no use to a command.
+    /// If it cannot be connected to, or if it is the memory store, which is of no use to a command.
     pub(crate) async fn connect(settings: &Settings) -> Result<Self, Failure> {
         let url = &settings.url;
         let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
@@ -63,8 +63,8 @@ impl Store {
         })
     }
 
-    /// For a lock: where that is wanted, it is tried until the store is there, or the wait for the lock is over. Also how much of that is
-    /// over.
+    /// Connects to take a lock. With `--outage wait` it tries until the store is there, or the wait for the lock is over. Also returns how
+    /// much of the wait that took.
     ///
     /// # Errors
     /// As for [`connect`](Self::connect).
@@ -100,11 +100,11 @@ impl Store {
         }
     }
 
-    /// What all that is started while it is open inherits, so that the store takes them for alive as long as one of them
-    /// is (PR34). Nothing where the store knows only of leases.
+    /// The process file of SQLite. Each child that is started while it is open inherits it, and the lock counts as held by a living process
+    /// as long as one of them has it open (PR34). `None` on stores that only know leases.
     ///
     /// # Errors
-    /// If the store has none to give.
+    /// If the store cannot give it.
     #[cfg(all(feature = "sqlite", target_os = "linux"))]
     pub(crate) async fn process_file(&self) -> Result<Option<File>, Failure> {
         use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -125,7 +125,7 @@ impl Store {
     }
 }
 
-/// As [`distlock::connect`] does it, which does not tell what kind of store it is.
+/// As [`distlock::connect`] does it, but with the type of the backend.
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
 async fn sqlite(url: &str) -> Result<Sqlite, ConnectError> {
     let wrong = |problem: String| ConnectError::BadUrl { scheme: "sqlite", problem };
@@ -136,7 +136,7 @@ async fn sqlite(url: &str) -> Result<Sqlite, ConnectError> {
     })
 }
 
-/// What is to be said of a file that another user has not opened to this one. SQLite says no more than that it cannot be opened.
+/// A failure that says that this user may not open the file. SQLite only says that it cannot be opened.
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
 fn permission_failure(url: &str) -> Option<Failure> {
     use nix::{

@@ -1,4 +1,4 @@
-//! `distlock watch`: who comes to a lock, gets it, and goes.
+//! `distlock watch`: who joins the queue of a lock, gets the lock, and leaves.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,10 +18,10 @@ use crate::{
 
 const LEAST: Duration = Duration::from_millis(50);
 
-/// Something that happened between two looks.
+/// What happened between two reads of the queue.
 #[derive(Serialize)]
 struct EventLine<'a> {
-    /// When it was seen.
+    /// When the change was seen.
     at: String,
     event: Event,
     #[serde(flatten)]
@@ -31,11 +31,11 @@ struct EventLine<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Event {
-    /// Somebody has joined the queue.
+    /// A waiter has joined the queue.
     Waits,
-    /// Somebody has the lock.
+    /// An entry holds the lock now.
     Holds,
-    /// Somebody has left, or his lease has ended.
+    /// An entry has left, or its lease has ended.
     Gone,
 }
 
@@ -74,7 +74,7 @@ pub(crate) async fn watch(args: &WatchArgs, settings: &Settings, output: &Output
     }
 }
 
-/// What happened: first who has gone, then who has come or got the lock, in the order of the queue.
+/// The changes between two reads: first the entries that are gone, then the new ones and those that got the lock, in the order of the queue.
 fn events<'a>(before: &'a [EntryView], after: &'a [EntryView]) -> Vec<(Event, &'a EntryView)> {
     let state = |rows: &[EntryView], row: &EntryView| {
         rows.iter().find(|other| other.entry == row.entry).map(|row| row.state)

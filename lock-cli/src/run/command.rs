@@ -16,16 +16,16 @@ use nix::{
 use super::process_group::ProcessGroup;
 use crate::exit::Exit;
 
-/// The first argument of this program when it is to become the command.
+/// The first argument with which this program becomes the command.
 pub(super) const INTERNAL_ARG: &str = "__exec";
 
-/// A command that was started, and not waited for.
+/// The command as a child process.
 #[derive(Debug)]
 pub(crate) struct Command {
     child: process::Child,
 }
 
-/// What became of a command since the last look.
+/// A change of the child process since the last look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StateChange {
     Ended(Exit),
@@ -33,10 +33,10 @@ pub(crate) enum StateChange {
 }
 
 impl Command {
-    /// Starts it in a group of its own. It is told the URL of the store only if there is one to tell: there may be a password in it.
+    /// Starts the command in a process group of its own. It gets the URL of the store only with `--pass-url`: there may be a password in it.
     ///
     /// ### To ensure correctness
-    /// Only from a thread that lives as long as the process: its end is what the parent-death signal is sent for.
+    /// Call it on a thread that lives as long as the process: the end of that thread sends the parent-death signal.
     pub(crate) fn start(words: &[OsString], guard: &Guard, url: Option<&str>) -> io::Result<Self> {
         let mut command = this_program();
         command.arg(INTERNAL_ARG).arg(process::id().to_string()).args(words);
@@ -53,12 +53,12 @@ impl Command {
         ProcessGroup::new(Pid::from_raw(self.child.id().cast_signed()))
     }
 
-    /// What became of it, if it did since the last look.
+    /// The next change, if there is one since the last look.
     pub(crate) fn poll_change(&mut self) -> Option<StateChange> {
-        // It is a child of ours, which nobody else waits for.
+        // Nobody else waits for this child, so this cannot fail.
         if let Some(status) = self.child.try_wait().ok()? {
             let by_signal = status.signal().map(Exit::from_signal_number);
-            // The kernel gives only the lowest eight bits.
+            // The kernel passes on only the lowest eight bits.
             let exit =
                 by_signal.unwrap_or_else(|| Exit::from_code(status.code().unwrap_or(0).to_le_bytes()[0]));
             return Some(StateChange::Ended(exit));
@@ -82,12 +82,12 @@ impl Command {
     }
 }
 
-/// This program, even if its file was replaced meanwhile.
+/// Starts this program, even if its file was replaced meanwhile.
 pub(super) fn this_program() -> process::Command {
     let path = if cfg!(target_os = "linux") {
         "/proc/self/exe".into()
     } else {
-        // It fails where the program was started by a name that is gone; so does the start of it.
+        // If the file is gone, starting it fails, too.
         std::env::current_exe().unwrap_or_else(|_| "distlock".into())
     };
     let mut program = process::Command::new(path);
@@ -95,7 +95,7 @@ pub(super) fn this_program() -> process::Command {
     program
 }
 
-/// Becomes the command. `args` are the id of the supervisor and the words of the command.
+/// Becomes the command. `args` are the process id of the supervisor and the words of the command.
 pub(super) fn exec(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let parent = args.next().and_then(|parent| parent.to_str()?.parse().ok());
     let (Some(parent), Some(program)) = (parent, args.next()) else { return Exit::USAGE.into() };
@@ -104,7 +104,7 @@ pub(super) fn exec(mut args: impl Iterator<Item = OsString>) -> ExitCode {
         eprintln!("distlock: the command cannot be tied to this process: {error}");
         return Exit::CANNOT_RUN.into();
     }
-    // It may have ended before the signal was set.
+    // The supervisor may have ended before the signal was set.
     if getppid() != Pid::from_raw(parent) {
         return Exit::LOST.into();
     }

@@ -1,4 +1,4 @@
-//! From the lock to the exit code: what [`run`] does in which order.
+//! [`run`]: takes the lock, supervises the command, and releases the lock.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -26,7 +26,7 @@ use crate::{
     store::Store,
 };
 
-/// Does what this program is started for by itself, if that is so.
+/// Runs as the command's launcher or as the watchdog, if this program was started as one by itself.
 pub(crate) fn internal(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     match args.next()?.to_str()? {
         command::INTERNAL_ARG => Some(command::exec(args)),
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, output: &Output) -> 
         release(locks, guard, output).await
     };
     let (ended, watchdog) = ended?;
-    // Only now: it ends when it gets processor time, and nobody has to wait for the lock until then.
+    // Only after the release: on a busy machine the watchdog may take long to end, and the next holder must not wait for that.
     let result = watchdog.map_or(WatchdogResult::Idle, Dismissed::result);
     let RunResult { exit, lost, unstoppable } = ended.with_watchdog(result);
     match lost {
@@ -91,7 +91,7 @@ pub(crate) async fn run(args: RunArgs, settings: &Settings, output: &Output) -> 
     }
 }
 
-/// A lease that is granted may be an old one. A command is started only with one that can be renewed in time.
+/// Extends a lease that is too short to start a command with: a lock may be granted late in its lease.
 async fn hold_fast(guard: &Guard, timing: Timing) -> Result<(), Failure> {
     if guard.remaining() > timing.needed_at_start() {
         return Ok(());
@@ -135,7 +135,7 @@ fn words(args: &RunArgs) -> Vec<OsString> {
     }
 }
 
-/// What the command is called: of a line for a shell, its first word.
+/// The name of the command: for a shell line, its first word.
 fn program(args: &RunArgs) -> Option<OsString> {
     let first = args.line.as_ref().or_else(|| args.words().first())?;
     if args.line.is_none() && !args.shell {

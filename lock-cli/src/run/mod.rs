@@ -1,9 +1,9 @@
-//! `distlock run`: a lock is held while a command runs.
+//! `distlock run`: holds a lock while a command runs.
 //!
-//! Three processes do it. The supervisor holds the lock. The command runs in a process group of its own, with SIGKILL as
-//! its parent-death signal. The watchdog knows the group and the time by which it has to be dead, and kills it when that
-//! time has come or the supervisor is gone: a supervisor that is stopped, starved or killed leaves no command behind
-//! that works without the lock. Should the watchdog end, the supervisor starts another one.
+//! There are three processes. The supervisor holds the lock. The command runs in a process group of its own, with SIGKILL as its
+//! parent-death signal. The watchdog knows the group and the time by which it has to be dead. It kills the group at that time, or when the
+//! supervisor is gone: so a supervisor that is stopped, starved or killed leaves no command behind that works without the lock. If the
+//! watchdog ends, the supervisor starts another one.
 
 mod command;
 mod execute;

@@ -1,4 +1,4 @@
-//! [`Supervisor`]: watches over the command and the lock.
+//! [`Supervisor`]: watches the command and the lock.
 
 use std::{pin::pin, time::Duration};
 
@@ -18,14 +18,14 @@ use super::{
 };
 use crate::{exit::Exit, output::Output, render, signals::Signals};
 
-/// How often those are looked at who should be dying.
+/// How often killed processes are checked.
 const DYING_POLL: Duration = Duration::from_millis(5);
 
-/// The same for those who cannot be killed, or do not die for longer than a moment.
+/// The same for processes that cannot be killed, or are still there after `DYING_TIME`.
 const SLOW_POLL: Duration = Duration::from_millis(100);
 const DYING_TIME: Duration = Duration::from_secs(1);
 
-/// Watches over the command and the lock, until neither is there.
+/// Watches the command and the lock until the command has ended.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     hold: Hold,
@@ -36,12 +36,12 @@ pub(crate) struct Supervisor {
     keeper: Keeper,
     output: Output,
     terminal: Option<Terminal>,
-    /// Whether the command's group had the terminal last.
+    /// Whether the command's group was given the terminal.
     terminal_lent: bool,
-    /// We are about to be sent a stop signal by ourselves, which is not for the command.
+    /// This process is about to get a stop signal from itself, which is not for the command.
     stops_itself: bool,
     stage: Stage,
-    /// Whether a process of the group could not be sent the signals that were to stop it.
+    /// Whether a process of the group could not be signalled.
     unstoppable: bool,
     exit: Option<Exit>,
     lost: Option<String>,
@@ -60,19 +60,19 @@ enum Stage {
     },
 }
 
-/// How it ended.
+/// How the command ended.
 #[derive(Debug)]
 pub(crate) struct RunResult {
-    /// That of the command.
+    /// The exit code of the command.
     pub(crate) exit: Exit,
     /// Why the command was stopped, if it was.
     pub(crate) lost: Option<String>,
-    /// Some of it could not be stopped, and ended by itself.
+    /// Whether a part of the command could not be stopped, and ended by itself.
     pub(crate) unstoppable: bool,
 }
 
 impl RunResult {
-    /// With what the watchdog had to do.
+    /// Adds what the watchdog had to do.
     pub(crate) fn with_watchdog(mut self, result: WatchdogResult) -> Self {
         if result != WatchdogResult::Idle {
             let why = || "this process did not run in time to renew its lease".to_owned();
@@ -115,8 +115,8 @@ impl Supervisor {
         supervisor
     }
 
-    /// Returns when the command has ended, and all of its group if it had to be stopped. The watchdog was let go by then, and may still
-    /// have to be asked what it had to do.
+    /// Returns when the command has ended, and all of its group if it had to be stopped. The watchdog is dismissed then; the caller waits
+    /// for its result.
     pub(crate) async fn watch(
         mut self,
         signals: &mut Signals,
@@ -130,7 +130,7 @@ impl Supervisor {
                 self.restore_terminal();
                 let watchdog = self.watchdog.dismiss();
                 if ended.exit == Exit::from_signal(Signal::SIGKILL) {
-                    // That may have been the watchdog, which ends when all of the group are dead.
+                    // The watchdog may have killed it. It ends when the whole group is dead.
                     return (ended.with_watchdog(watchdog.result()), None);
                 }
                 return (ended, Some(watchdog));
@@ -146,7 +146,7 @@ impl Supervisor {
         }
     }
 
-    /// Stops the command when that is due, and says when to look again.
+    /// Stops the command if that is due. Returns when to check again.
     fn check_lock(&mut self) -> BootTime {
         let now = self.keeper.now();
         let remaining = self.hold.remaining();
@@ -164,12 +164,13 @@ impl Supervisor {
                 self.kill(now, now)
             }
             Stage::Stopping { kill_at } => kill_at,
-            // Those that were just being born.
+            // A process may have forked just before it was killed.
             Stage::Killed { since } => self.kill(now, since),
         }
     }
 
-    /// Without a watchdog nobody would kill the command if this process could not. Says when to look again.
+    /// Restarts the watchdog if it has ended: without one, nobody would kill the command if this process could not. Returns when to check
+    /// again.
     fn check_watchdog(&mut self) -> BootTime {
         match self.watchdog.restart_if_dead() {
             Ok(Some(ended)) => {
@@ -179,13 +180,13 @@ impl Supervisor {
                 let why = format!("its watchdog has ended, and there is no other: {error}");
                 return self.give_up(self.keeper.now(), self.timing.grace, why);
             }
-            // It is there, or the command is at its end already.
+            // The watchdog is alive, or the command is being stopped already.
             Ok(None) | Err(_) => {}
         }
         BootTime::FAR_FUTURE
     }
 
-    /// When to look whether the others of the group have ended, if the first process has: nobody tells of their end.
+    /// When to check whether the rest of the group has ended, if the first process has: no signal tells of their end.
     fn next_check_of_others(&self) -> BootTime {
         match self.stage {
             Stage::Stopping { .. } if self.exit.is_some() => {
@@ -199,7 +200,7 @@ impl Supervisor {
         if self.group.signal(Signal::SIGKILL).is_ok() {
             return now + if now.since(since) < DYING_TIME { DYING_POLL } else { SLOW_POLL };
         }
-        // The others of the group, if there were any, are dead by now.
+        // Only processes of other users are left.
         self.mark_unstoppable();
         now + SLOW_POLL
     }
@@ -213,17 +214,17 @@ impl Supervisor {
     fn stop(&mut self, now: BootTime, remaining: Duration) -> BootTime {
         let left = remaining.saturating_sub(self.timing.reserve);
         let (grace, why) = match self.hold.state() {
-            // Others may be working already; a grace that is longer than none is for the user to weigh.
+            // The next holder may be working already: the user decides by `--grace` whether the command still gets time.
             HoldState::Lost(reason @ LostReason::Gone) => (self.timing.grace, reason.to_string()),
             HoldState::Lost(reason) => (Duration::ZERO, reason.to_string()),
-            // What could be renewed ends only for this.
+            // A lease that is renewed ends only for this reason.
             HoldState::Held if self.timing.has_max_hold => (left, LostReason::MaxHold.to_string()),
             _ => (left, "its lease could not be renewed in time".to_owned()),
         };
         self.give_up(now, grace, why)
     }
 
-    /// Tells the command to end, and says when it has to be dead.
+    /// Tells the command to end. Returns when it has to be dead.
     fn give_up(&mut self, now: BootTime, grace: Duration, why: String) -> BootTime {
         let kill_at = now + grace;
         self.watchdog.dead_by(kill_at + self.timing.reserve / 2);
@@ -231,7 +232,7 @@ impl Supervisor {
         if self.group.signal(Signal::SIGTERM).is_err() {
             self.mark_unstoppable();
         }
-        // Who was stopped has to be woken, or he hears of nothing.
+        // A stopped process handles no SIGTERM until it is continued.
         self.send(Signal::SIGCONT);
         self.lost = Some(why);
         self.stage = Stage::Stopping { kill_at };
@@ -255,7 +256,7 @@ impl Supervisor {
         if self.stage == Stage::Running {
             return Some(RunResult { exit, lost: None, unstoppable: false });
         }
-        // Before, those who are there may have a grace; who has ended then, and is not waited for, is looked for when it is over.
+        // Zombies are told from living processes only after SIGKILL: that check is expensive, and before, the grace has to pass anyway.
         let exists = match self.stage {
             Stage::Killed { .. } => self.group.is_alive(),
             _ => self.group.exists(),
@@ -263,7 +264,7 @@ impl Supervisor {
         match exists {
             Ok(true) => None,
             Ok(false) => Some(RunResult { exit, lost: self.lost.take(), unstoppable: self.unstoppable }),
-            // The signals have reached the others, and not these.
+            // The signals did not reach these processes.
             Err(NotPermitted) => {
                 self.mark_unstoppable();
                 None
@@ -281,7 +282,7 @@ impl Supervisor {
     fn forward(&mut self, signal: Signal) {
         match signal {
             Signal::SIGCONT if self.terminal_lent => self.lend_terminal(),
-            // That of our own may be told later than the SIGCONT after it: another thread may pass both on to this one.
+            // Our own SIGTSTP may be delivered after the SIGCONT that follows it.
             Signal::SIGTSTP if std::mem::take(&mut self.stops_itself) => return,
             _ => {}
         }
@@ -296,7 +297,7 @@ impl Supervisor {
         }
         let Some(terminal) = &self.terminal else { return };
         let wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
-        // It may have asked in the moment before it was given.
+        // It may have asked just before it was given the terminal.
         if wants_terminal && (terminal.is_ours() || terminal.is_foreground(self.group)) {
             self.lend_terminal();
             self.send(Signal::SIGCONT);
@@ -309,8 +310,7 @@ impl Supervisor {
         ));
         self.output.flush();
         self.return_terminal();
-        // All of our job stops, as Ctrl-Z would have it, and so a shell that waits for it sees that. SIGCONT comes as a
-        // signal of its own.
+        // Stops the whole job, as Ctrl-Z does, so that the shell sees it. SIGCONT will come as a signal of its own.
         self.stops_itself = true;
         let _ = kill(Pid::from_raw(0), Signal::SIGTSTP);
         let _ = raise(Signal::SIGSTOP);

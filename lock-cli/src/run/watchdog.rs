@@ -23,22 +23,22 @@ use super::{
 };
 use crate::{exit::Exit, output::Output};
 
-/// The first argument of this program when it is to be the watchdog.
+/// The first argument with which this program becomes the watchdog.
 pub(super) const INTERNAL_ARG: &str = "__watchdog";
 
-/// What it ends with when it had to kill.
+/// The exit code of a watchdog that has killed the group.
 const KILLED: i32 = 2;
 
-/// The same where somebody of the group runs as another user.
+/// The exit code of one that could not, because the group runs as another user.
 const COULD_NOT_KILL: i32 = 3;
 
-/// One that ends sooner after its start has a reason to end that the next one may have, too.
+/// A watchdog that lives shorter counts as failing: the next one may end for the same reason.
 const SHORT_LIFE: Duration = Duration::from_secs(10);
 
-/// So many of them in a row are bad luck; one more is no watchdog.
+/// After more short lives than this in a row, no further watchdog is started.
 const MOST_SHORT_LIVES: u32 = 5;
 
-/// The supervisor's end of it.
+/// The watchdog, as the supervisor sees it.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     process: Child,
@@ -46,12 +46,12 @@ pub(crate) struct Watchdog {
     dead_by: Option<BootTime>,
     started: Instant,
     short_lives: u32,
-    /// What each of them inherits, as the command does: the store takes us for alive as long as one of them is.
+    /// Each watchdog inherits it, as the command does: the store counts this process as alive as long as one of them has it open.
     _process_file: Option<File>,
 }
 
 impl Watchdog {
-    /// Starts it, in a group of its own: what a terminal sends to the others is not for it.
+    /// Starts it in a process group of its own, so that it gets no signals of the terminal.
     pub(crate) fn start(process_file: Option<File>) -> io::Result<Self> {
         Ok(Self {
             process: spawn(Vec::new())?,
@@ -63,42 +63,42 @@ impl Watchdog {
         })
     }
 
-    /// Tells whom to watch.
+    /// Tells it which group to watch.
     pub(crate) fn watch(&mut self, group: ProcessGroup) {
         self.group = Some(group);
         self.send(&Instruction::Group(group));
     }
 
-    /// Tells by when the group has to be dead, unless it is told another time before.
+    /// Tells it by when the group has to be dead. The last time that is told counts.
     pub(crate) fn dead_by(&mut self, time: BootTime) {
         if self.dead_by.replace(time) != Some(time) {
             self.send(&Instruction::DeadBy(time));
         }
     }
 
-    /// Starts another one if it has ended without being let go, and says what became of the last one.
+    /// Starts another watchdog if the last one has ended without being dismissed. Returns the exit status of the last one.
     ///
     /// # Errors
-    /// If there is none any more.
+    /// If no watchdog can be started.
     pub(crate) fn restart_if_dead(&mut self) -> io::Result<Option<ExitStatus>> {
-        // It is a child of ours, which nobody else waits for.
+        // Nobody else waits for this child, so this cannot fail.
         let Ok(Some(status)) = self.process.try_wait() else { return Ok(None) };
         if matches!(status.code(), Some(KILLED | COULD_NOT_KILL)) {
-            // It has killed, and the command is at its end.
+            // It has killed the group, or tried to: the command is being stopped.
             return Ok(None);
         }
         self.short_lives = if self.started.elapsed() < SHORT_LIFE { self.short_lives + 1 } else { 0 };
         if self.short_lives > MOST_SHORT_LIVES {
             return Err(io::Error::other(format!("each one ends as soon as it is started ({status})")));
         }
-        // It knows all from its first moment on: this process may be stopped in the next one.
+        // As arguments, so that it knows them from the start: this process may be stopped before it can write to the pipe.
         let known = [self.group.map(Instruction::Group), self.dead_by.map(Instruction::DeadBy)];
         self.process = spawn(known.iter().flatten().map(Instruction::line).collect())?;
         self.started = Instant::now();
         Ok(Some(status))
     }
 
-    /// Lets it go: the group is none of its business any more.
+    /// Tells it to end without killing the group.
     pub(crate) fn dismiss(mut self) -> Dismissed {
         self.send(&Instruction::Dismissed);
         Dismissed(self.process)
@@ -106,7 +106,7 @@ impl Watchdog {
 
     fn send(&mut self, instruction: &Instruction) {
         if let Some(pipe) = &mut self.process.stdin {
-            // If it was killed, the next one is told.
+            // It fails if the watchdog was killed. The next one gets all of this at its start.
             let _ = writeln!(pipe, "{}", instruction.line());
         }
     }
@@ -118,7 +118,7 @@ fn spawn(known: Vec<String>) -> io::Result<Child> {
     program.process_group(0).spawn()
 }
 
-/// A watchdog that was let go, and ends as soon as it hears of it.
+/// A watchdog that was told to end.
 #[derive(Debug)]
 pub(crate) struct Dismissed(Child);
 
@@ -141,7 +141,7 @@ pub(crate) enum WatchdogResult {
     CouldNotKill,
 }
 
-/// What the supervisor says.
+/// A message of the supervisor.
 enum Instruction {
     Group(ProcessGroup),
     DeadBy(BootTime),
@@ -158,13 +158,13 @@ impl Instruction {
     }
 }
 
-/// Is the watchdog, until it is dismissed or has killed the group. `known` is what one before it was told.
+/// Runs as the watchdog until it is dismissed or has killed the group. `known` is what its predecessor was told.
 pub(super) fn run(known: impl Iterator<Item = OsString>) -> ExitCode {
-    // Threads that are started later inherit it. What ends it is its pipe, and SIGKILL.
+    // Later threads inherit the mask. Only the end of its pipe, and SIGKILL, end the watchdog.
     let _ = SigSet::all().thread_block();
     let (sender, told) = mpsc::channel();
     for known in known.filter_map(|line| read(line.to_str()?)) {
-        // The other end is here.
+        // The receiver is in this function.
         let _ = sender.send(known);
     }
     thread::spawn(move || {
@@ -177,7 +177,7 @@ pub(super) fn run(known: impl Iterator<Item = OsString>) -> ExitCode {
     });
     let (mut group, mut dead_by) = (None, BootTime::FAR_FUTURE);
     loop {
-        // In slices, because this wait does not count the time that the machine sleeps.
+        // In slices of a second, because this wait does not count the time that the machine sleeps.
         let left = dead_by.since(SystemClock.now()).min(Duration::from_secs(1));
         match told.recv_timeout(left) {
             Ok(Instruction::Group(told)) => group = Some(told),
@@ -195,7 +195,7 @@ pub(super) fn run(known: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::from(code.to_le_bytes()[0])
 }
 
-/// What could not be stopped is told by the supervisor, as soon as it runs again. If it does not any more, nobody else would.
+/// Waits for the supervisor, which reports what could not be stopped. If the supervisor is dead, reports it here.
 fn report_unkilled(supervisor: &mpsc::Receiver<Instruction>) {
     loop {
         match supervisor.recv() {
@@ -220,17 +220,17 @@ fn read(line: &str) -> Option<Instruction> {
     }
 }
 
-/// Kills all of the group, and returns when nobody of it is alive, or cannot be killed.
+/// Kills the group. Returns when no process of it is alive, or none can be killed.
 fn kill(group: ProcessGroup) -> Result<(), NotPermitted> {
     let mut killed = group.signal(Signal::SIGKILL);
     for look in 1..=500 {
-        // A supervisor that is stopped waits for nobody, so that its child stays there, dead, and so does an init that waits for nobody.
+        // Zombies stay if the supervisor is stopped, or if the init does not reap.
         let alive = if look % 8 == 0 { group.is_alive() } else { group.exists() };
         if alive == Ok(false) {
             break;
         }
         thread::sleep(Duration::from_millis(2));
-        // Whoever was just being born.
+        // A process may have forked just before it was killed.
         killed = group.signal(Signal::SIGKILL);
     }
     killed

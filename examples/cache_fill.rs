@@ -1,4 +1,4 @@
-//! How does one fill a cache while all others wait for it, instead of all asking the slow source at once?
+//! How does one process fill a cache while all others wait for it, instead of all asking the slow source at once?
 //!
 //! ```sh
 //! cargo run --example cache_fill
@@ -40,15 +40,15 @@ async fn serve(cache: Cache, page: &'static str) -> Result<String, distlock::Err
     if let Some(text) = cache.look(page) {
         return Ok(text);
     }
-    // A lock for each page: who fills one holds nobody up who wants another.
+    // A lock for each page: filling one page delays no request for another.
     let lock = cache.locks.mutex(format!("examples/cache/{page}"))?;
-    // The lock makes it cheap, and not right: whoever cannot have it in time asks the source himself.
+    // The lock saves work, and is not needed for correctness: a request that does not get it in time asks the source.
     let guard = match lock.acquire_with(&AcquireOptions::new().wait(Duration::from_secs(30))).await {
         Ok(guard) => guard,
         Err(distlock::Error::WaitTimeout { .. }) => return Ok(cache.ask_source(page).await),
         Err(error) => return Err(error),
     };
-    // Whoever was ahead has filled it.
+    // The holder before this one has filled it.
     let text = match cache.look(page) {
         Some(text) => text,
         None => cache.ask_source(page).await,

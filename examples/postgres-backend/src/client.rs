@@ -17,15 +17,14 @@ use crate::{
     session::{REQUEST_TIMEOUT, Sessions},
 };
 
-/// A value that goes into a statement.
+/// A parameter of a statement.
 pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// One pipelined connection at a time, for requests and for hints, opened when it is needed.
 ///
-/// It is driven by a thread of its own. Neither a user's runtime that is blocked or has ended can touch it, nor a keeper that
-/// was stopped: what a client still asks is answered.
+/// A thread of its own drives it. So a request is answered even if the user's runtime is blocked or has ended, or the keeper was stopped.
 pub(crate) struct Client {
-    /// There until it is dropped.
+    /// `None` only while this is dropped.
     runtime: Option<Runtime>,
     pub(crate) sessions: Arc<Sessions>,
 }
@@ -44,7 +43,7 @@ impl Client {
     /// The one row that a statement answers with.
     ///
     /// # Errors
-    /// As [`rows`](Self::rows) has.
+    /// As [`rows`](Self::rows).
     pub(crate) async fn row(
         &self,
         statement: &str,
@@ -58,7 +57,7 @@ impl Client {
     /// connection gets no more requests: it may have died in silence. The answer still counts if it comes.
     ///
     /// # Errors
-    /// What went wrong. Unless it is unsent, the statement may have been carried out.
+    /// What went wrong. Unless the error is `unsent`, the statement may have been carried out.
     pub(crate) async fn rows(
         &self,
         statement: &str,
@@ -90,14 +89,14 @@ impl Client {
             match answered {
                 Some(Ok(rows)) => return Ok(rows),
                 Some(Err(error)) => {
-                    // Before the caller can ask again, and meet it once more.
+                    // Before the error is returned: the caller may ask again at once, and needs another connection.
                     if ends_connection(&error) || is_missing(&error) {
                         self.sessions.retire(&session);
                     }
                     if recreated || !is_missing(&error) {
                         return Err(error::from_postgres(error));
                     }
-                    // Somebody has dropped the schema. The next connection makes it anew.
+                    // The schema was dropped. The next connection creates it again.
                     recreated = true;
                 }
                 None => return Err(timed_out("a request", REQUEST_TIMEOUT)),
@@ -105,7 +104,7 @@ impl Client {
         }
     }
 
-    /// On our own timers: the caller may have none.
+    /// Sleeps on the timers of our own runtime: the caller's may have none.
     fn sleep(&self, duration: Duration) -> time::Sleep {
         let _entered = self.runtime().enter();
         time::sleep(duration)
@@ -118,7 +117,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // It may be dropped on a runtime, which must not wait for another.
+        // This may run on a thread of a runtime, which must not block until another runtime has ended.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

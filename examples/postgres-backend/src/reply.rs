@@ -22,7 +22,7 @@ pub(crate) fn token(row: &Row) -> Result<FencingToken, BackendError> {
     field::<i64>(row, "token").map(|token| FencingToken::new(token.cast_unsigned()))
 }
 
-/// A label is shown to people, whatever it is.
+/// A label as text that can be shown, whatever its bytes are.
 pub(crate) fn label_text(label: Option<&[u8]>) -> Option<String> {
     label.map(shown_label)
 }

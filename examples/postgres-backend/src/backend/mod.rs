@@ -20,11 +20,10 @@ use crate::{
     session::REQUEST_TIMEOUT,
 };
 
-/// How long a tombstone is kept for an entry that left while its create was in doubt: longer than any server is slow without its
-/// connections being given up.
+/// How long the tombstone of an entry is kept, at least, if its create was in doubt when it left: longer than a late create can be under way.
 const TOMBSTONE_TTL: Duration = Duration::from_secs(60);
 
-/// So many leases are renewed in one transaction: others wait for it.
+/// How many leases one transaction renews: verbs of the same names wait for it.
 const RENEWALS_AT_ONCE: usize = 64;
 
 /// Locks in a schema of a PostgreSQL database, version 12 or later. Make one for a process, and share it.
@@ -34,7 +33,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// A backend that connects when it is first used, and makes the schema if it is not there.
+    /// A backend that connects when it is first used, and creates the schema if it is missing.
     ///
     /// # Errors
     /// [`BackendError`] if the operating system cannot start one more thread.
@@ -42,7 +41,7 @@ impl Postgres {
         Ok(Self { client: Client::new(server, schema)?, clock: Arc::clone(keeper.clock()) })
     }
 
-    /// For the entry's own client, which may have its doubts, or for somebody who evicts it.
+    /// Removes an entry: for its own client, with the time to keep a tombstone if its create is in doubt, or for an operator.
     pub(crate) async fn remove(
         &self,
         name: &LockName,
@@ -116,7 +115,7 @@ impl Backend for Postgres {
                 valid_until,
                 ahead: field::<i64>(&row, "ahead")?.unsigned_abs(),
                 holder: Some(Holder::Ours { label: label_text(field(&row, "holder")?) }),
-                // From now: who looks too early has to look twice.
+                // Counted from now: a look that is too early would have to be repeated.
                 look_again: self.clock.now() + duration(field(&row, "look_again")?),
                 hints,
             }),
@@ -136,7 +135,7 @@ impl Backend for Postgres {
             };
             match self.renew_some(leases).await {
                 Ok(renewed) => leases.iter().zip(renewed).map(answer).collect::<Vec<_>>(),
-                // What happened to all happened to each.
+                // The error of the batch is that of each lease in it.
                 Err(error) => leases.iter().map(|_| Err(error.clone())).collect(),
             }
         });
@@ -148,7 +147,7 @@ impl Backend for Postgres {
         self.remove(&entry.name, entry.id, doubt, false).await
     }
 
-    /// There is nothing but rows, and the connections, which go with the backend.
+    /// Nothing to do: there are only rows, and connections, which close with the backend.
     async fn give_back(&self) {}
 
     fn alarms(&self) -> Alarms {

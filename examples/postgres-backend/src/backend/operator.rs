@@ -1,4 +1,4 @@
-//! What people and tools need from the table.
+//! The queues for people and tools, and the diagnosis of the server.
 
 use async_trait::async_trait;
 use lock_core::{BackendError, Claim, Departure, Diagnosis, EntryId, Kind, LockName, Operator, QueueRow};

@@ -1,4 +1,4 @@
-//! What a shell completes.
+//! Completions of the shells.
 
 use std::{
     os::unix::fs::symlink,
@@ -33,7 +33,7 @@ fn bash_completes_the_names_of_locks_and_expands_nothing_in_them() {
     let store = Store::any();
     let folder = tempfile::tempdir().unwrap();
     symlink(env!("CARGO_BIN_EXE_distlock"), folder.path().join("distlock")).unwrap();
-    // One that would do harm if it was expanded.
+    // The last one would create a file if it was expanded.
     let names = ["jobs/a", "jobs/b", "jobs/$(touch expanded)"];
     let _holders = names.map(|name| {
         let holder = Process::fed(&mut distlock(&store.url, &["hold", name]), b"");

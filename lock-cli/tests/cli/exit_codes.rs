@@ -1,4 +1,4 @@
-//! What the command ends with.
+//! Exit codes, status files and errors as JSON.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn every_code_of_ours_can_be_chosen() {
     for (url, args, code) in [
         (url, &["--exit", "busy=0", "-n", "true"][..], 0),
         (url, &["--exit", "busy=3,lost=4", "-w", "0.1", "true"], 3),
-        // It is none of a lock that was lost.
+        // A busy code that is equal to that of a lost lock is not replaced by `lost`.
         (url, &["--exit", "busy=79,lost=4", "-n", "true"], 79),
         (url, &["--exit", "kind=5", "--shared", "-n", "true"], 5),
         (nowhere, &["--exit", "busy=0,unavailable=6", "true"], 6),
@@ -27,7 +27,7 @@ fn every_code_of_ours_can_be_chosen() {
     }
     let lost = outcome(&store.url, &["run", "b", "--exit", "lost=7", "redis-cli", "-p", &port, "flushall"]);
     assert_eq!((lost.code, lost.stdout.as_str()), (Some(7), "OK\n"), "{lost:?}");
-    // That of the command is its own.
+    // A code of the command is never replaced.
     let own = outcome(&store.url, &["run", "b", "--exit", "busy=0,lost=0,unavailable=0", "-c", "exit 79"]);
     assert_eq!(own.code, Some(79), "{own:?}");
 }
@@ -56,7 +56,7 @@ fn a_status_file_tells_the_codes_of_the_command_from_ours() {
     };
     assert_eq!(run(&["-c", "exit 75"]), (Some(75), "command 75\n".to_owned()));
     assert_eq!(run(&["-c", "kill -9 $$"]), (Some(137), "command 137\n".to_owned()));
-    // Should it be killed, nobody takes the last one for this one.
+    // The file is emptied at the start: if distlock is killed, the last status does not stay.
     let line = format!("wc -c < {path}");
     let size = outcome(&store.url, &["run", "a", "--status-file", path, "-c", &line]);
     assert_eq!(size.stdout.trim(), "0", "{size:?}");
@@ -81,7 +81,7 @@ fn show_tells_who_asked_for_quiet_by_its_code_whether_a_lock_is_held() {
     }
 }
 
-/// Its standard output has none of it.
+/// The error is on the standard error alone.
 #[test]
 fn a_program_that_reads_json_gets_errors_as_json() {
     let store = Store::any();

@@ -1,4 +1,4 @@
-//! Numbers and long texts, as they are written.
+//! How durations, limits, long names and help are written.
 
 use serde_json::Value;
 
@@ -67,14 +67,14 @@ fn help_has_the_options_of_a_command_before_those_of_all() {
     assert!(own.contains(&"--grace".to_owned()) && !own.contains(&"--quiet".to_owned()), "{help}");
 }
 
-/// `ps` shows what stands on a command line.
+/// `ps` shows the command line.
 #[test]
 fn help_and_pages_say_who_sees_a_password_in_a_url() {
     const SEEN: &str = "Everybody on this machine can see a password in it, in the list of processes: use ";
     for args in [&["--help"][..], &["run", "--help"], &["man"], &["man", "run"]] {
         let told = outcome("sqlite:", args);
         let text = told.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-        // In a page a hyphen has a backslash before it.
+        // A manual page has a backslash before each hyphen.
         let what_to_use = text.split_once(SEEN).map(|(_, rest)| rest.replace('\\', ""));
         assert!(what_to_use.is_some_and(|text| text.starts_with("`--url-file`")), "{args:?}: {told:?}");
     }

@@ -1,4 +1,4 @@
-//! A disk that takes nothing more.
+//! A full disk.
 
 use std::process::{Command, Stdio};
 
@@ -6,7 +6,7 @@ use lock_conformance::ran_nothing;
 
 use crate::process::Process;
 
-/// In a namespace of its own, where a small disk is full, and then is not.
+/// In a mount namespace, with a small disk that is full at first.
 const FULL: &str = r#"
 mount -t tmpfs -o size=1m,mode=755 none /mnt
 dd if=/dev/zero of=/mnt/filled 2>/dev/null

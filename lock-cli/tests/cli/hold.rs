@@ -1,4 +1,4 @@
-//! `hold` as services use it: without a standard input, and with somebody who waits for the lock.
+//! `hold` as services use it: without a standard input, and with a parent that waits for the lock.
 
 use std::{
     os::{

@@ -1,4 +1,4 @@
-//! A server that says what plays tricks on a terminal, and names that do.
+//! Control characters from a server, and in names: they never reach the terminal.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -12,23 +12,23 @@ use crate::{
     store::Store,
 };
 
-/// It sets the title of the window, rings, and turns the direction of what follows.
+/// Sets the title of the window, rings the bell, and reverses the direction of the text that follows.
 const HOSTILE: &str = "\u{1b}]0;x\u{7}\u{202e}";
 
-/// Stands before a Redis server, and answers some commands itself. Its URL.
+/// Starts a proxy of a Redis server that answers some commands itself. Returns its URL.
 fn answering_proxy(server: SocketAddr, answer: fn(&str) -> Option<String>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
-            // What ends with an error ends the connection.
+            // An error ends the connection.
             thread::spawn(move || serve(&client, server, answer));
         }
     });
     format!("redis://{address}")
 }
 
-/// Our clients wait for an answer before they ask what is answered here.
+/// Only for clients that wait for the answer to one command before they send one that the proxy answers.
 fn serve(client: &TcpStream, server: SocketAddr, answer: fn(&str) -> Option<String>) -> io::Result<()> {
     let server = TcpStream::connect(server)?;
     let (mut from_server, mut to_client) = (server.try_clone()?, client.try_clone()?);
@@ -43,7 +43,7 @@ fn serve(client: &TcpStream, server: SocketAddr, answer: fn(&str) -> Option<Stri
     Ok(())
 }
 
-/// A command, and its first word. `None` when the client has gone.
+/// A command, and its first word. `None` at the end of the connection.
 fn next(from: &mut impl BufRead) -> io::Result<Option<(Vec<u8>, String)>> {
     let mut command = Vec::new();
     if from.read_until(b'\n', &mut command)? == 0 {
@@ -61,7 +61,7 @@ fn next(from: &mut impl BufRead) -> io::Result<Option<(Vec<u8>, String)>> {
     Ok(Some((command, verb.unwrap_or_default())))
 }
 
-/// Behind the letter that a line begins with.
+/// The number after the first letter of a line.
 fn number(line: &[u8]) -> usize {
     let line = String::from_utf8_lossy(line);
     line.trim()[1..].parse().expect("our clients speak the protocol")
@@ -71,7 +71,7 @@ fn bulk(text: &str) -> String {
     format!("${}\r\n{text}\r\n", text.len())
 }
 
-/// An old version as `HELLO` tells it.
+/// `HELLO` of an old version.
 fn old_version(verb: &str) -> Option<String> {
     let version = format!("6.0.9{HOSTILE}");
     let words = ["server", "redis", "version", &version, "mode", "standalone", "role", "master"];
@@ -79,7 +79,7 @@ fn old_version(verb: &str) -> Option<String> {
     (verb == "HELLO").then(|| format!("*8\r\n{words}"))
 }
 
-/// A version as `INFO` tells it, which is too old.
+/// `INFO` of an old version.
 fn too_old(verb: &str) -> Option<String> {
     let info = format!(
         "redis_version:6.0.9{HOSTILE}\r\nredis_mode:standalone{HOSTILE}\r\nmaxmemory_policy:{HOSTILE}\r\nmaxmemory:9\r\n"
@@ -87,12 +87,12 @@ fn too_old(verb: &str) -> Option<String> {
     (verb == "INFO").then(|| bulk(&info))
 }
 
-/// As a server does that reads its data.
+/// The answer of a server that is loading its data.
 fn loading(verb: &str) -> Option<String> {
     verb.starts_with("EVAL").then(|| format!("-LOADING {HOSTILE}\r\n"))
 }
 
-/// All of it is text, in lines.
+/// Only lines of plain text.
 #[track_caller]
 fn assert_plain(text: &str) {
     let tricky = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
@@ -141,7 +141,7 @@ fn what_a_loading_server_says_plays_no_tricks_on_watch() {
     assert_plain(&line);
 }
 
-/// A name cannot have control characters in it, but what turns the direction of text.
+/// A name has no control characters, but it may reverse the direction of text.
 #[test]
 fn names_play_no_tricks_where_they_are_listed_shown_and_broken() {
     for (backend, store) in Store::all() {

@@ -1,4 +1,4 @@
-//! The real binary, used as a user would.
+//! Tests of the real binary.
 
 mod completions;
 mod exit_codes;

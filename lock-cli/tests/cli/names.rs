@@ -1,4 +1,4 @@
-//! Names that a shell or a command line takes for something else.
+//! Names that look like flags, or that a shell would expand.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use crate::{
     store::Store,
 };
 
-/// It looks like a flag, and it plays tricks on a terminal.
+/// One looks like a flag, the other one plays tricks on a terminal.
 const NAMES: [&str; 2] = ["-x", "it's\u{1b}[2Jhere \u{202e}\\"];
 
 #[test]
@@ -49,7 +49,7 @@ fn the_command_that_is_suggested_works_whatever_the_name_is() {
     }
 }
 
-/// As `timeout` and `env` take one.
+/// As with `timeout` and `env`.
 #[test]
 fn a_command_needs_no_escape_before_it() {
     let store = Store::any();

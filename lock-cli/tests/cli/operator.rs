@@ -53,8 +53,8 @@ fn show_tells_who_holds_a_lock_and_who_waits() {
             assert_eq!(row["entry"].as_str().unwrap().len(), 32, "{backend}");
         }
         let left = rows[1]["lease_left_ms"].as_u64().unwrap();
-        // It asked for 10 s; a store that counts in seconds grants a little more. What is shown is how long it may last at the most:
-        // ZooKeeper has few timeouts for sessions (here 12.8 s), and may have heard of this one a heartbeat and a tick later.
+        // It asked for 10 s; a store that counts in seconds grants a little more. The longest possible rest is shown: ZooKeeper has few
+        // timeouts for sessions (here 12.8 s), and may have heard of this session a heartbeat and a tick later.
         let most = if backend == "zk" { 15_100 } else { 12_000 };
         assert!((1..=most).contains(&left), "{backend}: {left}");
     }
@@ -114,7 +114,7 @@ fn break_takes_the_lock_from_its_holder_and_the_next_one_has_it() {
         let broken = outcome(&store.url, &["break", "jobs/a", "--yes"]);
         assert_eq!(broken.code, Some(0), "{backend}: {broken:?}");
         assert!(broken.stdout.contains("was taken away\n"), "{backend}: {broken:?}");
-        // A busy machine may keep the store from answering twice in a row. What it did not say is not made up.
+        // A busy machine may keep the store from answering twice in a row. Then the command does not guess the next holder.
         let unread = broken.stderr.contains("who holds `jobs/a` now cannot be read");
         assert!(unread || broken.stdout.contains("`jobs/a` is held by bert ("), "{backend}: {broken:?}");
         assert_eq!(scene.holder.end().code, Some(79), "{backend}");

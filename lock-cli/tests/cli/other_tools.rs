@@ -1,4 +1,4 @@
-//! What people type who come from `flock`, `timeout` and `env`.
+//! Habits of users of `flock`, `timeout`, `env` and systemd.
 
 use std::{
     fs::{self, Permissions},
@@ -42,7 +42,7 @@ fn seconds_need_no_unit() {
         let shown = outcome(&store.url, &[&settings, args].concat());
         let shown: serde_json::Value = serde_json::from_str(&shown.stdout).expect("JSON");
         let left = shown["queue"][0]["lease_left_ms"].as_u64().unwrap();
-        // Without them it would be some 30 s.
+        // The default would be 30 s.
         assert!((1..=most).contains(&left), "{args:?}: {left}");
     }
 }
@@ -56,12 +56,12 @@ fn a_busy_lock_is_told_to_who_asked_for_quiet_by_the_exit_code_alone() {
         let told = (busy.code, busy.stdout.as_str(), busy.stderr.as_str());
         assert_eq!(told, (Some(75), "", ""), "{args:?}");
     }
-    // What is an error is told all the same.
+    // An error is reported all the same.
     let wrong = outcome(&store.url, &["-q", "run", "a", "--of", "3", "-n", "true"]);
     assert!(wrong.code == Some(65) && wrong.stderr.contains("in use as a mutex"), "{wrong:?}");
 }
 
-/// The page for those who come from elsewhere says nothing that does not work.
+/// Every line that the manual gives to users of other tools works.
 #[test]
 fn the_lines_that_the_manual_gives_for_those_of_others_work() {
     let store = Store::any();
@@ -107,7 +107,7 @@ fn systemd_understands_the_units_of_the_examples() {
     });
     let told = Command::new("systemd-analyze").args(["verify", "--man=no"]).args(&units).output().unwrap();
     let told = String::from_utf8_lossy(&told.stderr).into_owned();
-    // Of other units of this machine it may say what it likes.
+    // It may complain of other units of this machine.
     let of_ours = told.lines().filter(|line| line.contains(folder.path().to_str().unwrap()));
     assert_eq!(of_ours.count(), 0, "{told}");
 }
@@ -138,7 +138,7 @@ fn unit(name: &str) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// What stands behind a key.
+/// The value of a key.
 fn value<'a>(unit: &'a str, key: &str) -> &'a str {
     let found = unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     found.unwrap_or_else(|| panic!("{key} is missing"))

@@ -1,4 +1,4 @@
-//! A store that does not answer: what is said, and what the command ends with.
+//! A store that does not answer: messages and exit codes; and what is told of a waiter.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ use crate::{
     store::Store,
 };
 
-/// The command was done under the lock: only when others can have it is not known.
+/// The command has run under the lock: only when the lock is free is not known.
 #[test]
 fn a_release_that_is_not_confirmed_says_why_and_when_the_lock_is_free() {
     let store = Store::redis();
@@ -43,17 +43,16 @@ fn a_release_that_is_not_confirmed_says_why_and_when_the_lock_is_free() {
     assert!(told.contains("; it is free within 1h") && told.ends_with(" at the latest"), "{ended:?}");
 }
 
-/// A script that takes busy for done must not take an outage for it.
+/// A script that accepts a busy lock must not accept an outage.
 #[test]
 fn a_wait_that_ends_in_an_outage_is_no_busy_lock_and_takes_no_longer() {
     let store = Store::redis();
     let proxy = Proxy::start(store.address(), |_| false);
-    // The first one knows of the outage before its wait is over. The other one would wait for an answer for longer than a busy machine
-    // takes for anything else.
+    // The first waiter notices the outage before its wait is over. The other one would wait a minute for its answer.
     let urls = ["2s", "60s"].map(|limit| format!("redis://{}?command_timeout={limit}", proxy.address()));
     let _holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
     until_queued(&store.url, "a", 1);
-    // Both of them stand in the queue, and are seen there, long before the end.
+    // Both are in the queue long before the end of their wait.
     let run = ["run", "a", "--wait", "12s", "--outage", "wait", "-E", "0", "--", "echo", "ran"];
     let waiters = urls.map(|url| Process::start(&mut distlock(&url, &run)));
     until_queued(&store.url, "a", 3);
@@ -70,13 +69,13 @@ fn a_wait_that_ends_in_an_outage_is_no_busy_lock_and_takes_no_longer() {
     }
 }
 
-/// The look shortly before the end is answered, and nothing after it.
+/// The early probe is answered, and nothing after it.
 #[test]
 fn an_outage_that_begins_just_before_the_end_of_a_wait_is_no_busy_lock() {
     let store = Store::redis();
     let _holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
     until_queued(&store.url, "a", 1);
-    // The answer to a request for a place has the labels of those before it: only that of the queue has this one.
+    // The answer to `enter` has the labels of the entries ahead: only the answer with the whole queue has this one.
     let url = proxy_that_stops_after(store.address(), "berta");
     let run = ["run", "a", "--wait", "3s", "-E", "0", "--label", "berta", "--", "echo", "ran"];
     let ended = outcome(&url, &run);
@@ -84,7 +83,7 @@ fn an_outage_that_begins_just_before_the_end_of_a_wait_is_no_busy_lock() {
     assert!(ended.stderr.contains("lock `a` was not granted within 3.0s, and the store"), "{ended:?}");
 }
 
-/// In a log that nobody watches, the line alone would not say when it was.
+/// A line in a log has to say when the outage was.
 #[test]
 fn an_outage_is_told_with_the_time_where_there_is_no_terminal() {
     let store = Store::redis();
@@ -129,7 +128,7 @@ fn who_has_the_lock_is_told_on_request_where_there_is_no_terminal() {
     assert!(told.contains("in the queue") && told.contains("; held by anna ("), "{told}");
 }
 
-/// A server does not see that a process is killed: its place goes with its lease.
+/// A server does not notice that a process is killed: its place ends with its lease.
 #[test]
 fn a_waiter_has_a_shorter_lease_on_a_server_than_a_holder() {
     const SHORT_MS: u64 = 10_000;
@@ -147,7 +146,7 @@ fn a_waiter_has_a_shorter_lease_on_a_server_than_a_holder() {
     until("the full lease of the one who waited", || left(0) > 2 * SHORT_MS);
 }
 
-/// As after a boot, when the server comes later than those who use it.
+/// As after a boot, when the server starts later than its clients.
 #[test]
 fn a_store_that_is_down_at_the_start_is_waited_for_where_that_is_wanted() {
     let store = Store::redis();
@@ -165,7 +164,7 @@ fn a_store_that_is_down_at_the_start_is_waited_for_where_that_is_wanted() {
     let ran = early.end();
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "ran\n"), "{ran:?}");
 
-    // It is no longer waited for than the lock.
+    // The wait for the store is part of the wait for the lock.
     let nowhere = "redis://127.0.0.1:1?connect_timeout=500ms";
     let away = outcome(nowhere, &["run", "a", "--outage", "wait", "-w", "0.3", "-E", "0", "echo", "ran"]);
     assert_eq!((away.code, away.stdout.as_str()), (Some(69), ""), "{away:?}");
@@ -183,12 +182,12 @@ fn who_does_not_want_to_wait_for_a_store_gives_up_its_place() {
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(69), ""), "{ended:?}");
 }
 
-/// One who waits for the lock `a`, and says what it has to say into a file.
+/// A waiter for the lock `a`, whose output goes into files.
 fn waiter(store: &Store, folder: &TempDir, args: &[&str]) -> Process {
     run_into_files(store, folder, &[&["run", "a"], args, &["--", "true"]].concat())
 }
 
-/// The command, which says all into files.
+/// The command, with its output in files.
 fn run_into_files(store: &Store, folder: &TempDir, args: &[&str]) -> Process {
     let mut command = Command::new("sh");
     let line = "exec \"$@\" >out 2>said";
@@ -228,7 +227,7 @@ fn relay(mut from: &TcpStream, mut to: &TcpStream, last: Option<&str>, over: &At
         }
         over.fetch_or(is_last, Ordering::SeqCst);
     }
-    // The other one may have ended before.
+    // The other side may have closed it already.
     let _ = to.shutdown(Shutdown::Both);
 }
 

@@ -1,4 +1,4 @@
-//! `run` and `hold`, as long as all goes well.
+//! `run` and `hold` without failures.
 
 use std::fs;
 
@@ -99,7 +99,7 @@ fn a_busy_lock_has_an_exit_code_that_can_be_chosen() {
     }
     let waited = attempt(&["run", "a", "--wait", "100ms", "--", "true"]);
     assert!(waited.stderr.contains("it is held by the holder ("), "{waited:?}");
-    // One that the store does not answer ends before its departure is confirmed: that takes no longer than its lease.
+    // A process that got no answer ends before its departure is confirmed. Then its entry stays until the lease ends.
     let unanswered = tries - 5;
     let stay = queue(&store.url, "a").len();
     assert!((1..=1 + unanswered).contains(&stay), "nobody who gave up stays in the queue: {stay}");
@@ -162,7 +162,7 @@ fn a_signal_that_comes_again_goes_to_the_command_again() {
     let process = Process::start(command.current_dir(&folder));
     until_written(&folder.path().join("ready"));
     process.signal(Signal::SIGTERM);
-    // Two that are sent before the first is heard may be one.
+    // Two signals before the first is handled may be delivered as one.
     assert_eq!(until_written(&folder.path().join("heard")), "1");
     process.signal(Signal::SIGTERM);
     let ended = process.end();
@@ -175,7 +175,7 @@ fn an_interrupt_while_holding_ends_a_command_that_does_not_catch_it() {
     let store = Store::any();
     let process = Process::start(&mut distlock(&store.url, &["run", "a", "--", "sleep", "60"]));
     until_queued(&store.url, "a", 1);
-    // It is in the queue before the command runs; the signal is for both.
+    // The command may not run yet: the signal ends either of them.
     process.signal(Signal::SIGINT);
     assert_eq!(process.end().code, Some(128 + 2));
     assert!(queue(&store.url, "a").is_empty());
@@ -201,7 +201,7 @@ fn a_signal_that_was_ignored_from_the_start_stays_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let line = "trap 'exit 5' USR1; echo > ready; while :; do sleep 0.01; done";
     let hearing = distlock(&store.url, &["run", "a", "--shell", "--", line]);
-    // What `nohup` does. The first argument is what lets it hear all signals.
+    // As `nohup` does. The first argument is `--default-signal`.
     let mut deaf = std::process::Command::new("env");
     deaf.arg("--ignore-signal=HUP").args(hearing.get_args().skip(1));
     let process = Process::start(deaf.env("XDG_CONFIG_HOME", "/nonexistent").current_dir(&folder));
@@ -248,21 +248,21 @@ fn the_command_gets_the_url_of_the_store_only_when_that_is_asked_for() {
     for (flags, expected) in [(&[][..], "none\n".to_owned()), (&["--pass-url"], format!("{}\n", store.url))] {
         let args = [&["run", "a"], flags, &["--shell", "--", "echo ${DISTLOCK_URL-none}"]].concat();
         let mut command = distlock(&store.url, &args);
-        // Wherever it came from.
+        // Also if it comes from the environment.
         command.env("DISTLOCK_URL", &store.url);
         let ran = Process::start(&mut command).end();
         assert_eq!((ran.code, ran.stdout), (Some(0), expected), "{flags:?}: {}", ran.stderr);
     }
 }
 
-/// It would take time that a short command does not have.
+/// Starting a thread takes time.
 #[test]
-fn no_thread_is_there_to_tell_what_nobody_has_said() {
+fn no_output_thread_starts_without_output() {
     let store = Store::sqlite();
     let ran = outcome(&store.url, &["run", "a", "-c", "cat /proc/$PPID/task/*/comm"]);
     let threads: Vec<_> = ran.stdout.lines().collect();
     assert!(ran.code == Some(0) && threads.contains(&"distlock-keeper"), "{ran:?}");
-    // The first thread has the name of the program, as those without a name of their own.
+    // The main thread has the name of the program, and so have threads without a name.
     let unnamed = threads.iter().filter(|name| **name == "distlock").count();
     assert!(unnamed == 1 && !threads.contains(&"distlock-output"), "{ran:?}");
 }

@@ -1,4 +1,4 @@
-//! Whom the locks are for, and that this is said before anybody relies on more.
+//! Which users and machines share the locks, and that help and `doctor` say so.
 
 use std::{
     fs::{self, Permissions},
@@ -27,7 +27,7 @@ fn help_and_doctor_say_whose_the_default_locks_are() {
             .env("XDG_CONFIG_HOME", "/nonexistent");
         Process::start(command.env("HOME", home.path()).args(args).stdin(Stdio::null())).end()
     };
-    // Wherever its lines are broken.
+    // Without line breaks.
     let help = run(&["--help"]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let (before_usage, options) = help.split_once("Usage:").expect("help has a usage");
     assert!(before_usage.contains("this user, this machine"), "{help}");
@@ -74,7 +74,7 @@ fn a_file_that_another_user_keeps_to_himself_is_told_as_that() {
     assert!(told.stderr.contains(&expected) && !told.stderr.contains("check the path"), "{told:?}");
 }
 
-/// What becomes of a machine whose root prepares it, in a namespace of its own: `/var/lib` is empty there.
+/// Prepares a machine as root, in a mount namespace with an empty `/var/lib`.
 const MACHINE: &str = r#"
 mount -t tmpfs -o mode=755 none /var/lib
 as() { user=$1 group=$2; shift 2; setpriv --reuid="$user" --regid="$group" --clear-groups "$D" --machine "$@"; }
@@ -106,7 +106,7 @@ fn the_locks_of_a_machine_are_for_a_group_of_users_once_prepared() {
         return ran_nothing(TEST, "it takes root, a namespace and a group called daemon");
     };
     let folder = for_everybody();
-    // Where any of them may say that it holds the lock.
+    // Each of the users may write there.
     let work = tempfile::tempdir().unwrap();
     fs::set_permissions(&work, Permissions::from_mode(0o777)).unwrap();
     let mut command = Command::new("unshare");

@@ -1,4 +1,4 @@
-//! The command line, the settings, and what is said about mistakes in them.
+//! The command line, the settings, and the messages about mistakes in them.
 
 use std::{
     ffi::OsStr,
@@ -20,7 +20,7 @@ use crate::{
     store::Store,
 };
 
-/// A URL that leads nowhere, and that a test must not get to.
+/// A URL without a server.
 const NOWHERE: &str = "redis://127.0.0.1:1?connect_timeout=500ms";
 
 #[test]
@@ -95,7 +95,7 @@ fn a_flag_is_stronger_than_a_variable_and_a_variable_than_a_file() {
     assert_eq!(home.list(None, Some(NOWHERE)).code, Some(69));
 }
 
-/// A script whose variable was not set would exclude nobody on another machine.
+/// Otherwise a script whose variable was never set would exclude nobody on other machines.
 #[test]
 fn a_url_that_is_empty_or_no_text_is_a_mistake_and_not_the_default() {
     let store = Store::any();
@@ -132,7 +132,7 @@ fn without_a_home_folder_there_is_no_default_store_and_that_is_said() {
         let told = Process::start(command.args(["run", "cron", "--", "true"])).end();
         assert!(told.code == Some(64) && told.stderr.contains("HOME is not set: use --url"), "{told:?}");
     }
-    // With one, the file is where it is made without the variable.
+    // With HOME, the file is in the same place below it.
     let mut command = Command::new(&program);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", folder.path());
     let told = Process::start(command.args(["run", "cron", "--", "true"]).stdin(Stdio::null())).end();
@@ -140,7 +140,7 @@ fn without_a_home_folder_there_is_no_default_store_and_that_is_said() {
     assert!(folder.path().join(".local/state/distlock/locks.db").exists());
 }
 
-/// As cron and services start it, too. The user has no right to make a folder there, and so hears where it is.
+/// As cron and services start it, too. This user may not create the folder there, so the error names it.
 #[test]
 fn without_the_variable_the_home_folder_is_that_of_the_user_database() {
     const TEST: &str = "usage::without_the_variable_the_home_folder_is_that_of_the_user_database";
@@ -157,7 +157,7 @@ fn without_the_variable_the_home_folder_is_that_of_the_user_database() {
     assert!(told.stderr.contains(&format!("because: {}: ", home.display())), "{told:?}");
 }
 
-/// A folder with the program in it, which other users may run.
+/// A folder with the program, which other users may run.
 pub(crate) fn for_everybody() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
@@ -165,7 +165,7 @@ pub(crate) fn for_everybody() -> tempfile::TempDir {
     folder
 }
 
-/// The command with nothing on its command line.
+/// The command without arguments.
 fn without_flags(with: &Command) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_distlock"));
     for (name, value) in with.get_envs() {
@@ -228,7 +228,7 @@ fn a_file_with_a_url_whose_password_everybody_may_read_is_told() {
     }
 }
 
-/// Also where it is the only thing in its file.
+/// Also if the password is alone in its file.
 #[test]
 fn a_file_for_the_password_that_others_may_read_is_told() {
     let home = Home::new("");
@@ -269,7 +269,7 @@ fn a_password_that_another_group_may_read_is_told() {
 fn a_file_has_defaults_for_how_a_lock_is_taken() {
     let store = Store::any();
     let home = Home::new("wait = \"100ms\"\nttl = \"7s\"\n");
-    // What the file says of the wait is for the inner one alone: a store that is busy may take longer to grant a free lock.
+    // The wait of the file is for the inner command alone: a busy store may take longer to grant a free lock.
     let run = |inner: &str| {
         home.run(Some(&store.url), None, &["run", "a", "--wait", "30s", "--shell", "--", inner])
     };
@@ -277,8 +277,8 @@ fn a_file_has_defaults_for_how_a_lock_is_taken() {
     let shown = run(&inner);
     let shown: serde_json::Value = serde_json::from_str(&shown.stdout).expect("JSON");
     let left = shown["queue"][0]["lease_left_ms"].as_u64().unwrap();
-    // etcd counts in seconds, and ZooKeeper has few timeouts for sessions: what is left is shown as what it may be at the most.
-    // Without the file it would be some 30 s.
+    // etcd counts in seconds, and ZooKeeper has few timeouts for sessions: the longest possible rest is shown. Without the file it would be
+    // 30 s.
     let most =
         if store.url.starts_with("sqlite:") || store.url.starts_with("redis:") { 7_000 } else { 11_500 };
     assert!((1..=most).contains(&left), "{left}");
@@ -327,7 +327,7 @@ fn what_nobody_reads_any_more_ends_without_a_word() {
     let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut free = [0; 8];
     watch.stdout.take().unwrap().read_exact(&mut free).unwrap();
-    // Whatever happens to the lock is one line more that cannot be written.
+    // Each change of the lock is one more line that cannot be written.
     until("the end of the watcher", || {
         assert_eq!(outcome(&store.url, &["run", "a", "--", "sleep", "0.2"]).code, Some(0));
         watch.try_wait().unwrap().is_some()

@@ -1,4 +1,4 @@
-//! The documents of the repository lead where they say.
+//! The links between the documents, and the page of the examples.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,4 @@
-//! `docs/writing-a-backend.md` shows code that is there.
+//! The code in `docs/writing-a-backend.md` is that of this crate.
 
 use std::{fs, path::Path};
 

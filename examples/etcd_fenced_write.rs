@@ -1,6 +1,6 @@
 //! How does a write to etcd succeed only while the lock is held, whatever happened meanwhile?
 //!
-//! etcd checks the lock in the step that writes. That takes no clock, and no trust in the writer's.
+//! etcd checks the lock in the transaction that writes. That needs no clock, and no trust in the clock of the writer.
 //!
 //! ```sh
 //! cargo run --example etcd_fenced_write --features etcd -- etcd://127.0.0.1:2379
@@ -35,13 +35,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
         read(&mut client).await?
     );
 
-    // The lease of the paused one ends, so the next one in the queue is admitted.
+    // The lease of the paused holder ends, so the next one in the queue is admitted.
     let quick = take(&locks).await?;
     let left = read(&mut client).await? - 50;
     assert!(write(&etcd, &quick, &mut client, left).await?, "the lock is held, so this is written");
     println!("token {}: I have taken 50, the balance is {left}", quick.token());
 
-    // The paused one comes back in the middle of its thought.
+    // The paused process goes on with its old balance.
     if write(&etcd, &paused, &mut client, 100 - 80).await? {
         return Err("a late write was taken".into());
     }
@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Short and without renewal, so that the lease runs out as it does when the whole process is stopped.
+/// A short lease without renewal: it ends as if the whole process was stopped.
 async fn take(locks: &Locks) -> Result<Guard, distlock::Error> {
     let options = AcquireOptions::new().ttl(Duration::from_secs(1)).renew(false);
     locks.mutex("example/account")?.acquire_with(&options).await
@@ -63,7 +63,7 @@ async fn read(client: &mut Client) -> Result<i64, Box<dyn Error>> {
     Ok(answer.kvs().first().ok_or("somebody has deleted the balance")?.value_str()?.parse()?)
 }
 
-/// Writes if the lock is held at that moment, in the eyes of etcd; whether it was.
+/// Writes if etcd finds at that moment that the lock is held. Returns whether it was.
 async fn write(
     etcd: &Etcd,
     guard: &Guard,

@@ -1,5 +1,5 @@
-//! A driver that asks again and again, and the case that has to find it. PostgreSQL counts each request; a store that makes one request of
-//! several hides it.
+//! A driver that repeats a request without waiting for its answer, and the case that has to find it. On PostgreSQL each request counts; a
+//! client that merges equal requests would hide the bug.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use lock_core::{Backend, BackendError, Creates, Departure, Entry, Standing, Step
 
 use crate::PostgresHarness;
 
-/// What is not answered at once is asked for again beside it, for as long as there is no answer.
+/// Repeats a request every 100 ms until one of them is answered.
 #[derive(Debug)]
 struct AsksAgainAndAgain;
 

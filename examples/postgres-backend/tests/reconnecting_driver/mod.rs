@@ -1,5 +1,5 @@
-//! A driver that opens a connection for each request, and the case that has to find it. A layer does not know where a client connects
-//! to, so it is the harness that has the bug.
+//! A driver that opens a connection for each request, and the case that has to find it. A layer does not know the address of the server,
+//! so the bug is in the harness.
 
 use std::{
     net::{SocketAddr, TcpStream},
@@ -13,13 +13,13 @@ use lock_core::{Backend, BackendError, Creates, Departure, Entry, Keeper, Lease,
 
 use crate::PostgresHarness;
 
-/// Renewals and leaves open a connection each, at this address. Looks do not: the case would find those while nobody is let in.
+/// Renewals and leaves open a connection each, to this address. Looks do not: the case would find those while no connection is let in.
 #[derive(Debug)]
 struct ConnectsForEach(SocketAddr);
 
 impl ConnectsForEach {
     fn connect(&self) {
-        // On this machine it is there at once, or refused, and is not needed.
+        // On this machine it is open at once, or refused. It is not used.
         drop(TcpStream::connect(self.0));
     }
 }
@@ -42,7 +42,7 @@ impl Layer for ConnectsForEach {
     }
 }
 
-/// A store whose clients do so where there is a proxy.
+/// A store whose clients do so if there is a proxy.
 #[derive(Debug)]
 struct Unshared(PostgresHarness);
 

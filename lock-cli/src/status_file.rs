@@ -1,4 +1,4 @@
-//! [`StatusFile`]: how it ended, for scripts that have to tell the exit codes of the command from ours.
+//! [`StatusFile`]: how `run` ended, for scripts that have to tell the exit codes of the command from ours.
 
 use std::{fs, path::Path};
 
@@ -6,17 +6,17 @@ use distlock::harmless;
 
 use crate::{exit::Exit, failure::Failure};
 
-/// A file that the user has named, if any.
+/// The file of `--status-file`, if any.
 #[derive(Debug)]
 pub(crate) struct StatusFile<'a> {
     path: Option<&'a Path>,
 }
 
 impl<'a> StatusFile<'a> {
-    /// Empties the file: what an earlier one has left is not for this one, should it be killed.
+    /// Empties the file: if this process is killed, the status of an earlier run must not stay.
     ///
     /// # Errors
-    /// If it cannot be written to: before a lock is taken.
+    /// If it cannot be written to. Call it before the lock is taken.
     pub(crate) fn begin(path: Option<&'a Path>) -> Result<Self, Failure> {
         let emptied = path.map_or(Ok(()), |path| fs::write(path, ""));
         emptied.map_err(|error| {
@@ -25,7 +25,7 @@ impl<'a> StatusFile<'a> {
         Ok(Self { path })
     }
 
-    /// Writes what happened, and with which code it is told.
+    /// Writes what happened, and the exit code.
     pub(crate) fn end(&self, what: &str, exit: Exit) {
         let Some(path) = self.path else { return };
         if let Err(error) = fs::write(path, format!("{what} {exit}\n")) {

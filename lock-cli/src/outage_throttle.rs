@@ -1,19 +1,19 @@
-//! [`Outages`]: how often the user is told that the store is away.
+//! [`OutageThrottle`]: how often an outage of the store is reported.
 
 use std::time::{Duration, Instant};
 
-/// The first pause between two words about one outage. Each one after it is twice as long.
+/// The pause after the first report of an outage. Each later pause is twice as long.
 const FIRST: Duration = Duration::from_secs(10);
 
-/// The longest.
+/// The longest pause.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
-/// After such a time without a failure the next one is a new outage: who waits tries every few seconds.
+/// A failure after so long without one begins a new outage: a waiter tries every few seconds.
 const OVER: Duration = Duration::from_secs(30);
 
-/// What was told of the outage that goes on, or of the last one.
+/// When the current outage, or the last one, was reported.
 #[derive(Debug, Default)]
-pub(crate) struct Outages {
+pub(crate) struct OutageThrottle {
     current: Option<Outage>,
 }
 
@@ -24,9 +24,9 @@ struct Outage {
     pause: Duration,
 }
 
-impl Outages {
-    /// The store failed. Whether to tell the user.
-    pub(crate) fn failed(&mut self, now: Instant) -> bool {
+impl OutageThrottle {
+    /// To be called for each failure of the store. Returns whether to report it.
+    pub(crate) fn should_report(&mut self, now: Instant) -> bool {
         match &mut self.current {
             Some(outage) if now.duration_since(outage.failed) < OVER => {
                 outage.failed = now;
@@ -48,14 +48,14 @@ mod tests {
 
     #[test]
     fn an_outage_is_told_at_once_and_then_more_and_more_seldom() {
-        let (mut outages, start) = (Outages::default(), Instant::now());
+        let (mut outages, start) = (OutageThrottle::default(), Instant::now());
         let mut told_at = |seconds: std::ops::Range<u64>| -> Vec<u64> {
-            seconds.filter(|&s| outages.failed(start + Duration::from_secs(s))).collect()
+            seconds.filter(|&s| outages.should_report(start + Duration::from_secs(s))).collect()
         };
         assert_eq!(told_at(0..200), [0, 10, 30, 70, 150]);
-        // Within it, once in an hour at the least.
+        // A long outage is reported once an hour.
         assert_eq!(told_at(200..30_000).windows(2).map(|two| two[1] - two[0]).max(), Some(3_600));
-        // It was back.
+        // A new outage, after a pause without failures.
         assert_eq!(told_at(30_100..30_115), [30_100, 30_110]);
     }
 }

@@ -1,4 +1,4 @@
-//! A server that says what plays tricks on a terminal, and names that do.
+//! Control characters from a server, and in names: they never reach the terminal.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -12,23 +12,23 @@ use crate::{
     store::Store,
 };
 
-/// It sets the title of the window, rings, and turns the direction of what follows.
-const TRICKS: &str = "\u{1b}]0;x\u{7}\u{202e}";
+/// Sets the title of the window, rings the bell, and reverses the direction of the text that follows.
+const HOSTILE: &str = "\u{1b}]0;x\u{7}\u{202e}";
 
-/// Stands before a Redis server, and answers some commands itself. Its URL.
-fn parrot(server: SocketAddr, answer: fn(&str) -> Option<String>) -> String {
+/// Starts a proxy of a Redis server that answers some commands itself. Returns its URL.
+fn answering_proxy(server: SocketAddr, answer: fn(&str) -> Option<String>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
-            // What ends with an error ends the connection.
+            // An error ends the connection.
             thread::spawn(move || serve(&client, server, answer));
         }
     });
     format!("redis://{address}")
 }
 
-/// Our clients wait for an answer before they ask what is answered here.
+/// Only for clients that wait for the answer to one command before they send one that the proxy answers.
 fn serve(client: &TcpStream, server: SocketAddr, answer: fn(&str) -> Option<String>) -> io::Result<()> {
     let server = TcpStream::connect(server)?;
     let (mut from_server, mut to_client) = (server.try_clone()?, client.try_clone()?);
@@ -43,7 +43,7 @@ fn serve(client: &TcpStream, server: SocketAddr, answer: fn(&str) -> Option<Stri
     Ok(())
 }
 
-/// A command, and its first word. `None` when the client has gone.
+/// A command, and its first word. `None` at the end of the connection.
 fn next(from: &mut impl BufRead) -> io::Result<Option<(Vec<u8>, String)>> {
     let mut command = Vec::new();
     if from.read_until(b'\n', &mut command)? == 0 {
@@ -61,7 +61,7 @@ fn next(from: &mut impl BufRead) -> io::Result<Option<(Vec<u8>, String)>> {
     Ok(Some((command, verb.unwrap_or_default())))
 }
 
-/// Behind the letter that a line begins with.
+/// The number after the first letter of a line.
 fn number(line: &[u8]) -> usize {
     let line = String::from_utf8_lossy(line);
     line.trim()[1..].parse().expect("our clients speak the protocol")
@@ -71,28 +71,28 @@ fn bulk(text: &str) -> String {
     format!("${}\r\n{text}\r\n", text.len())
 }
 
-/// An old version as `HELLO` tells it.
-fn old(verb: &str) -> Option<String> {
-    let version = format!("6.0.9{TRICKS}");
+/// `HELLO` of an old version.
+fn old_version(verb: &str) -> Option<String> {
+    let version = format!("6.0.9{HOSTILE}");
     let words = ["server", "redis", "version", &version, "mode", "standalone", "role", "master"];
     let words: String = words.iter().copied().map(bulk).collect();
     (verb == "HELLO").then(|| format!("*8\r\n{words}"))
 }
 
-/// A version as `INFO` tells it, which is too old.
-fn boasting(verb: &str) -> Option<String> {
+/// `INFO` of an old version.
+fn too_old(verb: &str) -> Option<String> {
     let info = format!(
-        "redis_version:6.0.9{TRICKS}\r\nredis_mode:standalone{TRICKS}\r\nmaxmemory_policy:{TRICKS}\r\nmaxmemory:9\r\n"
+        "redis_version:6.0.9{HOSTILE}\r\nredis_mode:standalone{HOSTILE}\r\nmaxmemory_policy:{HOSTILE}\r\nmaxmemory:9\r\n"
     );
     (verb == "INFO").then(|| bulk(&info))
 }
 
-/// As a server does that reads its data.
+/// The answer of a server that is loading its data.
 fn loading(verb: &str) -> Option<String> {
-    verb.starts_with("EVAL").then(|| format!("-LOADING {TRICKS}\r\n"))
+    verb.starts_with("EVAL").then(|| format!("-LOADING {HOSTILE}\r\n"))
 }
 
-/// All of it is text, in lines.
+/// Only lines of plain text.
 #[track_caller]
 fn assert_plain(text: &str) {
     let tricky = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
@@ -101,17 +101,17 @@ fn assert_plain(text: &str) {
 
 #[track_caller]
 fn assert_all_plain(told: &Outcome) {
-    assert_plain(&told.said);
-    assert_plain(&told.complained);
+    assert_plain(&told.stdout);
+    assert_plain(&told.stderr);
 }
 
 #[test]
 fn what_a_server_says_of_its_version_plays_no_tricks() {
     let store = Store::redis();
-    let url = parrot(store.address(), old);
+    let url = answering_proxy(store.address(), old_version);
     for args in [&["list"][..], &["doctor"], &["doctor", "--json"], &["run", "a", "--", "true"]] {
         let told = outcome(&url, args);
-        assert!(told.code == Some(69) && told.complained.contains("6.2 or later is needed"), "{told:?}");
+        assert!(told.code == Some(69) && told.stderr.contains("6.2 or later is needed"), "{told:?}");
         assert_all_plain(&told);
     }
 }
@@ -119,18 +119,18 @@ fn what_a_server_says_of_its_version_plays_no_tricks() {
 #[test]
 fn what_doctor_reads_on_a_server_plays_no_tricks() {
     let store = Store::redis();
-    let url = parrot(store.address(), boasting);
+    let url = answering_proxy(store.address(), too_old);
     let told = outcome(&url, &["doctor"]);
     assert_eq!(told.code, Some(1), "{told:?}");
-    assert!(told.said.contains("version 6.0.9\\u{1b}]0;x\\u{7}\\u{202e} is too old"), "{told:?}");
+    assert!(told.stdout.contains("version 6.0.9\\u{1b}]0;x\\u{7}\\u{202e} is too old"), "{told:?}");
     assert_all_plain(&told);
     assert_all_plain(&outcome(&url, &["doctor", "--json"]));
 }
 
 #[test]
-fn what_a_server_says_that_cannot_answer_now_plays_no_tricks_on_who_watches() {
+fn what_a_loading_server_says_plays_no_tricks_on_watch() {
     let store = Store::redis();
-    let url = parrot(store.address(), loading);
+    let url = answering_proxy(store.address(), loading);
     let mut watch = distlock(&url, &["watch", "a", "--json", "--interval", "50ms"]);
     let mut watch = watch.stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -141,12 +141,12 @@ fn what_a_server_says_that_cannot_answer_now_plays_no_tricks_on_who_watches() {
     assert_plain(&line);
 }
 
-/// A name cannot have control characters in it, but what turns the direction of text.
+/// A name has no control characters, but it may reverse the direction of text.
 #[test]
 fn names_play_no_tricks_where_they_are_listed_shown_and_broken() {
     for (backend, store) in Store::all() {
         let name = "jobs/\u{202e}a";
-        let _holder = Process::fed(&mut distlock(&store.url, &["hold", name, "--label", TRICKS]), b"");
+        let _holder = Process::fed(&mut distlock(&store.url, &["hold", name, "--label", HOSTILE]), b"");
         until_queued(&store.url, name, 1);
         for args in [
             &["list"][..],
@@ -157,7 +157,7 @@ fn names_play_no_tricks_where_they_are_listed_shown_and_broken() {
             &["break", name, "--yes"],
         ] {
             let told = outcome(&store.url, args);
-            assert!(told.said.len() + told.complained.len() > 0, "{backend}: {args:?}: {told:?}");
+            assert!(told.stdout.len() + told.stderr.len() > 0, "{backend}: {args:?}: {told:?}");
             assert_all_plain(&told);
         }
         assert_all_plain(&outcome(&store.url, &["show", name]));

@@ -1,4 +1,4 @@
-//! What people type who come from `flock`, `timeout` and `env`.
+//! Habits of users of `flock`, `timeout`, `env` and systemd.
 
 use std::{
     fs::{self, Permissions},
@@ -9,7 +9,7 @@ use std::{
 use lock_conformance::ran_nothing;
 
 use crate::{
-    process::{Process, answered, distlock, outcome, until, until_queued},
+    process::{Process, answered, holding, outcome},
     store::Store,
 };
 
@@ -17,9 +17,9 @@ use crate::{
 fn what_flock_takes_is_taken() {
     let store = Store::any();
     let line = outcome(&store.url, &["run", "a", "-c", "echo \"$DISTLOCK_NAME\" | tr a b; exit 3"]);
-    assert_eq!((line.code, line.said.as_str()), (Some(3), "b\n"), "{line:?}");
+    assert_eq!((line.code, line.stdout.as_str()), (Some(3), "b\n"), "{line:?}");
 
-    let _holder = held(&store);
+    let _holder = holding(&store.url, "a", &[]);
     for (args, code) in [
         (&["-n", "echo", "ran"][..], 75),
         (&["-n", "-E", "9", "-c", "echo ran"], 9),
@@ -27,7 +27,7 @@ fn what_flock_takes_is_taken() {
         (&["-w", "0", "-c", "echo ran"], 75),
     ] {
         let busy = answered(|| outcome(&store.url, &[&["run", "a"], args].concat()));
-        assert_eq!((busy.code, busy.said.as_str()), (Some(code), ""), "{args:?}: {busy:?}");
+        assert_eq!((busy.code, busy.stdout.as_str()), (Some(code), ""), "{args:?}: {busy:?}");
     }
 }
 
@@ -40,9 +40,9 @@ fn seconds_need_no_unit() {
     for (args, most) in [(&["--ttl", "9", "--grace", "1", "--max-hold", "60"][..], 9_000), (&[], 7_000)] {
         let settings = ["--config", file.path().to_str().unwrap(), "run", "a", "-c", &show];
         let shown = outcome(&store.url, &[&settings, args].concat());
-        let shown: serde_json::Value = serde_json::from_str(&shown.said).expect("JSON");
+        let shown: serde_json::Value = serde_json::from_str(&shown.stdout).expect("JSON");
         let left = shown["queue"][0]["lease_left_ms"].as_u64().unwrap();
-        // Without them it would be some 30 s.
+        // The default would be 30 s.
         assert!((1..=most).contains(&left), "{args:?}: {left}");
     }
 }
@@ -50,18 +50,18 @@ fn seconds_need_no_unit() {
 #[test]
 fn a_busy_lock_is_told_to_who_asked_for_quiet_by_the_exit_code_alone() {
     let store = Store::any();
-    let _holder = held(&store);
+    let _holder = holding(&store.url, "a", &[]);
     for args in [&["-q", "run", "a", "-n", "true"][..], &["run", "-q", "a", "-w", "0.1", "true"]] {
         let busy = answered(|| outcome(&store.url, args));
-        let told = (busy.code, busy.said.as_str(), busy.complained.as_str());
+        let told = (busy.code, busy.stdout.as_str(), busy.stderr.as_str());
         assert_eq!(told, (Some(75), "", ""), "{args:?}");
     }
-    // What is an error is told all the same.
+    // An error is reported all the same.
     let wrong = outcome(&store.url, &["-q", "run", "a", "--of", "3", "-n", "true"]);
-    assert!(wrong.code == Some(65) && wrong.complained.contains("in use as a mutex"), "{wrong:?}");
+    assert!(wrong.code == Some(65) && wrong.stderr.contains("in use as a mutex"), "{wrong:?}");
 }
 
-/// The page for those who come from elsewhere says nothing that does not work.
+/// Every line that the manual gives to users of other tools works.
 #[test]
 fn the_lines_that_the_manual_gives_for_those_of_others_work() {
     let store = Store::any();
@@ -86,7 +86,7 @@ fn the_lines_that_the_manual_gives_for_those_of_others_work() {
             .env("DISTLOCK_URL", &store.url)
             .env("XDG_CONFIG_HOME", "/nonexistent");
         let ran = Process::start(shell.current_dir(&folder).stdin(Stdio::null())).end();
-        assert!(ran.code == Some(0) && ran.said.starts_with("done\n"), "{line}: {ran:?}");
+        assert!(ran.code == Some(0) && ran.stdout.starts_with("done\n"), "{line}: {ran:?}");
         tried += 1;
     }
     assert!(tried >= 8, "{tried}");
@@ -94,7 +94,7 @@ fn the_lines_that_the_manual_gives_for_those_of_others_work() {
 
 #[test]
 fn systemd_understands_the_units_of_the_examples() {
-    const TEST: &str = "habits::systemd_understands_the_units_of_the_examples";
+    const TEST: &str = "other_tools::systemd_understands_the_units_of_the_examples";
     if !Command::new("systemd-analyze").arg("--version").output().is_ok_and(|tried| tried.status.success()) {
         return ran_nothing(TEST, "it takes systemd-analyze");
     }
@@ -107,7 +107,7 @@ fn systemd_understands_the_units_of_the_examples() {
     });
     let told = Command::new("systemd-analyze").args(["verify", "--man=no"]).args(&units).output().unwrap();
     let told = String::from_utf8_lossy(&told.stderr).into_owned();
-    // Of other units of this machine it may say what it likes.
+    // It may complain of other units of this machine.
     let of_ours = told.lines().filter(|line| line.contains(folder.path().to_str().unwrap()));
     assert_eq!(of_ours.count(), 0, "{told}");
 }
@@ -126,11 +126,10 @@ fn the_unit_of_the_examples_runs_its_job_and_takes_busy_for_done() {
         Process::start(command.stdin(Stdio::null())).end()
     };
     let ran = start();
-    assert_eq!((ran.code, ran.said.as_str()), (Some(0), "\n"), "{ran:?}");
-    let _other = Process::fed(&mut distlock(&store.url, &["hold", "report"]), b"");
-    until_queued(&store.url, "report", 1);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "\n"), "{ran:?}");
+    let _other = holding(&store.url, "report", &[]);
     let busy = start();
-    assert_eq!((busy.code, busy.said.as_str()), (Some(75), ""), "{busy:?}");
+    assert_eq!((busy.code, busy.stdout.as_str()), (Some(75), ""), "{busy:?}");
     assert_eq!((value(&unit, "SuccessExitStatus"), value(&unit, "KillMode")), ("75", "mixed"));
 }
 
@@ -139,7 +138,7 @@ fn unit(name: &str) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// What stands behind a key.
+/// The value of a key.
 fn value<'a>(unit: &'a str, key: &str) -> &'a str {
     let found = unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     found.unwrap_or_else(|| panic!("{key} is missing"))
@@ -147,11 +146,4 @@ fn value<'a>(unit: &'a str, key: &str) -> &'a str {
 
 fn manual() -> String {
     fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md")).unwrap()
-}
-
-/// One who has the lock `a` already.
-fn held(store: &Store) -> Process {
-    let holder = Process::fed(&mut distlock(&store.url, &["hold", "a"]), b"");
-    until("the holder", || outcome(&store.url, &["show", "a"]).said.contains(": held"));
-    holder
 }

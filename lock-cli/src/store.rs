@@ -17,15 +17,15 @@ use {
 };
 
 use crate::{
-    args::{AtOutage, LockArgs},
+    args::{LockArgs, OutagePolicy},
     exit::Exit,
     failure::Failure,
-    outages::Outages,
+    outage_throttle::OutageThrottle,
+    output::Output,
     settings::Settings,
-    voice::Voice,
 };
 
-/// The pauses between two tries to connect: each is twice as long.
+/// The first and the longest pause between two attempts to connect. Each is twice as long as the one before.
 const LEAST_PAUSE: Duration = Duration::from_millis(100);
 const MOST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -39,7 +39,7 @@ pub(crate) struct Store {
 
 impl Store {
     /// # Errors
-    /// If it cannot be connected to, or is of no use to a command.
+    /// If it cannot be connected to, or if it is the memory store, which is of no use to a command.
     pub(crate) async fn connect(settings: &Settings) -> Result<Self, Failure> {
         let url = &settings.url;
         let scheme = url.split_once(':').map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
@@ -50,7 +50,7 @@ impl Store {
         #[cfg(all(feature = "sqlite", target_os = "linux"))]
         if scheme == "sqlite" {
             let sqlite =
-                sqlite(url).await.map_err(|error| not_for_this_user(url).unwrap_or_else(|| error.into()))?;
+                sqlite(url).await.map_err(|error| permission_failure(url).unwrap_or_else(|| error.into()))?;
             let sqlite = Arc::new(sqlite);
             let backend = Arc::clone(&sqlite) as Arc<dyn Backend>;
             let locks = Locks::with(backend, Keeper::shared(), Arc::new(SystemEntropy));
@@ -63,21 +63,21 @@ impl Store {
         })
     }
 
-    /// For a lock: where that is wanted, it is tried until the store is there, or the wait for the lock is over. Also how much of that is
-    /// over.
+    /// Connects to take a lock. With `--outage wait` it tries until the store is there, or the wait for the lock is over. Also returns how
+    /// much of the wait that took.
     ///
     /// # Errors
     /// As for [`connect`](Self::connect).
     pub(crate) async fn connect_for(
         args: &LockArgs,
         settings: &Settings,
-        voice: &Voice,
+        output: &Output,
     ) -> Result<(Self, Duration), Failure> {
-        if args.outage != Some(AtOutage::Wait) {
+        if args.outage != Some(OutagePolicy::Wait) {
             return Ok((Self::connect(settings).await?, Duration::ZERO));
         }
         let wait = args.wait.or(settings.file.wait);
-        let (started, mut pause, mut outages) = (Instant::now(), LEAST_PAUSE, Outages::default());
+        let (started, mut pause, mut outages) = (Instant::now(), LEAST_PAUSE, OutageThrottle::default());
         let mut waited = Duration::ZERO;
         loop {
             let failure = match Self::connect(settings).await {
@@ -88,8 +88,11 @@ impl Store {
             if left.is_zero() || !failure.is_transient() {
                 return Err(failure);
             }
-            if outages.failed(Instant::now()) {
-                voice.note(format!("the store cannot be connected to, trying again ({})", failure.cause()));
+            if outages.should_report(Instant::now()) {
+                output.timed_line(format!(
+                    "the store cannot be connected to, trying again ({})",
+                    failure.cause()
+                ));
             }
             time::sleep(pause.min(left)).await;
             pause = (pause * 2).min(MOST_PAUSE);
@@ -97,13 +100,13 @@ impl Store {
         }
     }
 
-    /// What all that is started while it is open inherits, so that the store takes them for alive as long as one of them
-    /// is (PR34). Nothing where the store knows only of leases.
+    /// The process file of SQLite. Each child that is started while it is open inherits it, and the lock counts as held by a living process
+    /// as long as one of them has it open (PR34). `None` on stores that only know leases.
     ///
     /// # Errors
-    /// If the store has none to give.
+    /// If the store cannot give it.
     #[cfg(all(feature = "sqlite", target_os = "linux"))]
-    pub(crate) async fn sign_of_life(&self) -> Result<Option<File>, Failure> {
+    pub(crate) async fn process_file(&self) -> Result<Option<File>, Failure> {
         use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
         let Some(sqlite) = &self.sqlite else { return Ok(None) };
@@ -117,12 +120,12 @@ impl Store {
 
     #[cfg(not(all(feature = "sqlite", target_os = "linux")))]
     #[allow(clippy::unused_async, reason = "another store has one to give")]
-    pub(crate) async fn sign_of_life(&self) -> Result<Option<File>, Failure> {
+    pub(crate) async fn process_file(&self) -> Result<Option<File>, Failure> {
         Ok(None)
     }
 }
 
-/// As [`distlock::connect`] does it, which does not tell what kind of store it is.
+/// As [`distlock::connect`] does it, but with the type of the backend.
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
 async fn sqlite(url: &str) -> Result<Sqlite, ConnectError> {
     let wrong = |problem: String| ConnectError::BadUrl { scheme: "sqlite", problem };
@@ -133,9 +136,9 @@ async fn sqlite(url: &str) -> Result<Sqlite, ConnectError> {
     })
 }
 
-/// What is to be said of a file that another user has not opened to this one. SQLite says no more than that it cannot be opened.
+/// A failure that says that this user may not open the file. SQLite only says that it cannot be opened.
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
-fn not_for_this_user(url: &str) -> Option<Failure> {
+fn permission_failure(url: &str) -> Option<Failure> {
     use nix::{
         errno::Errno,
         unistd::{AccessFlags, access},

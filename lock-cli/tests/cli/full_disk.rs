@@ -1,4 +1,4 @@
-//! A disk that takes nothing more.
+//! A full disk.
 
 use std::process::{Command, Stdio};
 
@@ -6,7 +6,7 @@ use lock_conformance::ran_nothing;
 
 use crate::process::Process;
 
-/// In a namespace of its own, where a small disk is full, and then is not.
+/// In a mount namespace, with a small disk that is full at first.
 const FULL: &str = r#"
 mount -t tmpfs -o size=1m,mode=755 none /mnt
 dd if=/dev/zero of=/mnt/filled 2>/dev/null
@@ -17,7 +17,7 @@ rm /mnt/filled
 
 #[test]
 fn a_full_disk_is_told_as_one_that_lacks_space() {
-    const TEST: &str = "disk::a_full_disk_is_told_as_one_that_lacks_space";
+    const TEST: &str = "full_disk::a_full_disk_is_told_as_one_that_lacks_space";
     let tried = Command::new("unshare").args(["--mount", "mount", "-t", "tmpfs", "none", "/mnt"]).output();
     if !tried.is_ok_and(|tried| tried.status.success()) {
         return ran_nothing(TEST, "it takes root and a namespace");
@@ -26,7 +26,7 @@ fn a_full_disk_is_told_as_one_that_lacks_space() {
     command.args(["--mount", "sh", "-c", FULL]).env("D", env!("CARGO_BIN_EXE_distlock"));
     command.env("XDG_CONFIG_HOME", "/nonexistent").env_remove("DISTLOCK_URL").stdin(Stdio::null());
     let told = Process::start(&mut command).end();
-    assert_eq!(told.said, "full: 69\nran\nwith room: 0\n", "{told:?}");
+    assert_eq!(told.stdout, "full: 69\nran\nwith room: 0\n", "{told:?}");
     let (trouble, advice) = ("the store is out of memory or space", "free some, or raise its limit");
-    assert!(told.complained.contains(trouble) && told.complained.contains(advice), "{told:?}");
+    assert!(told.stderr.contains(trouble) && told.stderr.contains(advice), "{told:?}");
 }

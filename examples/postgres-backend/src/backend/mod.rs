@@ -1,45 +1,48 @@
 //! [`Postgres`]: the verbs.
 
+mod operator;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use lock_core::{
-    Alarms, Backend, BackendError, BackendErrorKind, Clock, Creates, Departure, Entry, EntryId, FencingToken,
-    Guarantees, Holder, Keeper, Kind, Lease, LockName, Operator, Renewal, Standing, Step, WaitMode,
-    shown_label, valid_until,
+    Alarms, Backend, BackendError, BackendErrorKind, Clock, Creates, Departure, Entry, EntryId, Guarantees,
+    Holder, Keeper, Kind, Lease, LockName, Operator, Renewal, Standing, Step, WaitMode, valid_until,
 };
 use tokio_postgres::{Config, Row, types::Type};
 
 use crate::{
-    error::{STORE, not_ours},
-    link::{LIMIT, Link, Parameter, field},
+    client::{Client, Parameter},
+    error::{STORE, unexpected},
+    guarantees::GUARANTEES,
+    reply::{duration, field, label_text, token},
+    session::REQUEST_TIMEOUT,
 };
 
-/// How long a late create finds the door closed behind an entry that left while it was in doubt: longer than any server
-/// is slow without its connections being given up.
-const DOOR_CLOSED: Duration = Duration::from_secs(60);
+/// How long the tombstone of an entry is kept, at least, if its create was in doubt when it left: longer than a late create can be under way.
+const TOMBSTONE_TTL: Duration = Duration::from_secs(60);
 
-/// So many leases are renewed in one transaction: others wait for it.
+/// How many leases one transaction renews: verbs of the same names wait for it.
 const RENEWALS_AT_ONCE: usize = 64;
 
 /// Locks in a schema of a PostgreSQL database, version 12 or later. Make one for a process, and share it.
 pub struct Postgres {
-    pub(crate) link: Link,
+    pub(crate) client: Client,
     clock: Arc<dyn Clock>,
 }
 
 impl Postgres {
-    /// A backend that connects when it is first used, and makes the schema if it is not there.
+    /// A backend that connects when it is first used, and creates the schema if it is missing.
     ///
     /// # Errors
     /// [`BackendError`] if the operating system cannot start one more thread.
     pub fn new(server: Config, schema: &str, keeper: &Keeper) -> Result<Self, BackendError> {
-        Ok(Self { link: Link::new(server, schema)?, clock: Arc::clone(keeper.clock()) })
+        Ok(Self { client: Client::new(server, schema)?, clock: Arc::clone(keeper.clock()) })
     }
 
-    /// For the entry's own client, which may have its doubts, or for somebody who evicts it.
-    pub(crate) async fn take_out(
+    /// Removes an entry: for its own client, with the time to keep a tombstone if its create is in doubt, or for an operator.
+    pub(crate) async fn remove(
         &self,
         name: &LockName,
         entry: EntryId,
@@ -52,7 +55,7 @@ impl Postgres {
             (&doubt, Type::INT8),
             (&evicted, Type::BOOL),
         ];
-        let row = self.link.row("SELECT leave($1, $2, $3, $4)", &parameters, LIMIT).await?;
+        let row = self.client.row("SELECT leave($1, $2, $3, $4)", &parameters, REQUEST_TIMEOUT).await?;
         Ok(if field(&row, 0)? { Departure::Left } else { Departure::Absent })
     }
 
@@ -69,10 +72,10 @@ impl Postgres {
             (&ttls, Type::INT8_ARRAY),
         ];
         // The keeper tries again a sixth of the ttl after it asked. It should not meet a connection that is dead.
-        let doubt = leases.iter().map(|lease| lease.entry.ttl / 6).min().unwrap_or(LIMIT);
-        let row = self.link.row("SELECT renew($1, $2, $3, $4)", &parameters, doubt).await?;
+        let doubt = leases.iter().map(|lease| lease.entry.ttl / 6).min().unwrap_or(REQUEST_TIMEOUT);
+        let row = self.client.row("SELECT renew($1, $2, $3, $4)", &parameters, doubt).await?;
         let renewed: Vec<bool> = field(&row, 0)?;
-        if renewed.len() == leases.len() { Ok(renewed) } else { Err(not_ours("too few answers")) }
+        if renewed.len() == leases.len() { Ok(renewed) } else { Err(unexpected("too few answers")) }
     }
 }
 
@@ -95,14 +98,14 @@ impl Backend for Postgres {
             (&label, Type::BYTEA),
             (&again, Type::INT8),
             (&stays, Type::BOOL),
-            (&self.link.sessions.channel(), Type::TEXT),
+            (&self.client.sessions.channel(), Type::TEXT),
         ];
         // C6: they are live before the standing is judged.
-        let hints = self.link.sessions.board().listen(entry.id);
+        let hints = self.client.sessions.notifier().listen(entry.id);
         // PR01: a lease is counted from before its request is sent.
         let sent = self.clock.now();
         let enter = "SELECT * FROM enter($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-        let row = self.link.row(enter, &parameters, LIMIT).await?;
+        let row = self.client.row(enter, &parameters, REQUEST_TIMEOUT).await?;
         let (ttl, valid_until) = (entry.ttl, valid_until(sent, entry.ttl, entry.ttl));
         match field(&row, "standing")? {
             "admitted" => Ok(Standing::Admitted { token: token(&row)?, ttl, valid_until }),
@@ -111,15 +114,15 @@ impl Backend for Postgres {
                 ttl,
                 valid_until,
                 ahead: field::<i64>(&row, "ahead")?.unsigned_abs(),
-                holder: Some(Holder::Ours { label: text(field(&row, "holder")?) }),
-                // From now: who looks too early has to look twice.
-                look_again: self.clock.now() + span(field(&row, "look_again")?),
+                holder: Some(Holder::Ours { label: label_text(field(&row, "holder")?) }),
+                // Counted from now: a look that is too early would have to be repeated.
+                look_again: self.clock.now() + duration(field(&row, "look_again")?),
                 hints,
             }),
             "busy" => Ok(Standing::Busy),
             "gone" => Ok(Standing::Gone),
             "mismatch" => Err(mismatch(&row)?),
-            other => Err(not_ours(&format!("the standing `{other}`"))),
+            other => Err(unexpected(&format!("the standing `{other}`"))),
         }
     }
 
@@ -132,7 +135,7 @@ impl Backend for Postgres {
             };
             match self.renew_some(leases).await {
                 Ok(renewed) => leases.iter().zip(renewed).map(answer).collect::<Vec<_>>(),
-                // What happened to all happened to each.
+                // The error of the batch is that of each lease in it.
                 Err(error) => leases.iter().map(|_| Err(error.clone())).collect(),
             }
         });
@@ -140,15 +143,15 @@ impl Backend for Postgres {
     }
 
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
-        let doubt = (creates == Creates::InDoubt).then(|| micros(entry.ttl.max(DOOR_CLOSED)));
-        self.take_out(&entry.name, entry.id, doubt, false).await
+        let doubt = (creates == Creates::InDoubt).then(|| micros(entry.ttl.max(TOMBSTONE_TTL)));
+        self.remove(&entry.name, entry.id, doubt, false).await
     }
 
-    /// There is nothing but rows, and the connections, which go with the backend.
+    /// Nothing to do: there are only rows, and connections, which close with the backend.
     async fn give_back(&self) {}
 
     fn alarms(&self) -> Alarms {
-        self.link.sessions.board().alarms()
+        self.client.sessions.notifier().alarms()
     }
 
     fn guarantees(&self) -> &Guarantees {
@@ -160,35 +163,14 @@ impl Backend for Postgres {
     }
 }
 
-static GUARANTEES: Guarantees = Guarantees {
-    store: "PostgreSQL, one server",
-    exclusive_while: "the server keeps what it committed, and its clock is not set forward",
-    overlap_when: "the server's clock jumps forward, or it loses commits within a lease (`synchronous_commit` off, `fsync` off, \
-                   a failover to a replica that lags, a restored backup); or the holder acts beyond its deadline",
-    tokens: "grow across release, expiry, crashes and the loss of the schema, unless the clock is then behind the time at which \
-             it was made; a failover to a replica that lags may mint some twice",
-    freed_after_death: "when its ttl ends",
-    fairness: "first come, first served",
-    foreign_clients: "none: a schema of our own",
-    shared_leases: false,
-    polls: None,
-};
-
 fn mismatch(row: &Row) -> Result<BackendError, BackendError> {
     let kind = Kind::from_word(field(row, "found_kind")?);
     let found_limit = field::<i64>(row, "found_size")?.try_into().ok();
-    let (Some(found_kind), Some(found_limit)) = (kind, found_limit) else { return Err(not_ours("a claim")) };
+    let (Some(found_kind), Some(found_limit)) = (kind, found_limit) else {
+        return Err(unexpected("a claim"));
+    };
     let message = format!("the queue is that of a {found_kind} with limit {found_limit}");
     Ok(BackendError::new(STORE, BackendErrorKind::ClaimMismatch { found_kind, found_limit }, message))
-}
-
-pub(crate) fn token(row: &Row) -> Result<FencingToken, BackendError> {
-    field::<i64>(row, "token").map(|token| FencingToken::new(token.cast_unsigned()))
-}
-
-/// A label is shown to people, whatever it is.
-pub(crate) fn text(label: Option<&[u8]>) -> Option<String> {
-    label.map(shown_label)
 }
 
 /// 292 000 years fit.
@@ -196,12 +178,8 @@ fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-pub(crate) fn span(micros: i64) -> Duration {
-    Duration::from_micros(micros.max(0).unsigned_abs())
-}
-
 impl fmt::Debug for Postgres {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Postgres").field("link", &self.link).finish_non_exhaustive()
+        f.debug_struct("Postgres").field("client", &self.client).finish_non_exhaustive()
     }
 }

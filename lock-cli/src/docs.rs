@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 use crate::{args::Args, exit::Exit, failure::Failure, print};
 
-/// What bash asks the store for: the names of locks. `clap` completes what it knows by itself.
+/// Completes the names of locks in bash, by asking the store. `clap` completes the rest.
 const LOCKS: &str = include_str!("completions.bash");
 
 pub(crate) fn completions(shell: Shell) -> Result<Exit, Failure> {
@@ -21,7 +21,7 @@ pub(crate) fn completions(shell: Shell) -> Result<Exit, Failure> {
     Ok(Exit::DONE)
 }
 
-/// All options that are followed by a value, of whatever command: none is a flag of another.
+/// The options of all commands that take a value. None of them is a flag of another command.
 fn options_with_values() -> String {
     let all = Args::command();
     let of_all = all.get_arguments();
@@ -35,10 +35,10 @@ fn options_with_values() -> String {
     options.into_iter().collect::<Vec<_>>().join(" ")
 }
 
-/// The page of one command, or the page of all with their names.
+/// The page of one command, or the page of `distlock` itself.
 pub(crate) fn man(of: Option<&str>) -> Result<Exit, Failure> {
     let mut all = Args::command();
-    // It puts in what all commands have in common.
+    // Adds the options for all commands to each.
     all.build();
     let command = match of {
         None => all,

@@ -1,78 +1,81 @@
-//! [`Traces`]: listens to what the library traces, and tells the user what matters.
+//! [`Progress`]: a subscriber of the library's traces that tells the user what matters.
 
 use std::{
     fmt::Debug,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use distlock::EntryId;
+use parking_lot::Mutex;
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
     span,
 };
 
-use crate::{outages::Outages, print, voice::Voice};
+use crate::{outage_throttle::OutageThrottle, output::Output, render};
 
-/// The names of its events and fields are those of `distlock::telemetry`, which are a contract.
+/// It relies on the names of events and fields that `distlock::telemetry` promises.
 #[derive(Debug)]
-pub(crate) struct Traces {
-    voice: Voice,
+pub(crate) struct Progress {
+    output: Output,
     own: OwnEntry,
     spans: AtomicU64,
-    outages: Mutex<Outages>,
+    outages: Mutex<OutageThrottle>,
 }
 
-/// Which entry of the queue is ours, once that is known.
+/// The id of our own entry in the queue, once it is known.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnEntry(Arc<Mutex<Option<EntryId>>>);
 
 impl OwnEntry {
     pub(crate) fn known(&self) -> Option<EntryId> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 
     fn set(&self, entry: EntryId) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry);
+        *self.0.lock() = Some(entry);
     }
 }
 
-impl Traces {
-    /// Listens from now on, for as long as the process lives. A process takes one lock.
-    pub(crate) fn listen(voice: &Voice) -> OwnEntry {
+impl Progress {
+    /// Subscribes for as long as the process lives. A process takes one lock.
+    pub(crate) fn subscribe(output: &Output) -> OwnEntry {
         let own = OwnEntry::default();
-        let traces = Self {
-            voice: voice.clone(),
+        let progress = Self {
+            output: output.clone(),
             own: own.clone(),
             spans: AtomicU64::new(1),
             outages: Mutex::default(),
         };
-        // Nobody else is there who could have set one.
-        let _ = tracing::subscriber::set_global_default(traces);
+        // Nothing else in this program sets one.
+        let _ = tracing::subscriber::set_global_default(progress);
         own
     }
 
-    fn tell(&self, fields: &Fields) {
+    fn report(&self, fields: &Fields) {
         let name = &fields.name;
         match fields.message.as_str() {
             "lock suspect" => {
-                let left = print::duration(Duration::from_millis(fields.remaining_ms));
-                self.voice.note(format!(
+                let left = render::duration(Duration::from_millis(fields.remaining_ms));
+                self.output.timed_line(format!(
                     "a renewal of `{name}` failed; it is held for {left} more, and tried again"
                 ));
             }
-            "lock recovered" => self.voice.note(format!("`{name}` is renewed again")),
+            "lock recovered" => self.output.timed_line(format!("`{name}` is renewed again")),
             "place lost" => {
-                self.voice.note(format!("the place in the queue of `{name}` was lost; waiting at its end"));
+                self.output
+                    .timed_line(format!("the place in the queue of `{name}` was lost; waiting at its end"));
             }
             "store away" => {
-                let mut outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner);
-                if outages.failed(Instant::now()) {
-                    self.voice.note(format!("the store does not answer, trying again ({})", fields.error));
+                let mut outages = self.outages.lock();
+                if outages.should_report(Instant::now()) {
+                    self.output
+                        .timed_line(format!("the store does not answer, trying again ({})", fields.error));
                 }
             }
             _ => {}
@@ -80,7 +83,7 @@ impl Traces {
     }
 }
 
-impl Subscriber for Traces {
+impl Subscriber for Progress {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target() == "distlock" && *metadata.level() <= Level::INFO
     }
@@ -102,7 +105,7 @@ impl Subscriber for Traces {
     fn event(&self, event: &Event<'_>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        self.tell(&fields);
+        self.report(&fields);
     }
 
     fn enter(&self, _: &span::Id) {}

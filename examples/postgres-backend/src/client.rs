@@ -1,40 +1,35 @@
-//! [`Link`]: requests and their answers.
+//! [`Client`]: requests and their answers.
 
 use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
 use lock_core::{BackendError, BackendErrorKind};
 use tokio::{
     runtime::{Builder, Runtime},
-    time::sleep,
+    time,
 };
 use tokio_postgres::{
     Config, Row,
-    row::RowIndex,
-    types::{FromSql, ToSql, Type},
+    types::{ToSql, Type},
 };
 
 use crate::{
-    error::{self, STORE, ends_connection, is_missing, not_ours, timed_out},
-    session::Sessions,
+    error::{self, STORE, ends_connection, is_missing, timed_out, unexpected},
+    session::{REQUEST_TIMEOUT, Sessions},
 };
 
-/// How long the server may take to answer, and as long again if a connection has to be opened first.
-pub(crate) const LIMIT: Duration = Duration::from_secs(2);
-
-/// A value that goes into a statement.
+/// A parameter of a statement.
 pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// One pipelined connection at a time, for requests and for hints, opened when it is needed.
 ///
-/// It is driven by a thread of its own. Neither a user's runtime that is blocked or has ended can touch it, nor a keeper that
-/// was stopped: what a client still asks is answered.
-pub(crate) struct Link {
-    /// There until it is dropped.
+/// A thread of its own drives it. So a request is answered even if the user's runtime is blocked or has ended, or the keeper was stopped.
+pub(crate) struct Client {
+    /// `None` only while this is dropped.
     runtime: Option<Runtime>,
     pub(crate) sessions: Arc<Sessions>,
 }
 
-impl Link {
+impl Client {
     pub(crate) fn new(server: Config, schema: &str) -> Result<Self, BackendError> {
         let runtime =
             Builder::new_multi_thread().worker_threads(1).thread_name("postgres-locks").enable_all().build();
@@ -48,43 +43,44 @@ impl Link {
     /// The one row that a statement answers with.
     ///
     /// # Errors
-    /// As [`rows`](Self::rows) has.
+    /// As [`rows`](Self::rows).
     pub(crate) async fn row(
         &self,
         statement: &str,
         parameters: &[Parameter<'_>],
-        doubt: Duration,
+        suspect_after: Duration,
     ) -> Result<Row, BackendError> {
-        self.rows(statement, parameters, doubt).await?.pop().ok_or_else(|| not_ours("no row"))
+        self.rows(statement, parameters, suspect_after).await?.pop().ok_or_else(|| unexpected("no row"))
     }
 
-    /// Sends a statement, which is a transaction of its own, and waits for its answer. Without one after `doubt`, the
+    /// Sends a statement, which is a transaction of its own, and waits for its answer. Without one after `suspect_after`, the
     /// connection gets no more requests: it may have died in silence. The answer still counts if it comes.
     ///
     /// # Errors
-    /// What went wrong. Unless it is unsent, the statement may have been carried out.
+    /// What went wrong. Unless the error is `unsent`, the statement may have been carried out.
     pub(crate) async fn rows(
         &self,
         statement: &str,
         parameters: &[Parameter<'_>],
-        doubt: Duration,
+        suspect_after: Duration,
     ) -> Result<Vec<Row>, BackendError> {
-        let mut made_anew = false;
+        let mut recreated = false;
         loop {
             let session = self.sessions.current(self.runtime());
             let client = session.client().await?;
             let mut answer = pin!(client.query_typed(statement, parameters));
-            let (doubt, end) = (self.pause(doubt.min(LIMIT)), self.pause(LIMIT));
+            let (suspect_after, end) =
+                (self.sleep(suspect_after.min(REQUEST_TIMEOUT)), self.sleep(REQUEST_TIMEOUT));
             let answered = tokio::select! {
                 answer = &mut answer => Some(answer),
-                () = doubt => None,
+                () = suspect_after => None,
             };
             let answered = match answered {
                 None => {
                     self.sessions.retire(&session);
                     let late = tokio::select! { answer = &mut answer => Some(answer), () = end => None };
                     if late.as_ref().is_some_and(Result::is_ok) {
-                        self.sessions.take_back(&session);
+                        self.sessions.reinstate(&session);
                     }
                     late
                 }
@@ -93,25 +89,25 @@ impl Link {
             match answered {
                 Some(Ok(rows)) => return Ok(rows),
                 Some(Err(error)) => {
-                    // Before the caller can ask again, and meet it once more.
+                    // Before the error is returned: the caller may ask again at once, and needs another connection.
                     if ends_connection(&error) || is_missing(&error) {
                         self.sessions.retire(&session);
                     }
-                    if made_anew || !is_missing(&error) {
-                        return Err(error::of(error));
+                    if recreated || !is_missing(&error) {
+                        return Err(error::from_postgres(error));
                     }
-                    // Somebody has dropped the schema. The next connection makes it anew.
-                    made_anew = true;
+                    // The schema was dropped. The next connection creates it again.
+                    recreated = true;
                 }
-                None => return Err(timed_out("a request", LIMIT)),
+                None => return Err(timed_out("a request", REQUEST_TIMEOUT)),
             }
         }
     }
 
-    /// On our own timers: the caller may have none.
-    fn pause(&self, duration: Duration) -> tokio::time::Sleep {
+    /// Sleeps on the timers of our own runtime: the caller's may have none.
+    fn sleep(&self, duration: Duration) -> time::Sleep {
         let _entered = self.runtime().enter();
-        sleep(duration)
+        time::sleep(duration)
     }
 
     fn runtime(&self) -> &Runtime {
@@ -119,28 +115,17 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for Client {
     fn drop(&mut self) {
-        // It may be dropped on a runtime, which must not wait for another.
+        // This may run on a thread of a runtime, which must not block until another runtime has ended.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// A value of an answer.
-///
-/// # Errors
-/// If it is not there, or of another type.
-pub(crate) fn field<'a, T: FromSql<'a>>(
-    row: &'a Row,
-    column: impl RowIndex + fmt::Display,
-) -> Result<T, BackendError> {
-    row.try_get(&column).map_err(error::of)
-}
-
-impl fmt::Debug for Link {
+impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("sessions", &self.sessions).finish_non_exhaustive()
+        f.debug_struct("Client").field("sessions", &self.sessions).finish_non_exhaustive()
     }
 }

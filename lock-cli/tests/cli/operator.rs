@@ -36,7 +36,7 @@ fn show_tells_who_holds_a_lock_and_who_waits() {
         let scene = Scene::new(&store.url);
         let shown = outcome(&store.url, &["show", "jobs/a"]);
         assert_eq!(shown.code, Some(0), "{backend}: {shown:?}");
-        let lines: Vec<_> = shown.said.lines().collect();
+        let lines: Vec<_> = shown.stdout.lines().collect();
         assert_eq!(lines[0], "mutex `jobs/a`: held, 1 waits", "{backend}");
         assert!(lines[1].contains("LABEL") && lines[2].starts_with("holds"), "{backend}: {shown:?}");
         assert!(lines[2].contains("anna \\u{1b}[31m"), "a label plays tricks on the terminal: {shown:?}");
@@ -53,15 +53,15 @@ fn show_tells_who_holds_a_lock_and_who_waits() {
             assert_eq!(row["entry"].as_str().unwrap().len(), 32, "{backend}");
         }
         let left = rows[1]["lease_left_ms"].as_u64().unwrap();
-        // It asked for 10 s; a store that counts in seconds grants a little more. What is shown is how long it may last at the most:
-        // ZooKeeper has few timeouts for sessions (here 12.8 s), and may have heard of this one a heartbeat and a tick later.
+        // It asked for 10 s; a store that counts in seconds grants a little more. The longest possible rest is shown: ZooKeeper has few
+        // timeouts for sessions (here 12.8 s), and may have heard of this session a heartbeat and a tick later.
         let most = if backend == "zk" { 15_100 } else { 12_000 };
         assert!((1..=most).contains(&left), "{backend}: {left}");
     }
 }
 
 #[test]
-fn show_tells_the_host_and_the_process_of_a_service_that_labels_itself_with_its_identity() {
+fn show_tells_the_host_and_pid_of_a_service_with_an_identity() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for (backend, store) in Store::all() {
         let identity = Identity::of_this_process("billing");
@@ -83,9 +83,9 @@ fn show_tells_the_host_and_the_process_of_a_service_that_labels_itself_with_its_
 fn a_lock_that_nobody_holds_is_told_to_be_free() {
     for (backend, store) in Store::all() {
         let shown = outcome(&store.url, &["show", "a"]);
-        assert_eq!((shown.code, shown.said.as_str()), (Some(0), "`a` is free\n"), "{backend}");
+        assert_eq!((shown.code, shown.stdout.as_str()), (Some(0), "`a` is free\n"), "{backend}");
         let listed = outcome(&store.url, &["list", "--json"]);
-        assert_eq!((listed.code, listed.said.as_str()), (Some(0), "[]\n"), "{backend}");
+        assert_eq!((listed.code, listed.stdout.as_str()), (Some(0), "[]\n"), "{backend}");
     }
 }
 
@@ -94,15 +94,16 @@ fn list_tells_the_locks_below_a_prefix() {
     for (backend, store) in Store::all() {
         let _scene = Scene::new(&store.url);
         let listed = outcome(&store.url, &["list", "jobs/"]);
-        let words: Vec<Vec<_>> = listed.said.lines().map(|line| line.split_whitespace().collect()).collect();
+        let words: Vec<Vec<_>> =
+            listed.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
         let expected = ["jobs/a mutex 1 1", "jobs/b read-write lock 1 0"];
         assert_eq!(words[1..], expected.map(|line| line.split(' ').collect::<Vec<_>>()), "{backend}");
         let json: Value =
-            serde_json::from_str(&outcome(&store.url, &["list", "jobs/b", "--json"]).said).unwrap();
+            serde_json::from_str(&outcome(&store.url, &["list", "jobs/b", "--json"]).stdout).unwrap();
         let expected =
             serde_json::json!([{ "name": "jobs/b", "kind": "rwlock", "holding": 1, "waiting": 0 }]);
         assert_eq!(json, expected, "{backend}");
-        assert_eq!(outcome(&store.url, &["list", "nothing/"]).said, "", "{backend}");
+        assert_eq!(outcome(&store.url, &["list", "nothing/"]).stdout, "", "{backend}");
     }
 }
 
@@ -112,10 +113,10 @@ fn break_takes_the_lock_from_its_holder_and_the_next_one_has_it() {
         let scene = Scene::new(&store.url);
         let broken = outcome(&store.url, &["break", "jobs/a", "--yes"]);
         assert_eq!(broken.code, Some(0), "{backend}: {broken:?}");
-        assert!(broken.said.contains("was taken away\n"), "{backend}: {broken:?}");
-        // A busy machine may keep the store from answering twice in a row. What it did not say is not made up.
-        let unread = broken.complained.contains("who holds `jobs/a` now cannot be read");
-        assert!(unread || broken.said.contains("`jobs/a` is held by bert ("), "{backend}: {broken:?}");
+        assert!(broken.stdout.contains("was taken away\n"), "{backend}: {broken:?}");
+        // A busy machine may keep the store from answering twice in a row. Then the command does not guess the next holder.
+        let unread = broken.stderr.contains("who holds `jobs/a` now cannot be read");
+        assert!(unread || broken.stdout.contains("`jobs/a` is held by bert ("), "{backend}: {broken:?}");
         assert_eq!(scene.holder.end().code, Some(79), "{backend}");
         until_queued(&store.url, "jobs/a", 1);
         let rows = queue(&store.url, "jobs/a");
@@ -132,7 +133,7 @@ fn break_takes_only_the_entry_that_is_named() {
         let broken = outcome(&store.url, &args);
         let expected = format!("[{{\"entry\":\"{waiter}\",\"taken_away\":true}}]\n");
         assert_eq!(
-            (broken.code, broken.said.as_str()),
+            (broken.code, broken.stdout.as_str()),
             (Some(0), expected.as_str()),
             "{backend}: {broken:?}"
         );
@@ -150,11 +151,11 @@ fn break_without_a_terminal_and_without_a_yes_takes_nothing() {
         let before = queue(&store.url, "jobs/a").len();
         let refused = outcome(&store.url, &["break", "jobs/a"]);
         assert_eq!(refused.code, Some(64), "{backend}: {refused:?}");
-        assert!(refused.complained.contains("distlock break jobs/a --yes"), "{backend}: {refused:?}");
+        assert!(refused.stderr.contains("distlock break jobs/a --yes"), "{backend}: {refused:?}");
         assert_eq!(queue(&store.url, "jobs/a").len(), before, "{backend}");
         let free = outcome(&store.url, &["break", "nobody's", "--yes"]);
         assert_eq!(free.code, Some(1), "{backend}: {free:?}");
-        assert!(free.complained.contains(r"distlock show 'nobody'\''s'"), "{backend}: {free:?}");
+        assert!(free.stderr.contains(r"distlock show 'nobody'\''s'"), "{backend}: {free:?}");
     }
 }
 
@@ -189,9 +190,9 @@ fn doctor_tells_facts_promises_and_problems() {
     for (backend, store) in Store::all() {
         let told = outcome(&store.url, &["doctor"]);
         for expected in ["version", "What it promises", "exclusive while", "freed after death"] {
-            assert!(told.said.contains(expected), "{backend}: `{expected}` is missing in\n{}", told.said);
+            assert!(told.stdout.contains(expected), "{backend}: `{expected}` is missing in\n{}", told.stdout);
         }
-        let report: Value = serde_json::from_str(&outcome(&store.url, &["doctor", "--json"]).said).unwrap();
+        let report: Value = serde_json::from_str(&outcome(&store.url, &["doctor", "--json"]).stdout).unwrap();
         assert!(report["facts"]["version"].is_string(), "{backend}: {report}");
         assert!(report["promises"]["tokens"].is_string(), "{backend}: {report}");
         let problems = report["problems"].as_array().unwrap().len();
@@ -204,7 +205,7 @@ fn doctor_finds_that_a_server_keeps_nothing() {
     let store = Store::redis();
     let told = outcome(&store.url, &["doctor"]);
     assert_eq!(told.code, Some(1), "{told:?}");
-    assert!(told.said.contains("Problems\n  * nothing is written to disk"), "{told:?}");
+    assert!(told.stdout.contains("Problems\n  * nothing is written to disk"), "{told:?}");
 }
 
 #[test]
@@ -215,7 +216,7 @@ fn doctor_tells_that_a_file_has_a_second_name() {
     std::fs::hard_link(path, format!("{path}.second")).unwrap();
     let told = outcome(&store.url, &["doctor"]);
     assert_eq!(told.code, Some(69), "{told:?}");
-    assert!(told.complained.contains("2 names (hard links)"), "{told:?}");
+    assert!(told.stderr.contains("2 names (hard links)"), "{told:?}");
 }
 
 #[test]
@@ -226,11 +227,11 @@ fn a_client_of_another_library_is_shown_and_not_broken() {
         std::process::Command::new("redis-cli").args(["-p", &port, "SET", "distlock:a", "theirs"]).output();
     assert!(set.expect("redis-cli comes with the server").status.success());
     let shown = outcome(&store.url, &["show", "a"]);
-    assert!(shown.said.contains("for ever"), "{shown:?}");
+    assert!(shown.stdout.contains("for ever"), "{shown:?}");
     let broken = outcome(&store.url, &["break", "a", "--yes"]);
     assert_eq!(broken.code, Some(1), "{broken:?}");
     assert!(
-        broken.complained.contains("another library") && broken.complained.contains("delete its key"),
+        broken.stderr.contains("another library") && broken.stderr.contains("delete its key"),
         "{broken:?}"
     );
 }

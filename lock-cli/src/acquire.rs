@@ -1,4 +1,4 @@
-//! Taking a lock, and showing the user how he waits.
+//! Takes a lock, shows the user its place in the queue meanwhile, and releases it.
 
 use std::{ffi::OsStr, path::Path, pin::pin, sync::Arc, time::Duration};
 
@@ -8,49 +8,52 @@ use distlock::{
 use tokio::time;
 
 use crate::{
-    args::{AtOutage, LockArgs},
+    args::{LockArgs, OutagePolicy},
+    entry_view::{EntryState, entry_views},
     exit::Exit,
-    failure::{Failure, show},
-    print,
-    rows::{State, rows},
+    failure::Failure,
+    output::Output,
+    progress::OwnEntry,
+    render,
     settings::Settings,
+    shell::show_command,
     signals::Signals,
-    traces::OwnEntry,
-    voice::Voice,
 };
 
-/// A wait that is shorter is not worth a word.
-const UNNOTICED: Duration = Duration::from_millis(300);
+/// A shorter wait is not shown.
+const SHORT_WAIT: Duration = Duration::from_millis(300);
 
-/// How often the queue is looked at for the user's eyes: more seldom the longer it takes.
-const LOOKS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
+/// How often the shown place is refreshed: at first, and after a while.
+const REFRESH_INTERVALS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 
-/// So long before the end of a wait the store is asked for the queue: what a command may take, and some to spare.
-const EARLY_LOOK: Duration = Duration::from_millis(2_500);
+/// How long before the end of a wait the store is asked for the queue: the time limit of a request, and half a second more.
+const EARLY_PROBE: Duration = Duration::from_millis(2_500);
 
-/// The lease of one who waits, where only its end shows that it is dead.
+/// The lease of a waiter, on stores where only its end shows that the process is dead.
 const WAITING_TTL: Duration = Duration::from_secs(10);
 
-/// So long an answer is waited for at the end; if the store was away before, it may have come back, and then answers at once.
-const LAST_LOOK: Duration = Duration::from_secs(1);
-const SHORT_LOOK: Duration = Duration::from_millis(250);
+/// How long the last answer may take. A store that was away at the early probe gets less: if it is back, it answers at once.
+const LAST_PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+const SHORT_PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// What the store says of a queue, if it says anything in time.
-type Seen = Option<Result<Vec<QueueRow>, Error>>;
+/// What the store says about the queue, or `None` if it does not answer in time.
+type QueueProbe = Option<Result<Vec<QueueRow>, Error>>;
 
-/// What is asked for, and how.
+/// The lock to take, and how.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) lock: Arc<dyn DistributedLock>,
     pub(crate) options: AcquireOptions,
     only_try: bool,
     verbose: bool,
-    /// The wait that was asked for. That of the options may be what is left of it.
+    /// The address of the store, for messages.
+    store: String,
+    /// The wait that the user asked for. `options.wait` may be shorter: connecting counts, too.
     wait: Option<Duration>,
 }
 
 impl Request {
-    /// `waited` is what is over of the wait.
+    /// `waited` is the part of the wait that connecting has taken.
     ///
     /// # Errors
     /// What is wrong with the command line.
@@ -77,36 +80,37 @@ impl Request {
         let wait = args.wait.or(file.wait).filter(|_| !args.only_try);
         options.wait = wait.map(|wait| wait.saturating_sub(waited));
         options.outage = args.outage.map(|outage| match outage {
-            AtOutage::Wait => Outage::Wait,
-            AtOutage::Fail => Outage::Fail,
+            OutagePolicy::Wait => Outage::Wait,
+            OutagePolicy::Fail => Outage::Fail,
         });
         options.max_hold = args.max_hold;
         options.ttl = args.ttl.or(file.ttl).unwrap_or(options.ttl);
-        // A file tells at once that a process is dead.
+        // SQLite notices at once that a process is dead.
         options.waiting_ttl = (!settings.is_file()).then_some(WAITING_TTL);
         options.validate().map_err(|error| Failure::of_input(&error))?;
-        Ok(Self { lock, options, only_try: args.only_try, verbose: args.verbose, wait })
+        let (only_try, verbose, store) = (args.only_try, args.verbose, settings.store_address());
+        Ok(Self { lock, options, only_try, verbose, store, wait })
     }
 
-    /// Takes the lock. A signal gives up.
-    pub(crate) async fn granted(
+    /// Takes the lock. A signal ends the attempt.
+    pub(crate) async fn acquire(
         &self,
         own: &OwnEntry,
         signals: &mut Signals,
-        voice: &Voice,
+        output: &Output,
     ) -> Result<Guard, Failure> {
         let granted = tokio::select! {
             biased;
-            signal = signals.next() => Err(Failure::silent(Exit::by(signal))),
-            granted = self.take(voice) => granted,
-            never = self.show_place(own, voice) => never,
+            signal = signals.next() => Err(Failure::silent(Exit::from_signal(signal))),
+            granted = self.take(output) => granted,
+            never = self.show_place(own, output) => never,
         };
-        voice.status("");
+        output.status("");
         granted
     }
 
-    /// Whoever asked for quiet hears of a busy lock by the exit code alone.
-    async fn take(&self, voice: &Voice) -> Result<Guard, Failure> {
+    /// With `--quiet`, only the exit code tells that the lock is busy.
+    async fn take(&self, output: &Output) -> Result<Guard, Failure> {
         let (granted, seen) = if self.only_try {
             (self.lock.try_acquire_with(&self.options).await, None)
         } else {
@@ -115,21 +119,21 @@ impl Request {
         };
         match granted {
             Ok(Some(guard)) => Ok(guard),
-            Ok(None) if voice.is_quiet() => Err(Failure::silent(Exit::NOT_GRANTED)),
+            Ok(None) if output.is_quiet() => Err(Failure::silent(Exit::NOT_GRANTED)),
             Ok(None) => {
                 let name = self.lock.name();
                 let failure = Failure::new(Exit::NOT_GRANTED, format!("lock `{name}` is busy"));
-                Err(failure.hint(format!("--wait 30s, or {}", show(name))))
+                Err(failure.hint(format!("--wait 30s, or {}", show_command(name))))
             }
-            Err(Error::WaitTimeout { waited, .. }) => Err(self.too_late(waited, seen, voice)),
+            Err(Error::WaitTimeout { waited, .. }) => Err(self.wait_timed_out(waited, seen, output)),
             Err(error) => Err(Failure::of_lock(&error)),
         }
     }
 
-    /// Waits for the lock. What the store says at the end of the wait tells whether it was busy or away. It is asked shortly before
-    /// that, too: so nobody has to wait for long to hear of an outage that has lasted for a while.
-    async fn wait(&self) -> (Result<Guard, Error>, Seen) {
-        let mut look = pin!(self.early_look());
+    /// Waits for the lock. At the end of the wait the store is asked for the queue: its answer tells a busy lock from an outage. It is
+    /// asked shortly before the end, too, so that an outage that has lasted for a while does not lengthen the wait.
+    async fn wait(&self) -> (Result<Guard, Error>, QueueProbe) {
+        let mut look = pin!(self.early_probe());
         let mut early = None;
         let granted = {
             let mut acquiring = pin!(self.lock.acquire_with(&self.options));
@@ -145,68 +149,69 @@ impl Request {
             return (granted, None);
         }
         let was_away = matches!(&early, Some(Err(error)) if error.is_transient());
-        let within = if was_away { SHORT_LOOK } else { LAST_LOOK };
+        let within = if was_away { SHORT_PROBE_TIMEOUT } else { LAST_PROBE_TIMEOUT };
         let seen = time::timeout(within, self.lock.queue()).await.ok();
-        // What it said before tells more than that it says nothing.
+        // An earlier error says more than no answer.
         (granted, seen.or(early.filter(|_| was_away)))
     }
 
-    async fn early_look(&self) -> Result<Vec<QueueRow>, Error> {
+    async fn early_probe(&self) -> Result<Vec<QueueRow>, Error> {
         let Some(wait) = self.options.wait else { return std::future::pending().await };
-        // The clock that ends the wait, which counts the time that the machine sleeps.
+        // The clock that ends the wait: it counts the time that the machine sleeps.
         let keeper = Keeper::shared();
-        keeper.sleep_until(keeper.now() + wait.saturating_sub(EARLY_LOOK)).await;
+        keeper.sleep_until(keeper.now() + wait.saturating_sub(EARLY_PROBE)).await;
         self.lock.queue().await
     }
 
-    /// A wait is over. Whether the lock was busy all the time can only be said by a store that answers.
-    fn too_late(&self, waited: Duration, seen: Seen, voice: &Voice) -> Failure {
-        let name = self.lock.name();
-        let waited = print::duration(self.wait.unwrap_or(waited));
+    /// Why the wait is over: only a store that answers shows that the lock was busy.
+    fn wait_timed_out(&self, waited: Duration, seen: QueueProbe, output: &Output) -> Failure {
+        let (name, store) = (self.lock.name(), &self.store);
+        let waited = render::duration(self.wait.unwrap_or(waited));
         let mut message = format!("lock `{name}` was not granted within {waited}");
         let queue = match seen {
             None => {
-                let failure = Failure::new(Exit::STORE, format!("{message}, and the store does not answer"));
+                let failure =
+                    Failure::new(Exit::STORE, format!("{message}, and the store {store} does not answer"));
                 return failure.hint("distlock doctor");
             }
             Some(Err(error)) if error.is_transient() => {
-                let failure = Failure::new(Exit::STORE, format!("{message}, and the store is away"));
+                let failure = Failure::new(Exit::STORE, format!("{message}, and the store {store} is away"));
                 return failure.because(&error).hint("distlock doctor");
             }
-            Some(_) if voice.is_quiet() => return Failure::silent(Exit::NOT_GRANTED),
-            // Who may take a lock may perhaps not look at it.
+            Some(_) if output.is_quiet() => return Failure::silent(Exit::NOT_GRANTED),
+            // A user who may take a lock may lack the right to read its queue.
             Some(queue) => queue.unwrap_or_default(),
         };
         if let Some(holders) = holders(&queue) {
             message = format!("{message}; it is held by {holders}");
         }
         let failure = Failure::new(Exit::NOT_GRANTED, message);
-        failure.hint(format!("a longer --wait, or {}", show(name)))
+        failure.hint(format!("a longer --wait, or {}", show_command(name)))
     }
 
-    /// The place in the queue, and who holds the lock: on a terminal for as long as it takes, and elsewhere once, for who wants it.
-    async fn show_place(&self, own: &OwnEntry, voice: &Voice) -> Result<Guard, Failure> {
-        let again = voice.shows_status();
+    /// Shows the place in the queue and the holders: on a terminal all the time, elsewhere once and only with `--verbose`.
+    async fn show_place(&self, own: &OwnEntry, output: &Output) -> Result<Guard, Failure> {
+        let again = output.shows_status();
         if self.only_try || !(again || self.verbose) {
             return std::future::pending().await;
         }
-        time::sleep(UNNOTICED).await;
+        time::sleep(SHORT_WAIT).await;
         for look in 0_u32.. {
-            // A store that does not answer is told by what waits for the lock.
+            // An outage is reported by `Progress`.
             if let Ok(queue) = self.lock.queue().await {
                 let place = self.place(&queue, own);
                 if !again {
-                    voice.note(place);
+                    output.timed_line(place);
                     break;
                 }
-                voice.status(format!("distlock: {place}"));
+                output.status(format!("distlock: {place}"));
             }
-            time::sleep(LOOKS[usize::from(look > 30)]).await;
+            time::sleep(REFRESH_INTERVALS[usize::from(look > 30)]).await;
         }
         std::future::pending().await
     }
 
-    /// Where we stand, in a sentence.
+    /// Our place in the queue, in a sentence.
     fn place(&self, queue: &[QueueRow], own: &OwnEntry) -> String {
         let mine = own.known();
         let before = queue.iter().take_while(|row| row.entry != mine);
@@ -222,7 +227,7 @@ impl Request {
     }
 }
 
-/// What the entry says of this process: the user's words, and where it runs.
+/// The label of our entry: the user's words, the host and the process.
 fn own_label(words: &str) -> Result<String, Failure> {
     let label = Identity::of_this_process(words).to_string();
     let room = (AcquireOptions::MAX_LABEL + words.len()).saturating_sub(label.len());
@@ -233,10 +238,10 @@ fn own_label(words: &str) -> Result<String, Failure> {
     Ok(label)
 }
 
-/// Those who hold the lock, in a sentence.
+/// The holders of the lock, in a sentence.
 fn holders(queue: &[QueueRow]) -> Option<String> {
-    let rows = rows(queue);
-    let mut holders = rows.iter().filter(|row| row.state == State::Holding);
+    let rows = entry_views(queue);
+    let mut holders = rows.iter().filter(|row| row.state == EntryState::Holding);
     let first = holders.next()?.who();
     Some(match holders.count() {
         0 => first,
@@ -244,10 +249,10 @@ fn holders(queue: &[QueueRow]) -> Option<String> {
     })
 }
 
-/// Gives a lock back, and says whether it was held up to now.
-pub(crate) async fn give_back(locks: &Locks, guard: Guard, voice: &Voice) -> bool {
+/// Releases a lock. Returns whether it was held until now.
+pub(crate) async fn release(locks: &Locks, guard: Guard, output: &Output) -> bool {
     if !guard.is_held() {
-        // Nothing depends on when the store hears of it.
+        // The lock is lost: there is no need to wait for the store.
         drop(guard);
         close(locks).await;
         return false;
@@ -256,11 +261,11 @@ pub(crate) async fn give_back(locks: &Locks, guard: Guard, voice: &Voice) -> boo
     let kept = match guard.release().await {
         Ok(Released::Pending { free_within, cause, .. }) => {
             let free = match free_within {
-                Some(time) => format!("within {} at the latest", print::duration(time)),
-                // Its lease may be kept by other locks, and then ends with this process.
+                Some(time) => format!("within {} at the latest", render::duration(time)),
+                // Other locks of this process may share its lease, which then ends with the process.
                 None => "when its lease ends".to_owned(),
             };
-            voice.say(format!(
+            output.line(format!(
                 "the release of lock `{name}` is not confirmed: {} ({cause}); it is free {free}",
                 cause.kind()
             ));
@@ -273,19 +278,19 @@ pub(crate) async fn give_back(locks: &Locks, guard: Guard, voice: &Voice) -> boo
     kept
 }
 
-/// Leaves nothing behind in the store, if it can be reached.
+/// Removes what this process has in the store, if the store can be reached.
 pub(crate) async fn close(locks: &Locks) {
     close_within(locks, Duration::from_secs(1)).await;
 }
 
-/// The same when no lock was granted. A store that is away is hardly waited for.
-pub(crate) async fn close_without(locks: &Locks, failure: &Failure) {
+/// The same after a failed attempt. A store that is away is given only a moment.
+pub(crate) async fn close_after_failure(locks: &Locks, failure: &Failure) {
     let is_away = failure.exit() == Exit::STORE;
     close_within(locks, Duration::from_millis(if is_away { 100 } else { 1_000 })).await;
 }
 
 async fn close_within(locks: &Locks, within: Duration) {
-    // What is not confirmed ends with its lease; there is nobody left to wait for it.
+    // What the store does not confirm in time ends with its lease.
     let _ = locks.close(within).await;
 }
 

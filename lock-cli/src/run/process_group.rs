@@ -1,4 +1,4 @@
-//! [`Group`]: the process group of a command.
+//! [`ProcessGroup`]: the process group of a command.
 
 use std::{fs, path::Path, process};
 
@@ -8,11 +8,15 @@ use nix::{
     unistd::Pid,
 };
 
-/// All processes of a command that have not left its group by themselves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Group(Pid);
+/// The message about processes that cannot be signalled.
+pub(super) const CANNOT_BE_STOPPED: &str =
+    "the command runs as another user and cannot be stopped: it works on without the lock";
 
-impl Group {
+/// The processes of a command, without those that have left its group by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProcessGroup(Pid);
+
+impl ProcessGroup {
     pub(crate) fn new(leader: Pid) -> Self {
         Self(leader)
     }
@@ -22,39 +26,39 @@ impl Group {
         self.0
     }
 
-    /// Sends a signal to all of it. That nobody is there any more is no error.
+    /// Sends a signal to the group. An empty group is no error.
     ///
     /// # Errors
-    /// If all who are there run as another user.
-    pub(crate) fn signal(self, signal: Signal) -> Result<(), OutOfReach> {
+    /// If all processes of the group run as another user.
+    pub(crate) fn signal(self, signal: Signal) -> Result<(), NotPermitted> {
         match killpg(self.0, signal) {
-            Err(Errno::EPERM) => Err(OutOfReach),
+            Err(Errno::EPERM) => Err(NotPermitted),
             _ => Ok(()),
         }
     }
 
-    /// Whether somebody is in it, or has ended and was not waited for.
+    /// Whether the group has a process, alive or a zombie.
     ///
     /// # Errors
-    /// If all who are there run as another user: a signal to all of the group may have reached others and not them.
-    pub(crate) fn is_there(self) -> Result<bool, OutOfReach> {
+    /// If all of them run as another user: an earlier signal may have reached other processes, and not these.
+    pub(crate) fn exists(self) -> Result<bool, NotPermitted> {
         match killpg(self.0, None) {
-            Err(Errno::EPERM) => Err(OutOfReach),
+            Err(Errno::EPERM) => Err(NotPermitted),
             Err(Errno::ESRCH) => Ok(false),
             _ => Ok(true),
         }
     }
 
-    /// Whether somebody in it is alive. The dead whom nobody waits for are not: under an init that waits for nobody they stay there.
-    /// It takes a look at all processes.
+    /// Whether the group has a living process. Zombies do not count: under an init that does not reap they stay for ever. It reads the
+    /// state of every process of the machine.
     ///
     /// # Errors
-    /// As [`is_there`](Self::is_there).
-    pub(crate) fn is_alive(self) -> Result<bool, OutOfReach> {
-        Ok(self.is_there()? && !self.is_all_dead())
+    /// As [`exists`](Self::exists).
+    pub(crate) fn is_alive(self) -> Result<bool, NotPermitted> {
+        Ok(self.exists()? && !self.is_all_dead())
     }
 
-    /// Whether all that is shown of it has ended, and some of it is shown.
+    /// Whether `/proc` shows processes of the group, and all of them are zombies.
     fn is_all_dead(self) -> bool {
         if !shows_all_processes() {
             return false;
@@ -62,7 +66,7 @@ impl Group {
         let Ok(processes) = fs::read_dir("/proc") else { return false };
         let mut some = false;
         for entry in processes.filter_map(Result::ok) {
-            // One that cannot be read is gone by now, and what is no process has no such file.
+            // A process that has ended meanwhile cannot be read; other entries have no such file.
             let stat = fs::read(entry.path().join("stat")).unwrap_or_default();
             let Some((group, is_dead)) = read_stat(&String::from_utf8_lossy(&stat)) else { continue };
             if group == self.0.as_raw() {
@@ -76,26 +80,26 @@ impl Group {
     }
 }
 
-/// Whether `/proc` is there, is that of our own namespace, and hides no processes of others.
+/// Whether `/proc` exists, belongs to our namespace, and shows the processes of other users.
 fn shows_all_processes() -> bool {
     let own = process::id().to_string();
     fs::read_link("/proc/self").is_ok_and(|shown| shown == Path::new(&own))
         && fs::metadata("/proc/1/stat").is_ok()
 }
 
-/// The group of a process, and whether it has ended.
+/// The process group of a process, and whether it is a zombie.
 fn read_stat(stat: &str) -> Option<(i32, bool)> {
-    // Its name may have anything in it, also a parenthesis. Nothing behind it has one.
+    // The name may contain parentheses, and nothing after it does.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let [state, group, threads] = [0, 2, 17].map(|field| fields.get(field).copied());
-    // The first thread may have ended, and others not.
+    // The main thread may have ended while others run.
     let is_dead = matches!(state?, "Z" | "X") && matches!(threads?, "0" | "1");
     Some((group?.parse().ok()?, is_dead))
 }
 
-/// A process of another user cannot be sent signals: one behind `sudo`, where this program is not root's.
+/// A process of another user cannot be signalled: for example one that `sudo` has started, if this program does not run as root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OutOfReach;
+pub(crate) struct NotPermitted;
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
@@ -108,14 +112,14 @@ mod tests {
     #[test]
     fn who_has_ended_and_is_not_waited_for_is_there_and_not_alive() {
         let mut child = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
-        let group = Group::new(Pid::from_raw(child.id().cast_signed()));
-        assert_eq!((group.is_there(), group.is_alive()), (Ok(true), Ok(true)));
+        let group = ProcessGroup::new(Pid::from_raw(child.id().cast_signed()));
+        assert_eq!((group.exists(), group.is_alive()), (Ok(true), Ok(true)));
         group.signal(Signal::SIGKILL).unwrap();
-        // Sees its end, and leaves it there.
+        // Waits for its end, and leaves the zombie.
         waitid(Id::Pid(group.id()), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT).unwrap();
-        assert_eq!((group.is_there(), group.is_alive()), (Ok(true), Ok(false)));
+        assert_eq!((group.exists(), group.is_alive()), (Ok(true), Ok(false)));
         child.wait().unwrap();
-        assert_eq!((group.is_there(), group.is_alive()), (Ok(false), Ok(false)));
+        assert_eq!((group.exists(), group.is_alive()), (Ok(false), Ok(false)));
     }
 
     #[test]

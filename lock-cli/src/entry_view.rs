@@ -1,25 +1,25 @@
-//! [`Row`]: a row of a queue, for people and as JSON.
+//! [`EntryView`]: an entry of a queue, for people and as JSON.
 
 use distlock::{Claim, Identity, Kind, QueueRow, harmless};
 use serde::Serialize;
 
-use crate::print;
+use crate::render;
 
-/// One who holds a lock or waits for it.
+/// A holder or a waiter.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Row {
-    pub(crate) state: State,
-    /// Its place among those who wait: 1 is next.
+pub(crate) struct EntryView {
+    pub(crate) state: EntryState,
+    /// Its place among the waiters: 1 is next.
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<usize>,
     label: Option<String>,
     host: Option<String>,
     pid: Option<u32>,
-    /// A text: JSON loses bits of numbers past 2^53.
+    /// Text, because JSON loses bits of numbers past 2^53.
     pub(crate) token: Option<String>,
     age_seconds: Option<u64>,
     lease_left_ms: Option<u64>,
-    /// Who has a read-write lock alone has no number of them.
+    /// `None` for a writer.
     permits: Option<u32>,
     pub(crate) entry: Option<String>,
     #[serde(skip)]
@@ -30,19 +30,19 @@ pub(crate) struct Row {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum State {
+pub(crate) enum EntryState {
     Holding,
     Waiting,
 }
 
-/// The rows of a queue, with their places.
-pub(crate) fn rows(queue: &[QueueRow]) -> Vec<Row> {
+/// The entries of a queue, with their places.
+pub(crate) fn entry_views(queue: &[QueueRow]) -> Vec<EntryView> {
     let mut waiting = 0;
     let row = |row: &QueueRow| {
         waiting += usize::from(!row.admitted);
         let identity = row.label.as_deref().map(Identity::read).unwrap_or_default();
-        Row {
-            state: if row.admitted { State::Holding } else { State::Waiting },
+        EntryView {
+            state: if row.admitted { EntryState::Holding } else { EntryState::Waiting },
             place: (!row.admitted).then_some(waiting),
             label: identity.label.clone(),
             host: identity.host.clone(),
@@ -59,8 +59,8 @@ pub(crate) fn rows(queue: &[QueueRow]) -> Vec<Row> {
     queue.iter().map(row).collect()
 }
 
-impl Row {
-    /// Who it is, in a sentence.
+impl EntryView {
+    /// The holder or waiter, in a sentence.
     pub(crate) fn who(&self) -> String {
         if self.entry.is_none() {
             return "a client of another library".to_owned();
@@ -80,22 +80,22 @@ impl Row {
             or_dash(self.pid.map(|pid| pid.to_string())),
             side(self.claim),
             or_dash(self.token.clone()),
-            or_dash(self.identity.age().map(print::duration)),
-            left.map_or_else(ends_not, print::duration),
+            or_dash(self.identity.age().map(render::duration)),
+            left.map_or_else(ends_not, render::duration),
             or_dash(self.entry.clone()),
         ]
     }
 }
 
-/// The rows below each other, with a head.
-pub(crate) fn table(rows: &[Row]) -> String {
+/// A table of the entries, with a head.
+pub(crate) fn entry_table(rows: &[EntryView]) -> String {
     let head = ["", "LABEL", "HOST", "PID", "ASKS FOR", "TOKEN", "AGE", "LEASE LEFT", "ENTRY"];
     let mut lines = vec![head.map(str::to_owned).to_vec()];
-    lines.extend(rows.iter().map(Row::cells));
-    print::table(&lines)
+    lines.extend(rows.iter().map(EntryView::cells));
+    render::table(&lines)
 }
 
-/// Who it is: `nightly (web-1, pid 4242)`.
+/// As in `nightly (web-1, pid 4242)`.
 fn sentence(identity: &Identity) -> String {
     let place = match (&identity.host, identity.pid) {
         (Some(host), Some(pid)) => format!("{host}, pid {pid}"),
@@ -109,7 +109,7 @@ fn sentence(identity: &Identity) -> String {
     }
 }
 
-/// What somebody asks for, within a queue whose kind is known.
+/// What an entry asks for, in a queue whose kind is known.
 fn side(claim: Claim) -> String {
     match claim.kind() {
         Kind::Mutex => "all".to_owned(),

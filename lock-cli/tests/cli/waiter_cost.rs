@@ -1,4 +1,4 @@
-//! What it costs when many wait, each in a process of its own.
+//! What a hundred waiting processes cost.
 
 /// A crowd keeps the machine busy while it comes.
 mod alone {
@@ -14,10 +14,10 @@ mod alone {
 
     const WAITERS: usize = 100;
 
-    /// So many come at once.
+    /// How many start at once.
     const GROUP: usize = 10;
 
-    /// After this time those far behind look as seldom as they ever do.
+    /// After this time, waiters far behind look as seldom as they ever do.
     const QUIET: Duration = Duration::from_secs(5);
 
     const COUNTED: Duration = Duration::from_secs(5);

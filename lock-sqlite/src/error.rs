@@ -5,7 +5,7 @@ use std::{io, path::Path, time::Duration};
 use lock_core::{BackendError, BackendErrorKind as Kind};
 use rusqlite::{Error as Sqlite, ErrorCode};
 
-use crate::writer::Writer;
+use crate::{config::SqliteConfig, writer::Writer};
 
 /// What [`BackendError`]s of this store call it.
 pub(crate) const STORE: &str = "sqlite";
@@ -17,6 +17,8 @@ pub(crate) enum Fault {
     Sqlite(Sqlite),
     /// The answer is no.
     Refused(BackendError),
+    /// Something in the file is none that this library wrote, as `an entry id`.
+    Damaged(&'static str),
     /// It is more than the caller of a verb has time for. Nobody but the desk ever sees it.
     TakesTime,
 }
@@ -41,6 +43,10 @@ impl Fault {
         match self {
             Self::Refused(error) => error,
             Self::Sqlite(error) => of_sqlite(path, error),
+            Self::Damaged(what) => {
+                let why = format!("{what} in it is none that this library wrote; see what else writes to it");
+                BackendError::new(STORE, Kind::Protocol, format!("{}: {why}", path.display())).advised()
+            }
             Self::TakesTime => BackendError::new(STORE, Kind::Unavailable, "it takes time").unsent(),
         }
     }
@@ -97,8 +103,13 @@ pub(crate) fn of_io(doing: &str, path: &Path, error: io::Error) -> BackendError 
 }
 
 /// The folder in which the file is to be is not there.
-pub(crate) fn no_folder(folder: &Path, error: io::Error) -> BackendError {
-    let message = format!("there is no folder {}; make it, or name a file elsewhere", folder.display());
+pub(crate) fn no_folder(database: &Path, folder: &Path, error: io::Error) -> BackendError {
+    let remedy = if database == Path::new(SqliteConfig::MACHINE_FILE) {
+        "make it as root: `distlock setup-machine --group NAME`"
+    } else {
+        "make it, or name a file elsewhere"
+    };
+    let message = format!("there is no folder {}; {remedy}", folder.display());
     BackendError::new(STORE, Kind::Unreachable, message).unsent().advised().with_source(error)
 }
 
@@ -141,6 +152,27 @@ pub(crate) fn not_ours(path: &Path, why: &str) -> BackendError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_to_do_about_a_damaged_row_is_said_once_and_names_the_file() {
+        let error = Fault::Damaged("a claim").at(Path::new("/locks.db"));
+        let said = "/locks.db: a claim in it is none that this library wrote; see what else writes to it";
+        let explained = error.explained().to_string();
+        assert_eq!(explained, format!("the answer of the store was not understood (sqlite: {said})"));
+    }
+
+    /// Made by hand, it would not have the mode and the group that it needs.
+    #[test]
+    fn the_missing_folder_of_the_machine_is_made_by_the_command() {
+        let missing = |database: &str, folder: &str| {
+            no_folder(Path::new(database), Path::new(folder), io::ErrorKind::NotFound.into()).to_string()
+        };
+        let machine = missing(SqliteConfig::MACHINE_FILE, "/var/lib/distlock");
+        assert!(machine.contains("there is no folder /var/lib/distlock; make it as root: "), "{machine}");
+        assert!(machine.contains("`distlock setup-machine --group NAME`"), "{machine}");
+        let other = missing("/a/locks.db", "/a");
+        assert!(other.contains("there is no folder /a; make it, or name a file elsewhere"), "{other}");
+    }
 
     #[test]
     fn every_trouble_of_a_file_has_a_kind() {

@@ -91,7 +91,7 @@ impl Files {
         self.resolve()?;
         let folder = self.folder();
         let looked = network::refused(folder).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => no_folder(folder, error),
+            io::ErrorKind::NotFound => no_folder(&self.given, folder, error),
             _ => of_io("looking at", folder, error).unsent(),
         });
         if let Some(name) = looked? {

@@ -3,7 +3,8 @@
 //! The file is an SQLite database in WAL mode, and every verb is one transaction of it. Leases are counted on the clock of
 //! the boot time, so that a step of the wall clock changes nothing and a reboot frees every lock. Each process keeps a file of
 //! its own locked, by which the others see at once that it has died: the lock of a holder that was killed is free within 100 ms,
-//! not when its ttl ends. Who is next is told by a datagram, and looks for himself in case it was lost.
+//! not when its ttl ends; within 2 s, if the first two who wait end with it or are stopped. A datagram tells the next waiter that it holds
+//! the lock; a waiter also looks by itself, in case a datagram was lost.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

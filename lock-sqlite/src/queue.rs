@@ -4,7 +4,7 @@ use lock_core::{Claim, Entry, EntryId, LockName, QueueRow, admission};
 
 use crate::{
     error::Fault,
-    row::{Row, damaged, read_claim},
+    row::{Row, read_claim},
     store::nanos,
     verb::Verb,
 };
@@ -292,7 +292,7 @@ impl Queue {
 /// # Errors
 /// If it is no name.
 pub(crate) fn lock_name(name: &str) -> Result<LockName, Fault> {
-    LockName::new(name).map_err(|_| damaged("a name"))
+    LockName::new(name).map_err(|_| Fault::Damaged("a name"))
 }
 
 #[cfg(test)]

@@ -146,7 +146,7 @@ impl Store {
                 self.done(news);
                 Some(Ok(value))
             }
-            Err(Fault::Refused(error)) => Some(Err(error)),
+            Err(fault @ (Fault::Refused(_) | Fault::Damaged(_))) => Some(Err(self.failed(fault))),
             Ok(Begun::Elsewhere | Begun::Again) | Err(Fault::Sqlite(_) | Fault::TakesTime) => None,
         }
     }

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig, limits::Limit};
 
-use crate::{error::Fault, strangers};
+use crate::{error::Failure, foreign_files};
 
 /// What a file may not have us do.
 const SETTINGS: [(DbConfig, bool); 4] = [
@@ -22,8 +22,8 @@ const LONGEST_TEXT: i32 = 1024 * 1024;
 ///
 /// # Errors
 /// If it cannot be opened, there is a link in its path, or something beside it that is none of ours.
-pub(crate) fn open(path: &Path) -> Result<Connection, Fault> {
-    strangers::refuse(path)?;
+pub(crate) fn open(path: &Path) -> Result<Connection, Failure> {
+    foreign_files::refuse(path)?;
     let connection = Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW,

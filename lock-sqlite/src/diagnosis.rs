@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::MetadataExt, path::Path, sync::Arc, time::Instant};
 use lock_core::{BackendError, Diagnosis};
 
 use crate::{
-    presence,
+    process_lock,
     schema::VERSION,
     store::{Store, now},
 };
@@ -23,10 +23,10 @@ const SETGID: u32 = 0o2000;
 const STICKY: u32 = 0o1000;
 
 pub(crate) fn diagnose(store: &mut Store, give_up: Instant) -> Result<Diagnosis, BackendError> {
-    let (mut facts, members, folder) = store.read(give_up, |connection, home| {
+    let (mut facts, members, folder) = store.read(give_up, |connection, process_files| {
         let number = |query: &str| connection.query_row(query, [], |row| row.get::<_, i64>(0));
         let mut all = connection.prepare_cached("SELECT id, device, inode FROM members")?;
-        let members = all.query_map([], crate::verb::member)?.collect::<Result<Vec<_>, _>>()?;
+        let members = all.query_map([], crate::transaction::member)?.collect::<Result<Vec<_>, _>>()?;
         let queues = connection.query_row(
             "SELECT count(DISTINCT name) FROM entries WHERE expires > ?1",
             [now()],
@@ -41,14 +41,14 @@ pub(crate) fn diagnose(store: &mut Store, give_up: Instant) -> Result<Diagnosis,
             ("processes", members.len().to_string()),
             ("pages", number("PRAGMA page_count")?.to_string()),
         ];
-        Ok((facts, members, Arc::clone(home.folder())))
+        Ok((facts, members, Arc::clone(process_files.folder())))
     })?;
     let database = store.files.database.clone();
     facts.insert(1, ("file", database.display().to_string()));
-    facts.push(("listeners", store.hall.waiters.listeners().to_string()));
+    facts.push(("listeners", store.notifier.waiters.listeners().to_string()));
     let mut diagnosis = Diagnosis::default();
     diagnosis.facts = facts;
-    let unjudged = members.iter().filter(|member| !presence::is_judged(&folder, member)).count();
+    let unjudged = members.iter().filter(|member| !process_lock::can_be_judged(&folder, member)).count();
     if unjudged > 0 {
         diagnosis.problems.push(format!(
             "the files of {unjudged} processes in {} are gone or replaced, so their locks are only free when their ttl ends: \

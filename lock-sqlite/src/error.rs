@@ -12,7 +12,7 @@ pub(crate) const STORE: &str = "sqlite";
 
 /// Why a verb was not carried out.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum Failure {
     /// SQLite, or what is behind it.
     Sqlite(Sqlite),
     /// The answer is no.
@@ -23,13 +23,13 @@ pub(crate) enum Fault {
     TakesTime,
 }
 
-impl From<Sqlite> for Fault {
+impl From<Sqlite> for Failure {
     fn from(error: Sqlite) -> Self {
         Self::Sqlite(error)
     }
 }
 
-impl Fault {
+impl Failure {
     pub(crate) fn is_busy(&self) -> bool {
         matches!(self, Self::Sqlite(error) if is_busy(error))
     }
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_to_do_about_a_damaged_row_is_said_once_and_names_the_file() {
-        let error = Fault::Damaged("a claim").at(Path::new("/locks.db"));
+        let error = Failure::Damaged("a claim").at(Path::new("/locks.db"));
         let said = "/locks.db: a claim in it is none that this library wrote; see what else writes to it";
         let explained = error.explained().to_string();
         assert_eq!(explained, format!("the answer of the store was not understood (sqlite: {said})"));

@@ -12,9 +12,9 @@ use lock_core::BackendError;
 
 use crate::{
     access::Access,
-    beside::{self, Identity},
     error::{denied, no_folder, of_io, unsupported},
-    links, making, network,
+    network_filesystem, new_database, symlinks,
+    wal_files::{self, FileId},
 };
 
 /// For nobody else but the user.
@@ -71,7 +71,7 @@ impl Files {
 
     /// Follows the links in the path. The file may be missing, then its folder may be there.
     fn resolve(&mut self) -> Result<(), BackendError> {
-        let followed = links::follow(&self.given);
+        let followed = symlinks::follow(&self.given);
         let path = followed.map_err(|error| of_io("following", &self.given, error).unsent())?;
         let folder = path.parent().and_then(|folder| fs::canonicalize(folder).ok());
         if let Some(database) = folder.zip(path.file_name()).map(|(folder, name)| folder.join(name)) {
@@ -90,7 +90,7 @@ impl Files {
         }
         self.resolve()?;
         let folder = self.folder();
-        let looked = network::refused(folder).map_err(|error| match error.kind() {
+        let looked = network_filesystem::refused(folder).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => no_folder(&self.given, folder, error),
             _ => of_io("looking at", folder, error).unsent(),
         });
@@ -101,7 +101,7 @@ impl Files {
             return Err(unsupported(&self.database, &why));
         }
         if self.identity().is_none() {
-            making::make(self)?;
+            new_database::make(self)?;
         }
         Ok(())
     }
@@ -138,10 +138,10 @@ impl Files {
     }
 
     /// Which file it is. None if there is none, or a link that is not to be followed.
-    pub(crate) fn identity(&self) -> Option<Identity> {
+    pub(crate) fn identity(&self) -> Option<FileId> {
         let found = fs::symlink_metadata(&self.given).ok()?;
         if found.is_symlink() {
-            return beside::identity(&links::follow(&self.given).ok()?);
+            return wal_files::identity(&symlinks::follow(&self.given).ok()?);
         }
         Some((found.dev(), found.ino()))
     }

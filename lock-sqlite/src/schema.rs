@@ -10,9 +10,9 @@ use lock_core::BackendError;
 use rusqlite::Connection;
 
 use crate::{
-    connection, domain,
-    error::{Fault, not_ours, unsupported},
-    world::BLOCK,
+    clock_domain, connection,
+    database::BLOCK,
+    error::{Failure, not_ours, unsupported},
 };
 
 /// `dlck`, as a number: what the file is, for whoever asks (`file locks.db`).
@@ -53,7 +53,7 @@ const TABLES: &str = "
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum DatabaseState {
     /// There is nothing in it.
     Empty,
     /// It is one of ours, in the version that we know.
@@ -65,7 +65,7 @@ pub(crate) enum Found {
 ///
 /// # Errors
 /// If it is something else, or of a newer version.
-pub(crate) fn look_from_outside(connection: &Connection, path: &Path) -> Result<Found, Fault> {
+pub(crate) fn look_from_outside(connection: &Connection, path: &Path) -> Result<DatabaseState, Failure> {
     let moment = connection.unchecked_transaction()?;
     look(&moment, path)
 }
@@ -74,39 +74,39 @@ pub(crate) fn look_from_outside(connection: &Connection, path: &Path) -> Result<
 ///
 /// # Errors
 /// If it is something else, or of a newer version.
-pub(crate) fn look(connection: &Connection, path: &Path) -> Result<Found, Fault> {
+pub(crate) fn look(connection: &Connection, path: &Path) -> Result<DatabaseState, Failure> {
     let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i32>(0));
     let (application, version) = (number("PRAGMA application_id")?, number("PRAGMA user_version")?);
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if (application, version, tables) == (0, 0, 0) {
-        return Ok(Found::Empty);
+        return Ok(DatabaseState::Empty);
     }
     if application != APPLICATION {
-        return Err(Fault::Refused(foreign(path)));
+        return Err(Failure::Refused(foreign(path)));
     }
     if version != VERSION {
-        return Err(Fault::Refused(other_version(path, version)));
+        return Err(Failure::Refused(other_version(path, version)));
     }
-    let (found, ours) = (Part::all(connection)?, Part::ours()?);
+    let (found, ours) = (SchemaObject::all(connection)?, SchemaObject::ours()?);
     // What is there and is none of ours; else what is not there.
     let differs = found.iter().find(|part| !ours.contains(part));
     match differs.or_else(|| ours.iter().find(|part| !found.contains(part))) {
-        Some(part) => Err(Fault::Refused(changed(path, part))),
-        None => Ok(Found::Ours),
+        Some(part) => Err(Failure::Refused(changed(path, part))),
+        None => Ok(DatabaseState::Ours),
     }
 }
 
 /// A table, or anything else that a file is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Part {
+struct SchemaObject {
     kind: String,
     name: String,
     sql: Option<String>,
 }
 
-impl Part {
+impl SchemaObject {
     /// All of a file; of one that has many more than we make, the first of them.
-    fn all(connection: &Connection) -> Result<Vec<Self>, Fault> {
+    fn all(connection: &Connection) -> Result<Vec<Self>, Failure> {
         let mut select = connection.prepare("SELECT type, name, sql FROM sqlite_schema LIMIT 16")?;
         let parts = select
             .query_map([], |row| Ok(Self { kind: row.get(0)?, name: row.get(1)?, sql: row.get(2)? }))?;
@@ -114,8 +114,8 @@ impl Part {
     }
 
     /// Those that we make.
-    fn ours() -> Result<&'static [Self], Fault> {
-        static OURS: OnceLock<Vec<Part>> = OnceLock::new();
+    fn ours() -> Result<&'static [Self], Failure> {
+        static OURS: OnceLock<Vec<SchemaObject>> = OnceLock::new();
         if let Some(ours) = OURS.get() {
             return Ok(ours);
         }
@@ -127,8 +127,8 @@ impl Part {
 }
 
 /// What others add may keep everybody from the locks: an index or a check is carried out with each change.
-fn changed(path: &Path, part: &Part) -> BackendError {
-    let Part { kind, name, .. } = part;
+fn changed(path: &Path, part: &SchemaObject) -> BackendError {
+    let SchemaObject { kind, name, .. } = part;
     let (kind, name) = (kind.escape_debug(), name.escape_debug());
     let why = format!(
         "the {kind} `{name}` in it is not as this library makes it: drop what was added, or move the file away while nobody uses it"
@@ -151,12 +151,12 @@ fn other_version(path: &Path, version: i32) -> BackendError {
 ///
 /// # Errors
 /// Those of SQLite, and of the files that tell one boot from another.
-pub(crate) fn fill(path: &Path) -> Result<(), Fault> {
+pub(crate) fn fill(path: &Path) -> Result<(), Failure> {
     let mut connection = connection::open(path)?;
     connection.pragma_update(None, "synchronous", "OFF")?;
     connection.pragma_update(None, "journal_mode", "MEMORY")?;
     let transaction = connection.transaction()?;
-    make(&transaction, &domain::of_this_process()?)?;
+    make(&transaction, &clock_domain::of_this_process()?)?;
     transaction.commit()?;
     // It stands in the file, and nothing but the file is written for it.
     Ok(connection.pragma_update(None, "journal_mode", "WAL")?)
@@ -166,7 +166,7 @@ pub(crate) fn fill(path: &Path) -> Result<(), Fault> {
 ///
 /// # Errors
 /// Those of SQLite.
-pub(crate) fn make(connection: &Connection, domain: &str) -> Result<(), Fault> {
+pub(crate) fn make(connection: &Connection, domain: &str) -> Result<(), Failure> {
     connection.execute_batch(TABLES)?;
     let token = since_1970();
     connection.execute("INSERT INTO meta VALUES (1, ?1, 1, ?2, ?3)", (domain, token, token + BLOCK))?;
@@ -206,7 +206,7 @@ mod tests {
         };
         reader.authorizer(Some(made)).unwrap();
 
-        assert_eq!(look_from_outside(&reader, &path).ok(), Some(Found::Empty));
-        assert_eq!(look_from_outside(&reader, &path).ok(), Some(Found::Ours));
+        assert_eq!(look_from_outside(&reader, &path).ok(), Some(DatabaseState::Empty));
+        assert_eq!(look_from_outside(&reader, &path).ok(), Some(DatabaseState::Ours));
     }
 }

@@ -24,9 +24,9 @@ pub(crate) struct Writer {
 
 /// Who wrote when it was last looked.
 #[derive(Debug, Default)]
-pub(crate) struct Seen(Option<(Instant, Option<Writer>)>);
+pub(crate) struct WriterCache(Option<(Instant, Option<Writer>)>);
 
-impl Seen {
+impl WriterCache {
     /// None if nobody writes, or it cannot be told: a process of another namespace has no number here.
     pub(crate) fn writer(&mut self, database: &Path) -> Option<Writer> {
         match &self.0 {

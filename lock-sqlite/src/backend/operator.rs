@@ -4,11 +4,12 @@ use async_trait::async_trait;
 use lock_core::{BackendError, Departure, Diagnosis, EntryId, LockName, Operator, QueueRow};
 
 use crate::{
-    Sqlite, diagnosis,
-    post::Message,
-    queue::{Part, Queue, lock_name},
+    Sqlite,
+    backend::leave,
+    diagnosis,
+    notify::message::Message,
+    queue::{Queue, Scope, lock_name},
     store::now,
-    verbs,
 };
 
 #[async_trait]
@@ -17,13 +18,13 @@ impl Operator for Sqlite {
     async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
         let name = name.clone();
         self.call(move |store, give_up| {
-            store.write(give_up, |verb| {
-                let mut queue = Queue::load(verb, &name, Part::All)?;
-                if verb.bury_dead(queue.holders())? {
-                    queue = Queue::load(verb, &name, Part::All)?;
+            store.write(give_up, |transaction| {
+                let mut queue = Queue::load(transaction, &name, Scope::All)?;
+                if transaction.reap_dead(queue.holders())? {
+                    queue = Queue::load(transaction, &name, Scope::All)?;
                 }
-                queue.settle(verb, None)?;
-                Ok(queue.shown(verb.now))
+                queue.settle(transaction, None)?;
+                Ok(queue.to_queue_rows(transaction.now))
             })
         })
         .await
@@ -55,9 +56,9 @@ impl Operator for Sqlite {
     async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
         let name = name.clone();
         self.call(move |store, give_up| {
-            store.write(give_up, |verb| {
-                let (departure, member) = verbs::leave(verb, &name, entry)?;
-                verb.news.told.extend(member.map(|member| (member, Message::Evicted(entry))));
+            store.write(give_up, |transaction| {
+                let (departure, member) = leave::leave(transaction, &name, entry)?;
+                transaction.effects.messages.extend(member.map(|member| (member, Message::Evicted(entry))));
                 Ok(departure)
             })
         })

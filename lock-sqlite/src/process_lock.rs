@@ -1,10 +1,10 @@
-//! [`Presence`]: the file by which others see that this process lives, and by which we see it of others.
+//! [`ProcessLock`]: the file by which others see that this process lives, and by which we see it of others.
 
 use std::{fs::File, io, os::unix::fs::MetadataExt};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::{access::Access, folder::Folder};
+use crate::{access::Access, process_folder::ProcessFolder};
 
 /// How often a name is drawn anew when somebody who sweeps was quicker.
 const TRIES: u32 = 16;
@@ -22,21 +22,21 @@ pub(crate) struct Member {
 
 /// This client's own file. The kernel drops the lock with the last process that has it open.
 #[derive(Debug)]
-pub(crate) struct Presence {
+pub(crate) struct ProcessLock {
     pub(crate) member: Member,
     pub(crate) file: File,
 }
 
-impl Presence {
+impl ProcessLock {
     /// Made under another name, locked, and only then given its own: nobody ever sees it unlocked (PR31).
     ///
     /// # Errors
     /// If the folder takes no file.
-    pub(crate) fn make(folder: &Folder, access: Access) -> io::Result<Self> {
+    pub(crate) fn make(folder: &ProcessFolder, access: Access) -> io::Result<Self> {
         let mut last = io::Error::other("no name was free");
         for _ in 0..TRIES {
             match Self::try_to_make(folder, access) {
-                Ok(presence) => return Ok(presence),
+                Ok(process_lock) => return Ok(process_lock),
                 // Somebody took it for a leftover, before it was locked.
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::WouldBlock) => {
                     last = error;
@@ -47,7 +47,7 @@ impl Presence {
         Err(last)
     }
 
-    fn try_to_make(folder: &Folder, access: Access) -> io::Result<Self> {
+    fn try_to_make(folder: &ProcessFolder, access: Access) -> io::Result<Self> {
         let id = random()?;
         let file = folder.create(&new_name(id))?;
         access.give(&file)?;
@@ -60,20 +60,20 @@ impl Presence {
 
 /// Whether a client is certainly dead: the file that it locked is there, and nobody has it locked. What cannot be judged is
 /// not dead; its leases end by themselves.
-pub(crate) fn is_dead(folder: &Folder, member: &Member) -> bool {
+pub(crate) fn is_dead(folder: &ProcessFolder, member: &Member) -> bool {
     let Ok(file) = folder.open_file(&lock_name(member.id)) else { return false };
     let same = file.metadata().is_ok_and(|found| (found.dev(), found.ino()) == (member.device, member.inode));
     same && is_unlocked(&file)
 }
 
 /// Whether the file that a client locked is there, to judge it by.
-pub(crate) fn is_judged(folder: &Folder, member: &Member) -> bool {
+pub(crate) fn can_be_judged(folder: &ProcessFolder, member: &Member) -> bool {
     folder.identity(&lock_name(member.id)) == Some((member.device, member.inode))
 }
 
 /// Whether a client of another boot or clock may still be there. Its file may have another number by now, so any of that name is judged,
 /// but for those of strangers.
-pub(crate) fn may_live(folder: &Folder, id: i64) -> bool {
+pub(crate) fn may_live(folder: &ProcessFolder, id: i64) -> bool {
     folder.open_file_of_ours(&lock_name(id)).is_ok_and(|file| !is_unlocked(&file))
 }
 
@@ -83,7 +83,7 @@ fn is_unlocked(file: &File) -> bool {
 }
 
 /// Takes away what clients left behind that died before they were known, or whose end was noticed.
-pub(crate) fn sweep(folder: &Folder, known: impl Fn(i64) -> bool) {
+pub(crate) fn sweep(folder: &ProcessFolder, known: impl Fn(i64) -> bool) {
     for name in folder.names() {
         let Some((id, kind)) = read_name(&name).filter(|(id, _)| !known(*id)) else { continue };
         let kept = match folder.open_file(&name) {
@@ -98,7 +98,7 @@ pub(crate) fn sweep(folder: &Folder, known: impl Fn(i64) -> bool) {
     }
 }
 
-pub(crate) fn remove_files(folder: &Folder, id: i64) {
+pub(crate) fn remove_files(folder: &ProcessFolder, id: i64) {
     for name in [lock_name(id), socket_name(id)] {
         folder.remove(&name);
     }
@@ -147,19 +147,19 @@ mod tests {
     use super::*;
     use crate::access::own;
 
-    fn folder() -> (TempDir, Folder) {
+    fn folder() -> (TempDir, ProcessFolder) {
         let root = tempfile::tempdir().unwrap();
-        let folder = Folder::open(&root.path().join("processes"), own()).unwrap();
+        let folder = ProcessFolder::open(&root.path().join("processes"), own()).unwrap();
         (root, folder)
     }
 
     #[test]
     fn a_client_is_dead_when_its_file_is_no_longer_locked_and_not_before() {
         let (_root, folder) = folder();
-        let presence = Presence::make(&folder, own()).unwrap();
-        let (member, copy) = (presence.member, presence.file.try_clone().unwrap());
+        let process_lock = ProcessLock::make(&folder, own()).unwrap();
+        let (member, copy) = (process_lock.member, process_lock.file.try_clone().unwrap());
         assert!(!is_dead(&folder, &member));
-        drop(presence);
+        drop(process_lock);
         assert!(!is_dead(&folder, &member), "a child still has the file");
         drop(copy);
         assert!(is_dead(&folder, &member) && !may_live(&folder, member.id));
@@ -175,33 +175,33 @@ mod tests {
             );
         }
         let (_root, folder) = folder();
-        let presence = Presence::make(&folder, own()).unwrap();
-        let path = folder.path().join(lock_name(presence.member.id));
-        assert!(may_live(&folder, presence.member.id));
+        let process_lock = ProcessLock::make(&folder, own()).unwrap();
+        let path = folder.path().join(lock_name(process_lock.member.id));
+        assert!(may_live(&folder, process_lock.member.id));
         std::os::unix::fs::chown(&path, Some(54_001), Some(54_001)).unwrap();
-        assert!(!may_live(&folder, presence.member.id));
+        assert!(!may_live(&folder, process_lock.member.id));
     }
 
     /// A POSIX record lock would be gone with any descriptor of the file that this process closes.
     #[test]
     fn to_open_and_close_the_file_elsewhere_in_the_process_kills_nobody() {
         let (_root, folder) = folder();
-        let presence = Presence::make(&folder, own()).unwrap();
-        drop(File::open(folder.path().join(lock_name(presence.member.id))).unwrap());
-        assert!(!is_dead(&folder, &presence.member));
+        let process_lock = ProcessLock::make(&folder, own()).unwrap();
+        drop(File::open(folder.path().join(lock_name(process_lock.member.id))).unwrap());
+        assert!(!is_dead(&folder, &process_lock.member));
     }
 
     #[test]
     fn a_file_that_was_put_in_place_of_another_says_nothing() {
         let (_root, folder) = folder();
-        let presence = Presence::make(&folder, own()).unwrap();
-        let path = folder.path().join(lock_name(presence.member.id));
+        let process_lock = ProcessLock::make(&folder, own()).unwrap();
+        let path = folder.path().join(lock_name(process_lock.member.id));
         fs::copy(&path, folder.path().join("copy")).unwrap();
         fs::rename(folder.path().join("copy"), &path).unwrap();
-        assert!(!is_dead(&folder, &presence.member), "a copy was taken for the file that is locked");
+        assert!(!is_dead(&folder, &process_lock.member), "a copy was taken for the file that is locked");
         fs::remove_file(&path).unwrap();
         assert!(
-            !is_dead(&folder, &presence.member),
+            !is_dead(&folder, &process_lock.member),
             "a file that is missing was taken for one that is not locked"
         );
     }
@@ -209,9 +209,9 @@ mod tests {
     #[test]
     fn two_who_look_at_the_same_time_do_not_take_each_other_for_the_owner() {
         let (_root, folder) = folder();
-        let presence = Presence::make(&folder, own()).unwrap();
-        let (member, path) = (presence.member, folder.path().join(lock_name(presence.member.id)));
-        drop(presence);
+        let process_lock = ProcessLock::make(&folder, own()).unwrap();
+        let (member, path) = (process_lock.member, folder.path().join(lock_name(process_lock.member.id)));
+        drop(process_lock);
         let other = File::open(path).unwrap();
         assert!(is_unlocked(&other));
         assert!(is_dead(&folder, &member));
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_sweep_takes_away_what_nobody_has_and_nobody_knows() {
         let (_root, folder) = folder();
-        let [live, known, dead] = [(); 3].map(|()| Presence::make(&folder, own()).unwrap());
+        let [live, known, dead] = [(); 3].map(|()| ProcessLock::make(&folder, own()).unwrap());
         let ids = [live.member.id, known.member.id, dead.member.id];
         for id in ids {
             fs::write(folder.path().join(socket_name(id)), "").unwrap();

@@ -10,22 +10,22 @@ use std::{
 use futures_core::Stream;
 use lock_core::{EntryId, FencingToken, Hint, Hints, LockName, Switchboard};
 
-use crate::bell::Bell;
+use super::worker_waker::WorkerWaker;
 
 /// The entries of this process that listen for hints. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiters {
     board: Switchboard,
     /// For the thread that looks after them.
-    pub(crate) bell: Bell,
-    book: Arc<Mutex<Book>>,
+    pub(crate) waker: WorkerWaker,
+    table: Arc<Mutex<WaiterTable>>,
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct WaiterTable {
     listening: BTreeMap<EntryId, Waiting>,
     /// How many of them are known to wait.
-    standing: usize,
+    waiting_count: usize,
     /// How often that changed.
     changes: u64,
 }
@@ -46,16 +46,16 @@ impl Waiters {
     }
 
     /// The store has said where an entry waits. Nothing, if nobody listens any more.
-    pub(crate) fn stands(&self, entry: EntryId, name: &LockName, token: FencingToken) {
-        let mut book = self.lock();
-        let Book { listening, standing, changes } = &mut *book;
+    pub(crate) fn mark_waiting(&self, entry: EntryId, name: &LockName, token: FencingToken) {
+        let mut table = self.lock();
+        let WaiterTable { listening, waiting_count, changes } = &mut *table;
         let Some(waiting) = listening.get_mut(&entry) else { return };
         if waiting.place.as_ref().is_none_or(|(known, at)| (known, *at) != (name, token)) {
-            *standing += usize::from(waiting.place.is_none());
+            *waiting_count += usize::from(waiting.place.is_none());
             *changes += 1;
             waiting.place = Some((name.clone(), token));
-            drop(book);
-            self.bell.ring();
+            drop(table);
+            self.waker.wake();
         }
     }
 
@@ -74,7 +74,7 @@ impl Waiters {
 
     /// Whether nobody is known to wait.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().standing == 0
+        self.lock().waiting_count == 0
     }
 
     /// How many listen.
@@ -86,9 +86,9 @@ impl Waiters {
         self.board.send(entry, hint);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Book> {
+    fn lock(&self) -> MutexGuard<'_, WaiterTable> {
         // Nothing panics while it is held, and each change to it is whole.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,13 +114,13 @@ impl Drop for Listener {
         if self.pid != std::process::id() {
             return;
         }
-        let mut book = self.waiters.lock();
-        let Book { listening, standing, changes } = &mut *book;
+        let mut table = self.waiters.lock();
+        let WaiterTable { listening, waiting_count, changes } = &mut *table;
         let Some(mine) = listening.get_mut(&self.entry) else { return };
         mine.listeners -= 1;
         if mine.listeners == 0 {
             if mine.place.is_some() {
-                *standing -= 1;
+                *waiting_count -= 1;
                 *changes += 1;
             }
             listening.remove(&self.entry);
@@ -136,14 +136,14 @@ mod tests {
     fn whoever_stops_listening_is_no_longer_known_to_wait() {
         let (waiters, entry) = (Waiters::default(), EntryId::new(7));
         let name = LockName::new("job").unwrap();
-        waiters.stands(entry, &name, FencingToken::new(1));
+        waiters.mark_waiting(entry, &name, FencingToken::new(1));
         assert!(waiters.is_empty(), "nobody listens");
         let (old, new) = (waiters.listen(entry), waiters.listen(entry));
         assert!(waiters.is_empty(), "the store has not said where it waits");
-        waiters.stands(entry, &name, FencingToken::new(1));
+        waiters.mark_waiting(entry, &name, FencingToken::new(1));
         drop(old);
         let changes = waiters.changes();
-        waiters.stands(entry, &name, FencingToken::new(1));
+        waiters.mark_waiting(entry, &name, FencingToken::new(1));
         assert_eq!(waiters.changes(), changes, "he stands where he stood");
         assert_eq!(waiters.places(), [(entry, name, FencingToken::new(1))]);
         drop(new);

@@ -1,11 +1,11 @@
-//! [`Watched`]: whose files are looked at for those who wait in this process, and how soon they are looked at again.
+//! [`WatchedProcesses`]: whose files are looked at for those who wait in this process, and how soon they are looked at again.
 
 use std::time::Duration;
 
 use lock_core::LockName;
 use rusqlite::Connection;
 
-use crate::{error::Fault, presence::Member, verb::member};
+use crate::{error::Failure, process_lock::Member, transaction::member};
 
 /// How often holders are looked at where the next is one of ours (PR34).
 pub(crate) const NEXT: Duration = Duration::from_millis(25);
@@ -25,14 +25,14 @@ const FEW: usize = 16;
 
 /// What somebody here waits for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Watched {
+pub(crate) struct WatchedProcesses {
     /// Those who hold it, and of those who wait for it ahead of ours the first. None of them is this process.
     pub(crate) members: Vec<Member>,
     /// How many other processes wait ahead of ours, where they are fewest. As far as it was read.
     ahead: usize,
 }
 
-impl Watched {
+impl WatchedProcesses {
     /// Nothing is waited for.
     pub(crate) fn nobody() -> Self {
         Self { members: Vec::new(), ahead: WATCHERS }
@@ -56,7 +56,7 @@ impl Watched {
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(crate) fn add(&mut self, connection: &Connection, name: &LockName, me: i64) -> Result<(), Fault> {
+    pub(crate) fn add(&mut self, connection: &Connection, name: &LockName, me: i64) -> Result<(), Failure> {
         let mut select = connection.prepare_cached(
             "SELECT members.id, device, inode, admitted, member FROM entries LEFT JOIN members ON members.id = member
              WHERE name = ?1 ORDER BY token",
@@ -99,12 +99,15 @@ mod tests {
 
     use super::*;
     use crate::{
+        backend::{
+            enter::{self, EntryState},
+            leave,
+        },
         files::Files,
-        post::Hall,
+        holder_watch::HolderWatch,
+        notify::notifier::Notifier,
         store::Store,
-        verb::Verb,
-        verbs::{self, Look},
-        watch::Watch,
+        transaction::Transaction,
     };
 
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -124,12 +127,14 @@ mod tests {
 
         fn come(folder: &tempfile::TempDir, number: u128) -> Self {
             let files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
-            let mut store = Store::new(files, Hall::default(), PATIENCE);
+            let mut store = Store::new(files, Notifier::default(), PATIENCE);
             let name = LockName::new("job").unwrap();
             let entry = Entry::new(name, EntryId::new(number), Claim::mutex(), Duration::from_secs(600));
-            let enter = |verb: &mut Verb<'_>| verbs::enter(verb, &entry, Step::Create, WaitMode::Queue);
+            let enter = |transaction: &mut Transaction<'_>| {
+                enter::enter(transaction, &entry, Step::Create, WaitMode::Queue)
+            };
             let hints = match store.write(Instant::now() + PATIENCE, enter).unwrap() {
-                Look::Waiting { hints, .. } => Some(hints),
+                EntryState::Waiting { hints, .. } => Some(hints),
                 _ => None,
             };
             Self { store, entry, _hints: hints }
@@ -138,14 +143,16 @@ mod tests {
         /// As its own desk has it done.
         fn leave(&mut self) {
             let entry = &self.entry;
-            let leave = |verb: &mut Verb<'_>| verbs::leave(verb, &entry.name, entry.id).map(drop);
+            let leave = |transaction: &mut Transaction<'_>| {
+                leave::leave(transaction, &entry.name, entry.id).map(drop)
+            };
             self.store.write(Instant::now() + PATIENCE, leave).unwrap();
-            let hall = self.store.hall.clone();
-            self.store.take_letters().send(&hall);
+            let notifier = self.store.notifier.clone();
+            self.store.take_outbox().send(&notifier);
         }
 
         fn rings(&self) -> u64 {
-            self.store.hall.waiters.bell.rests(false)
+            self.store.notifier.waiters.waker.prepare_sleep(false)
         }
 
         /// How many stand in the queue.
@@ -163,14 +170,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut clients = Client::queue(&folder, 5);
         for (place, pause) in [(1, NEXT), (2, BEHIND), (3, FAR), (4, FAR)] {
-            let mut watch = Watch::new();
+            let mut watch = HolderWatch::new();
             // On a busy machine some of them come to nothing.
             for _ in 0..20 {
                 watch.look(&mut clients[place].store);
             }
             assert_eq!(watch.pause(), pause, "{place}");
         }
-        let far = Watched::nobody();
+        let far = WatchedProcesses::nobody();
         assert_eq!((far.pause(0), far.pause(1), far.pause(u32::MAX)), (BEHIND, BEHIND * 2, FAR));
     }
 
@@ -182,7 +189,7 @@ mod tests {
         let mut last = clients.pop().unwrap();
         // The holder lives.
         clients.truncate(1);
-        let (mut watch, started) = (Watch::new(), Instant::now());
+        let (mut watch, started) = (HolderWatch::new(), Instant::now());
         while last.count() > 2 {
             assert!(started.elapsed() < PATIENCE, "the dead still stand in the queue");
             watch.look(&mut last.store);

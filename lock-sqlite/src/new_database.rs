@@ -15,7 +15,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{error::of_io, files::Files, presence, schema};
+use crate::{error::of_io, files::Files, process_lock, schema};
 
 /// For nobody else but the user.
 const OWN_FILE: u32 = 0o600;
@@ -32,10 +32,10 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(crate) fn make(files: &Files) -> Result<(), BackendError> {
     let failed = |error| of_io("making", &files.database, error).unsent();
     let mut new = files.database.clone().into_os_string();
-    new.push(format!("-{:016x}.new", presence::random().map_err(failed)?));
+    new.push(format!("-{:016x}.new", process_lock::random().map_err(failed)?));
     let new = PathBuf::from(new);
     let named = create(&new).map_err(failed).and_then(|file| {
-        schema::fill(&new).map_err(|fault| fault.at(&files.database).unsent())?;
+        schema::fill(&new).map_err(|failure| failure.at(&files.database).unsent())?;
         name(file, &new, files).map_err(failed)
     });
     if !matches!(named, Ok(true)) {

@@ -1,5 +1,10 @@
 //! [`Sqlite`]: the verbs on one file, each one transaction.
 
+pub(crate) mod enter;
+pub(crate) mod leave;
+mod operator;
+mod renew;
+
 use std::{
     fmt,
     fs::File,
@@ -20,16 +25,16 @@ use lock_core::{
     Holder, Keeper, Lease, Operator, Renewal, Standing, Step, WaitMode, valid_until,
 };
 
+use self::enter::EntryState;
 use crate::{
     ConnectError, SqliteConfig,
-    desk::Job,
-    error::{Fault, STORE, of_io},
+    error::{Failure, STORE, of_io},
+    executor::Job,
+    executor_handle::ExecutorHandle,
     files::Files,
     guarantees,
-    shared::Shared,
     store::Store,
-    verb::Verb,
-    verbs::{self, Look},
+    transaction::Transaction,
 };
 
 /// After so many verbs of callers one of them gives way to other tasks.
@@ -54,7 +59,7 @@ pub struct Sqlite {
     pub(crate) keeper: Keeper,
     pub(crate) files: Files,
     config: SqliteConfig,
-    shared: Arc<Shared>,
+    shared: Arc<ExecutorHandle>,
     /// Known when it has run something of ours.
     keepers_thread: Arc<OnceLock<ThreadId>>,
     /// Verbs that were carried out by their callers, or tried to be.
@@ -71,7 +76,7 @@ impl Sqlite {
     pub fn new(config: SqliteConfig, keeper: &Keeper) -> Result<Self, ConnectError> {
         config.validate()?;
         let files = Files::new(config.path.as_deref()).map_err(ConnectError::Store)?;
-        let shared = Shared::of(&files, config.command_timeout).map_err(|error| {
+        let shared = ExecutorHandle::of(&files, config.command_timeout).map_err(|error| {
             ConnectError::Store(of_io("starting a thread for", &files.database, error).unsent())
         })?;
         let keepers_thread = Arc::new(OnceLock::new());
@@ -126,21 +131,21 @@ impl Sqlite {
     /// Runs a verb: at once where its caller is, if nothing is in the way, else by the thread.
     async fn run<T: Send + 'static>(
         &self,
-        verb: impl Fn(&mut Verb<'_>) -> Result<T, Fault> + Send + 'static,
+        operation: impl Fn(&mut Transaction<'_>) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, BackendError> {
         self.check_fork()?;
         if self.keeps_nobody_waiting() {
             if self.turns.fetch_add(1, Ordering::Relaxed).is_multiple_of(TURNS) {
                 give_way().await;
             }
-            if let Some(done) = self.shared.desk.at_once(&verb) {
-                if self.shared.desk.needs_the_thread() {
+            if let Some(done) = self.shared.executor.run_inline(&operation) {
+                if self.shared.executor.needs_worker() {
                     self.shared.give(Box::new(|_| Box::new(|| ())));
                 }
                 return done;
             }
         }
-        self.call(move |store, give_up| store.write(give_up, &verb)).await
+        self.call(move |store, give_up| store.write(give_up, &operation)).await
     }
 
     /// The thread of the keeper is nobody's own: on it one store would keep the others waiting (PR35). Until it is known
@@ -212,11 +217,11 @@ impl Backend for Sqlite {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
         let asked = entry.clone();
         let sent = self.keeper.now();
-        let look = self.run(move |verb| verbs::enter(verb, &asked, step, wait)).await?;
+        let look = self.run(move |transaction| enter::enter(transaction, &asked, step, wait)).await?;
         let (ttl, valid_until) = (entry.ttl, valid_until(sent, entry.ttl, entry.ttl));
         Ok(match look {
-            Look::Admitted { token } => Standing::Admitted { token, ttl, valid_until },
-            Look::Waiting { token, ahead, holder, look_again, hints } => Standing::Waiting {
+            EntryState::Admitted { token } => Standing::Admitted { token, ttl, valid_until },
+            EntryState::Waiting { token, ahead, holder, look_again, hints } => Standing::Waiting {
                 token,
                 ttl,
                 valid_until,
@@ -226,16 +231,16 @@ impl Backend for Sqlite {
                 look_again: self.keeper.now() + Duration::from_nanos(look_again),
                 hints,
             },
-            Look::Busy => Standing::Busy,
-            Look::Gone => Standing::Gone,
+            EntryState::Busy => Standing::Busy,
+            EntryState::Gone => Standing::Gone,
         })
     }
 
     async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
         let (asked, sent): (Arc<[Lease]>, _) = (leases.into(), self.keeper.now());
         let renewed = self.call(move |store, give_up| {
-            store.write(give_up, |verb| {
-                asked.iter().map(|lease| verbs::renew(verb, lease)).collect::<Result<Vec<_>, _>>()
+            store.write(give_up, |transaction| {
+                asked.iter().map(|lease| renew::renew(transaction, lease)).collect::<Result<Vec<_>, _>>()
             })
         });
         let renewal = |(lease, renewed): (&Lease, bool)| {
@@ -251,11 +256,11 @@ impl Backend for Sqlite {
 
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
         let (name, id, ttl) = (entry.name.clone(), entry.id, entry.ttl);
-        self.run(move |verb| {
+        self.run(move |transaction| {
             if creates == Creates::InDoubt {
-                verb.doors.close(id, ttl);
+                transaction.tombstones.close(id, ttl);
             }
-            verbs::leave(verb, &name, id).map(|(departure, _)| departure)
+            leave::leave(transaction, &name, id).map(|(departure, _)| departure)
         })
         .await
     }
@@ -264,7 +269,7 @@ impl Backend for Sqlite {
     async fn give_back(&self) {}
 
     fn alarms(&self) -> Alarms {
-        self.shared.desk.hall.alarms()
+        self.shared.executor.notifier.alarms()
     }
 
     fn guarantees(&self) -> &Guarantees {

@@ -2,16 +2,16 @@
 
 use std::{fs, io, path::Path};
 
-use crate::error::{Fault, of_io};
+use crate::error::{Failure, of_io};
 
 /// The same, as a verb tells it.
 ///
 /// # Errors
 /// If `/proc` does not tell.
-pub(crate) fn of_this_process() -> Result<String, Fault> {
+pub(crate) fn of_this_process() -> Result<String, Failure> {
     here().map_err(|error| {
         let doing = "reading what tells one boot from another, in";
-        Fault::Refused(of_io(doing, Path::new("/proc"), error).unsent())
+        Failure::Refused(of_io(doing, Path::new("/proc"), error).unsent())
     })
 }
 

@@ -1,24 +1,24 @@
-//! [`Verb`]: a transaction that has begun, with the reading of the clock by which it judges.
+//! [`Transaction`]: a transaction that has begun, with the reading of the clock by which it judges.
 
 use lock_core::{BackendError, BackendErrorKind, EntryId, FencingToken, LockName};
 use rusqlite::Connection;
 
 use crate::{
-    doors::Doors,
-    error::{Fault, STORE},
+    database::Budget,
+    error::{Failure, STORE},
     files::Files,
-    folder::Folder,
-    post::{Hall, Message},
-    presence::{self, Member},
-    queue::{Part, Queue},
+    notify::{message::Message, notifier::Notifier},
+    process_folder::ProcessFolder,
+    process_lock::{self, Member},
+    queue::{Queue, Scope},
     schema::since_1970,
     store::now,
-    world::Pace,
+    tombstones::Tombstones,
 };
 
 /// What a verb sees and does. Nothing of it is seen by others until it is committed.
 #[derive(Debug)]
-pub(crate) struct Verb<'a> {
+pub(crate) struct Transaction<'a> {
     pub(crate) connection: &'a Connection,
     /// Read when nobody else could write any more, and the only one: whoever is dead by it is dead for all of the verb (PR06).
     pub(crate) now: i64,
@@ -26,11 +26,11 @@ pub(crate) struct Verb<'a> {
     pub(crate) epoch: i64,
     token: i64,
     ceiling: i64,
-    folder: &'a Folder,
-    pace: Pace,
-    pub(crate) hall: &'a Hall,
-    pub(crate) doors: &'a mut Doors,
-    pub(crate) news: News,
+    folder: &'a ProcessFolder,
+    budget: Budget,
+    pub(crate) notifier: &'a Notifier,
+    pub(crate) tombstones: &'a mut Tombstones,
+    pub(crate) effects: Effects,
 }
 
 /// So many rows at the most does a verb look at on the thread of its caller: some ten microseconds.
@@ -41,50 +41,65 @@ const A_LOOK: usize = 8;
 
 /// What a verb needs beside the database.
 #[derive(Debug)]
-pub(crate) struct Around<'a> {
+pub(crate) struct TransactionContext<'a> {
     /// Whose verb it is.
     pub(crate) me: i64,
     pub(crate) files: &'a Files,
     /// Where it is seen who lives.
-    pub(crate) folder: &'a Folder,
-    pub(crate) hall: &'a Hall,
-    pub(crate) doors: &'a mut Doors,
-    pub(crate) pace: Pace,
+    pub(crate) folder: &'a ProcessFolder,
+    pub(crate) notifier: &'a Notifier,
+    pub(crate) tombstones: &'a mut Tombstones,
+    pub(crate) budget: Budget,
 }
 
 /// What is done once a verb is committed.
 #[derive(Debug, Default)]
-pub(crate) struct News {
+pub(crate) struct Effects {
     /// Whom to tell what.
-    pub(crate) told: Vec<(i64, Message)>,
+    pub(crate) messages: Vec<(i64, Message)>,
     /// Whose files to take away.
-    pub(crate) buried: Vec<i64>,
+    pub(crate) reaped: Vec<i64>,
 }
 
-impl News {
+impl Effects {
     pub(crate) fn is_empty(&self) -> bool {
-        self.told.is_empty() && self.buried.is_empty()
+        self.messages.is_empty() && self.reaped.is_empty()
     }
 }
 
-impl<'a> Verb<'a> {
+impl<'a> Transaction<'a> {
     /// Reads the clock, and what the file has of tokens.
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(crate) fn begin(connection: &'a Connection, around: Around<'a>) -> Result<Self, Fault> {
+    pub(crate) fn begin(
+        connection: &'a Connection,
+        context: TransactionContext<'a>,
+    ) -> Result<Self, Failure> {
         let mut meta = connection.prepare_cached("SELECT epoch, token, ceiling FROM meta")?;
         let (epoch, token, ceiling) =
             meta.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        let Around { me, folder, hall, doors, pace, .. } = around;
-        let news = News::default();
-        Ok(Self { connection, now: now(), me, epoch, token, ceiling, folder, pace, hall, doors, news })
+        let TransactionContext { me, folder, notifier, tombstones, budget, .. } = context;
+        let effects = Effects::default();
+        Ok(Self {
+            connection,
+            now: now(),
+            me,
+            epoch,
+            token,
+            ceiling,
+            folder,
+            budget,
+            notifier,
+            tombstones,
+            effects,
+        })
     }
 
     /// # Errors
     /// If so many of something are more than a caller has time for.
-    pub(crate) fn has_time_for(&self, number: usize) -> Result<(), Fault> {
-        if self.pace == Pace::AtOnce && number > FEW { Err(Fault::TakesTime) } else { Ok(()) }
+    pub(crate) fn has_time_for(&self, number: usize) -> Result<(), Failure> {
+        if self.budget == Budget::Immediate && number > FEW { Err(Failure::TakesTime) } else { Ok(()) }
     }
 
     /// Whether the disk does not know yet of a token that this verb may mint.
@@ -96,21 +111,21 @@ impl<'a> Verb<'a> {
     ///
     /// # Errors
     /// If there is none, or those of SQLite.
-    pub(crate) fn mint(&mut self) -> Result<i64, Fault> {
+    pub(crate) fn mint(&mut self) -> Result<i64, Failure> {
         let exhausted = || {
             let kind = BackendErrorKind::TokensExhausted;
-            Fault::Refused(BackendError::new(STORE, kind, "the last token of the file was minted"))
+            Failure::Refused(BackendError::new(STORE, kind, "the last token of the file was minted"))
         };
         self.token = self.token.checked_add(1).ok_or_else(exhausted)?;
         self.connection.prepare_cached("UPDATE meta SET token = ?1")?.execute([self.token])?;
         Ok(self.token)
     }
 
-    /// What the disk keeps is not raised with them: see [`World::raise_ceiling`](crate::world::World::raise_ceiling).
+    /// What the disk keeps is not raised with them: see [`Database::raise_ceiling`](crate::database::Database::raise_ceiling).
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(crate) fn raise_tokens(&mut self, last: FencingToken) -> Result<(), Fault> {
+    pub(crate) fn raise_tokens(&mut self, last: FencingToken) -> Result<(), Failure> {
         // The largest that there is.
         let last = i64::try_from(last.get()).unwrap_or(i64::MAX);
         self.connection.execute("UPDATE meta SET token = max(token, ?1)", [last])?;
@@ -121,7 +136,7 @@ impl<'a> Verb<'a> {
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(crate) fn skip_tokens(&mut self) -> Result<(), Fault> {
+    pub(crate) fn skip_tokens(&mut self) -> Result<(), Failure> {
         // At the very end there is no room to skip any.
         let skip = "UPDATE meta SET token = CASE WHEN token <= ?1 THEN ?1 ELSE max(token, ceiling) END WHERE ceiling < ?2";
         self.connection.execute(skip, [since_1970(), i64::MAX])?;
@@ -129,14 +144,16 @@ impl<'a> Verb<'a> {
     }
 
     /// An entry of somebody was admitted.
-    pub(crate) fn admits(&mut self, member: i64, entry: EntryId, token: i64) {
-        self.news.told.push((member, Message::Admitted(entry, FencingToken::new(token.cast_unsigned()))));
+    pub(crate) fn notify_admitted(&mut self, member: i64, entry: EntryId, token: i64) {
+        self.effects
+            .messages
+            .push((member, Message::Admitted(entry, FencingToken::new(token.cast_unsigned()))));
     }
 
     /// An entry of somebody is the first that waits. A client that is told already that it holds something looks anyway.
-    pub(crate) fn tells_next(&mut self, member: i64, entry: EntryId) {
-        if !self.news.told.iter().any(|(told, _)| *told == member) {
-            self.news.told.push((member, Message::Next(entry)));
+    pub(crate) fn notify_next(&mut self, member: i64, entry: EntryId) {
+        if !self.effects.messages.iter().any(|(messages, _)| *messages == member) {
+            self.effects.messages.push((member, Message::Next(entry)));
         }
     }
 
@@ -144,7 +161,7 @@ impl<'a> Verb<'a> {
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(crate) fn members(&self) -> Result<Vec<Member>, Fault> {
+    pub(crate) fn members(&self) -> Result<Vec<Member>, Failure> {
         let mut all = self.connection.prepare_cached("SELECT id, device, inode FROM members")?;
         let members = all.query_map([], member)?;
         Ok(members.collect::<Result<_, _>>()?)
@@ -154,18 +171,18 @@ impl<'a> Verb<'a> {
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(crate) fn bury_dead(&mut self, members: impl IntoIterator<Item = i64>) -> Result<bool, Fault> {
+    pub(crate) fn reap_dead(&mut self, members: impl IntoIterator<Item = i64>) -> Result<bool, Failure> {
         let (me, mut any) = (self.me, false);
         for (looked, id) in members.into_iter().filter(|id| *id != me).enumerate() {
             self.has_time_for(looked * A_LOOK)?;
             let mut find =
                 self.connection.prepare_cached("SELECT id, device, inode FROM members WHERE id = ?1")?;
             let found = find.query_map([id], member)?.next().transpose()?;
-            if found.is_some_and(|member| presence::is_dead(self.folder, &member)) {
-                if self.pace == Pace::AtOnce {
-                    return Err(Fault::TakesTime);
+            if found.is_some_and(|member| process_lock::is_dead(self.folder, &member)) {
+                if self.budget == Budget::Immediate {
+                    return Err(Failure::TakesTime);
                 }
-                self.bury(id)?;
+                self.reap(id)?;
                 any = true;
             }
         }
@@ -176,7 +193,7 @@ impl<'a> Verb<'a> {
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(crate) fn inherit(&self, former: i64) -> Result<(), Fault> {
+    pub(crate) fn inherit(&self, former: i64) -> Result<(), Failure> {
         self.connection.execute("UPDATE entries SET member = ?2 WHERE member = ?1", (former, self.me))?;
         self.connection.execute("DELETE FROM members WHERE id = ?1", [former])?;
         Ok(())
@@ -186,7 +203,7 @@ impl<'a> Verb<'a> {
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(crate) fn bury(&mut self, member: i64) -> Result<(), Fault> {
+    pub(crate) fn reap(&mut self, member: i64) -> Result<(), Failure> {
         let names: Vec<LockName> = {
             let mut find =
                 self.connection.prepare_cached("SELECT DISTINCT name FROM entries WHERE member = ?1")?;
@@ -198,11 +215,11 @@ impl<'a> Verb<'a> {
         }
         self.connection.prepare_cached("DELETE FROM members WHERE id = ?1")?.execute([member])?;
         for name in names {
-            let mut queue = Queue::load(self, &name, Part::Head)?;
-            queue.moves_on();
+            let mut queue = Queue::load(self, &name, Scope::Head)?;
+            queue.mark_moved();
             queue.settle(self, None)?;
         }
-        self.news.buried.push(member);
+        self.effects.reaped.push(member);
         Ok(())
     }
 
@@ -211,10 +228,10 @@ impl<'a> Verb<'a> {
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(crate) fn void(&mut self, domain: &str) -> Result<i64, Fault> {
+    pub(crate) fn void(&mut self, domain: &str) -> Result<i64, Failure> {
         self.connection.execute_batch("DELETE FROM entries; DELETE FROM members")?;
-        self.epoch = presence::random().map_err(|error| {
-            Fault::Refused(crate::error::of_io("drawing a number, for", self.folder.path(), error).unsent())
+        self.epoch = process_lock::random().map_err(|error| {
+            Failure::Refused(crate::error::of_io("drawing a number, for", self.folder.path(), error).unsent())
         })?;
         self.token = self.ceiling;
         let void = "UPDATE meta SET domain = ?1, epoch = ?2, token = ceiling";

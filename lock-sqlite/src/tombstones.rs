@@ -1,4 +1,4 @@
-//! [`Doors`]: behind whom nobody comes back.
+//! [`Tombstones`]: behind whom nobody comes back.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -10,9 +10,9 @@ const CLOSED: Duration = Duration::from_secs(60);
 /// Entries that left while a create was in doubt, and until when they may not come back (PR08). Only the client that made an
 /// entry ever creates it, so nobody else has to know.
 #[derive(Debug, Default)]
-pub(crate) struct Doors(HashMap<EntryId, BootTime>);
+pub(crate) struct Tombstones(HashMap<EntryId, BootTime>);
 
-impl Doors {
+impl Tombstones {
     /// Shuts the door behind an entry.
     pub(crate) fn close(&mut self, entry: EntryId, ttl: Duration) {
         let now = SystemClock.now();
@@ -21,7 +21,7 @@ impl Doors {
     }
 
     /// Whether an entry left for good while a create of it was in doubt.
-    pub(crate) fn are_closed_to(&self, entry: EntryId) -> bool {
+    pub(crate) fn contains(&self, entry: EntryId) -> bool {
         !self.0.is_empty() && self.0.get(&entry).is_some_and(|until| *until > SystemClock.now())
     }
 }

@@ -1,4 +1,4 @@
-//! [`Folder`]: the folder of the processes, as it was opened. What is done in it is done by its descriptor, so that nobody is led
+//! [`ProcessFolder`]: the folder of the processes, as it was opened. What is done in it is done by its descriptor, so that nobody is led
 //! astray by what others put in its place meanwhile.
 
 use std::{
@@ -22,19 +22,19 @@ use rustix::{
 
 use crate::{
     access::{Access, is_ours},
-    beside::Identity,
-    presence,
+    process_lock,
+    wal_files::FileId,
 };
 
 /// An open folder into which nobody puts anything who may not write to the database.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct ProcessFolder {
     fd: OwnedFd,
     path: PathBuf,
     access: Access,
 }
 
-impl Folder {
+impl ProcessFolder {
     /// Opens it, and makes it first if it is not there.
     ///
     /// # Errors
@@ -148,7 +148,7 @@ impl Folder {
     }
 
     /// Which file has this name. None if there is none.
-    pub(crate) fn identity(&self, name: &str) -> Option<Identity> {
+    pub(crate) fn identity(&self, name: &str) -> Option<FileId> {
         let found = fs::symlink_metadata(self.address(name));
         found.ok().map(|found| (found.dev(), found.ino()))
     }
@@ -199,7 +199,7 @@ fn names_in(folder: &OwnedFd) -> io::Result<Vec<String>> {
 /// It gets its name when everybody may use it who is to.
 fn make(path: &Path, access: Access) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
-    new.push(format!("-{:016x}.new", presence::random()?));
+    new.push(format!("-{:016x}.new", process_lock::random()?));
     mkdirat(CWD, &new, Mode::RWXU)?;
     let named = look_into_own(CWD, &new).and_then(|own| {
         access.give_folder(&own)?;
@@ -226,14 +226,14 @@ mod tests {
     fn a_link_and_a_folder_that_is_open_to_others_are_refused_and_left_as_they_are() {
         let root = tempfile::tempdir().unwrap();
         let (good, link, open) = (root.path().join("a"), root.path().join("b"), root.path().join("c"));
-        Folder::open(&good, own()).unwrap();
+        ProcessFolder::open(&good, own()).unwrap();
         assert_eq!(fs::metadata(&good).unwrap().mode() & 0o7777, 0o700);
-        Folder::open(&good, own()).unwrap();
+        ProcessFolder::open(&good, own()).unwrap();
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
         symlink(&good, &link).unwrap();
         for path in [&link, &open] {
-            let error = Folder::open(path, own()).unwrap_err();
+            let error = ProcessFolder::open(path, own()).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
         }
         assert_eq!(fs::metadata(&open).unwrap().mode() & 0o777, 0o777);
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn what_is_made_by_way_of_a_folder_leaves_nothing_of_it_behind() {
         let root = tempfile::tempdir().unwrap();
-        let folder = Folder::open(&root.path().join("a"), own()).unwrap();
+        let folder = ProcessFolder::open(&root.path().join("a"), own()).unwrap();
         let socket = folder.bind("7.sock", "7.new", own()).unwrap();
         assert_eq!(folder.names(), ["7.sock"]);
         let sender = UnixDatagram::unbound().unwrap();

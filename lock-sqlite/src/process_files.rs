@@ -1,4 +1,4 @@
-//! [`Home`]: where this process is found by the others: its locked file, and its socket.
+//! [`ProcessFiles`]: where this process is found by the others: its locked file, and its socket.
 
 use std::{
     fs::{self, File},
@@ -13,49 +13,50 @@ use lock_core::BackendError;
 use crate::{
     error::of_io,
     files::Files,
-    folder::Folder,
-    post::{Hall, Post},
-    presence::{self, Member, Presence},
+    notify::{mailbox::Mailbox, notifier::Notifier},
+    process_folder::ProcessFolder,
+    process_lock::{self, Member, ProcessLock},
 };
 
 /// The locked file and the socket of this client, in the folder as it was opened.
 #[derive(Debug)]
-pub(crate) struct Home {
-    presence: Presence,
-    pub(crate) post: Arc<Post>,
-    folder: Arc<Folder>,
+pub(crate) struct ProcessFiles {
+    process_lock: ProcessLock,
+    pub(crate) mailbox: Arc<Mailbox>,
+    folder: Arc<ProcessFolder>,
 }
 
-impl Home {
+impl ProcessFiles {
     /// # Errors
     /// If the files cannot be made.
-    pub(crate) fn make(files: &Files, hall: &Hall) -> Result<Self, BackendError> {
+    pub(crate) fn make(files: &Files, notifier: &Notifier) -> Result<Self, BackendError> {
         let (path, access) = (&files.processes, files.access()?);
-        let opened = Folder::open(path, access);
+        let opened = ProcessFolder::open(path, access);
         let folder = Arc::new(opened.map_err(|error| of_io("opening", path, error).unsent())?);
         let failed = |error| of_io("making a file in", path, error).unsent();
-        let presence = Presence::make(&folder, access).map_err(failed)?;
-        let post = Post::open(&folder, presence.member.id, access, hall.clone()).map_err(failed)?;
-        Ok(Self { presence, post: Arc::new(post), folder })
+        let process_lock = ProcessLock::make(&folder, access).map_err(failed)?;
+        let mailbox =
+            Mailbox::open(&folder, process_lock.member.id, access, notifier.clone()).map_err(failed)?;
+        Ok(Self { process_lock, mailbox: Arc::new(mailbox), folder })
     }
 
     pub(crate) fn id(&self) -> i64 {
-        self.presence.member.id
+        self.process_lock.member.id
     }
 
     pub(crate) fn member(&self) -> Member {
-        self.presence.member
+        self.process_lock.member
     }
 
     /// Where the files of all the others are, too.
-    pub(crate) fn folder(&self) -> &Arc<Folder> {
+    pub(crate) fn folder(&self) -> &Arc<ProcessFolder> {
         &self.folder
     }
 
     /// Whether those who come now, and look into the folder under this path, find our file there to judge us by.
     pub(crate) fn is_in_place(&self, processes: &Path) -> bool {
-        let Member { id, device, inode } = self.presence.member;
-        let found = fs::symlink_metadata(processes.join(presence::lock_name(id)));
+        let Member { id, device, inode } = self.process_lock.member;
+        let found = fs::symlink_metadata(processes.join(process_lock::lock_name(id)));
         found.is_ok_and(|found| (found.dev(), found.ino()) == (device, inode))
     }
 
@@ -64,13 +65,13 @@ impl Home {
     /// # Errors
     /// If the process has too many files open.
     pub(crate) fn file(&self) -> io::Result<File> {
-        self.presence.file.try_clone()
+        self.process_lock.file.try_clone()
     }
 
     /// Takes the files away, when nobody looks for them any more.
     pub(crate) fn remove(self) {
-        let Self { presence, post, folder } = self;
-        drop(post);
-        presence::remove_files(&folder, presence.member.id);
+        let Self { process_lock, mailbox, folder } = self;
+        drop(mailbox);
+        process_lock::remove_files(&folder, process_lock.member.id);
     }
 }

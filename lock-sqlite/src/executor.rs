@@ -1,4 +1,4 @@
-//! [`Desk`]: where verbs are carried out. By their callers if it can be done at once; else, in order, by a thread that has the
+//! [`Executor`]: where verbs are carried out. By their callers if it can be done at once; else, in order, by a thread that has the
 //! time.
 
 use std::{
@@ -12,7 +12,10 @@ use std::{
 
 use lock_core::BackendError;
 
-use crate::{error::Fault, log::Log, post::Hall, store::Store, verb::Verb};
+use crate::{
+    checkpointer::Checkpointer, error::Failure, notify::notifier::Notifier, store::Store,
+    transaction::Transaction,
+};
 
 /// What the thread is to do. It gives what is to be done when the store is free again: to answer.
 pub(crate) type Job = Box<dyn FnOnce(&mut Store) -> Answer + Send>;
@@ -22,40 +25,40 @@ pub(crate) type Answer = Box<dyn FnOnce()>;
 
 /// The store, for one at a time.
 #[derive(Debug)]
-pub(crate) struct Desk {
-    pub(crate) hall: Hall,
+pub(crate) struct Executor {
+    pub(crate) notifier: Notifier,
     store: Mutex<Store>,
     /// Jobs that the thread was given and has not done, and others who wait for the store. While there are any, no caller
     /// passes them: what a process sent first is done first (PR08), and those who always find the store free would keep it
     /// from whoever has to be woken first.
     queued: AtomicUsize,
-    log: Log,
+    log: Checkpointer,
     /// Whether the thread looks after those who wait; else it has to be told that there are some.
-    watching: AtomicBool,
+    worker_watches: AtomicBool,
 }
 
-impl Desk {
+impl Executor {
     pub(crate) fn new(store: Store) -> Self {
-        let (hall, queued) = (store.hall.clone(), AtomicUsize::new(0));
-        let (watching, log) = (AtomicBool::new(false), Log::default());
-        Self { hall, store: Mutex::new(store), queued, log, watching }
+        let (notifier, queued) = (store.notifier.clone(), AtomicUsize::new(0));
+        let (worker_watches, log) = (AtomicBool::new(false), Checkpointer::default());
+        Self { notifier, store: Mutex::new(store), queued, log, worker_watches }
     }
 
     /// Carries out a verb on the thread of its caller. None, with nothing done, if anything is in the way: somebody else who
     /// writes, here or in another process; a disk that was slow; or more work than a caller has time for.
-    pub(crate) fn at_once<T>(
+    pub(crate) fn run_inline<T>(
         self: &Arc<Self>,
-        verb: &impl Fn(&mut Verb<'_>) -> Result<T, Fault>,
+        operation: &impl Fn(&mut Transaction<'_>) -> Result<T, Failure>,
     ) -> Option<Result<T, BackendError>> {
         // After a panic, too: the thread mends it.
         let mut store = self.store.try_lock().ok()?;
         if self.queued.load(Ordering::Acquire) > 0 {
             return None;
         }
-        let done = store.write_at_once(verb);
-        let (letters, log_is_due) = (store.take_letters(), store.log_is_due());
+        let done = store.write_inline(operation);
+        let (outbox, log_is_due) = (store.take_outbox(), store.log_is_due());
         drop(store);
-        letters.send(&self.hall);
+        outbox.send(&self.notifier);
         if log_is_due {
             self.log.keep(self);
         }
@@ -64,13 +67,13 @@ impl Desk {
 
     /// Waits for the store, and works on it. Whoever is concerned is told when it is free again.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Store) -> T) -> T {
-        let place = Place::take(&self.queued);
+        let place = Pending::take(&self.queued);
         let mut store = self.lock();
         let done = work(&mut store);
-        let letters = store.take_letters();
+        let outbox = store.take_outbox();
         drop(store);
         drop(place);
-        letters.send(&self.hall);
+        outbox.send(&self.notifier);
         done
     }
 
@@ -85,13 +88,13 @@ impl Desk {
     }
 
     /// Does what the thread was given. Whoever is answered finds the store free, and nobody before him.
-    pub(crate) fn carry_out(self: &Arc<Self>, job: Job) {
+    pub(crate) fn run_job(self: &Arc<Self>, job: Job) {
         // Whoever asked learns of a panic, having no answer.
         let done = catch_unwind(AssertUnwindSafe(|| {
             self.with(|store| {
                 let answer = job(store);
                 if store.log_is_left() {
-                    store.keep_log();
+                    store.checkpoint();
                 }
                 (answer, store.log_is_due())
             })
@@ -106,16 +109,16 @@ impl Desk {
     }
 
     /// Whether somebody waits, and the thread does not know of it.
-    pub(crate) fn needs_the_thread(&self) -> bool {
-        !self.watching.load(Ordering::Acquire) && !self.hall.waiters.is_empty()
+    pub(crate) fn needs_worker(&self) -> bool {
+        !self.worker_watches.load(Ordering::Acquire) && !self.notifier.waiters.is_empty()
     }
 
     /// Called by the thread before it goes to sleep for as long as nobody calls it. False if it has to stay awake. Whoever
     /// begins to wait is either seen here, or sees that the thread does not look.
     pub(crate) fn may_sleep(&self) -> bool {
-        self.watching.store(false, Ordering::Release);
-        let nobody = self.hall.waiters.is_empty();
-        self.watching.store(!nobody, Ordering::Release);
+        self.worker_watches.store(false, Ordering::Release);
+        let nobody = self.notifier.waiters.is_empty();
+        self.worker_watches.store(!nobody, Ordering::Release);
         nobody
     }
 
@@ -124,23 +127,23 @@ impl Desk {
             // Somebody panicked, perhaps in a transaction. What he had begun is undone with its connection.
             self.store.clear_poison();
             let mut store = poisoned.into_inner();
-            store.world = None;
+            store.database = None;
             store
         })
     }
 }
 
 /// Somebody who waits for the store, or has it.
-struct Place<'a>(&'a AtomicUsize);
+struct Pending<'a>(&'a AtomicUsize);
 
-impl<'a> Place<'a> {
+impl<'a> Pending<'a> {
     fn take(queued: &'a AtomicUsize) -> Self {
         queued.fetch_add(1, Ordering::AcqRel);
         Self(queued)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Pending<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -154,67 +157,67 @@ mod tests {
     };
 
     use super::*;
-    use crate::{files::Files, verb::Verb};
+    use crate::{files::Files, transaction::Transaction};
 
     const PATIENCE: Duration = Duration::from_secs(10);
 
     /// Whose file is open, and has tokens.
-    fn desk() -> (tempfile::TempDir, Arc<Desk>) {
+    fn executor() -> (tempfile::TempDir, Arc<Executor>) {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
-        let desk = Arc::new(Desk::new(Store::new(files, Hall::default(), PATIENCE)));
-        desk.with(|store| store.write(Instant::now() + PATIENCE, nothing)).unwrap();
-        (folder, desk)
+        let executor = Arc::new(Executor::new(Store::new(files, Notifier::default(), PATIENCE)));
+        executor.with(|store| store.write(Instant::now() + PATIENCE, nothing)).unwrap();
+        (folder, executor)
     }
 
-    fn nothing(verb: &mut Verb<'_>) -> Result<(), Fault> {
-        verb.has_time_for(0)
+    fn nothing(transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+        transaction.has_time_for(0)
     }
 
-    fn mark(verb: &mut Verb<'_>) -> Result<(), Fault> {
-        verb.connection.execute("UPDATE meta SET epoch = epoch + 1", [])?;
+    fn mark(transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+        transaction.connection.execute("UPDATE meta SET epoch = epoch + 1", [])?;
         Ok(())
     }
 
     /// A busy machine may look like a slow disk, for a while.
-    fn is_done_at_once(desk: &Arc<Desk>) -> bool {
+    fn runs_inline(executor: &Arc<Executor>) -> bool {
         let started = Instant::now();
-        std::iter::repeat_with(|| desk.at_once(&nothing).is_some())
+        std::iter::repeat_with(|| executor.run_inline(&nothing).is_some())
             .inspect(|done| std::thread::sleep(Duration::from_millis(if *done { 0 } else { 5 })))
             .take_while(|_| started.elapsed() < PATIENCE)
             .any(|done| done)
     }
 
-    fn is_kept_waiting(desk: &Arc<Desk>) -> bool {
+    fn is_kept_waiting(executor: &Arc<Executor>) -> bool {
         !(0..20).any(|_| {
             std::thread::sleep(Duration::from_millis(5));
-            desk.at_once(&nothing).is_some()
+            executor.run_inline(&nothing).is_some()
         })
     }
 
     /// PR08: a leave that passes the create before it finds nothing.
     #[test]
     fn nobody_passes_what_the_thread_was_given() {
-        let (_folder, desk) = desk();
+        let (_folder, executor) = executor();
         let (jobs, todo) = channel();
-        assert!(is_done_at_once(&desk));
-        assert!(desk.give(&jobs, Box::new(|_| Box::new(|| ()))));
-        assert!(is_kept_waiting(&desk));
+        assert!(runs_inline(&executor));
+        assert!(executor.give(&jobs, Box::new(|_| Box::new(|| ()))));
+        assert!(is_kept_waiting(&executor));
         let job = todo.recv().unwrap();
-        assert!(is_kept_waiting(&desk), "it was taken out of the queue, and is not done");
-        desk.carry_out(job);
-        assert!(is_done_at_once(&desk));
+        assert!(is_kept_waiting(&executor), "it was taken out of the queue, and is not done");
+        executor.run_job(job);
+        assert!(runs_inline(&executor));
         drop(todo);
-        assert!(!desk.give(&jobs, Box::new(|_| Box::new(|| ()))));
-        assert!(is_done_at_once(&desk), "what was never given is waited for");
+        assert!(!executor.give(&jobs, Box::new(|_| Box::new(|| ()))));
+        assert!(runs_inline(&executor), "what was never given is waited for");
     }
 
     /// As the look for holders that died: whoever has to be woken first would always find that a caller was quicker.
     #[test]
     fn callers_do_not_pass_whoever_waits_for_the_store() {
-        let (_folder, desk) = desk();
-        let (waits, queued) = (Arc::clone(&desk), || desk.queued.load(Ordering::Acquire));
-        let waiter = desk.with(|_| {
+        let (_folder, executor) = executor();
+        let (waits, queued) = (Arc::clone(&executor), || executor.queued.load(Ordering::Acquire));
+        let waiter = executor.with(|_| {
             let waiter = std::thread::spawn(move || waits.with(|_| ()));
             let started = Instant::now();
             while queued() < 2 {
@@ -225,61 +228,61 @@ mod tests {
         });
         waiter.join().unwrap();
         assert_eq!(queued(), 0);
-        assert!(is_done_at_once(&desk));
-        let place = Place::take(&desk.queued);
-        assert!(is_kept_waiting(&desk), "it was passed");
+        assert!(runs_inline(&executor));
+        let place = Pending::take(&executor.queued);
+        assert!(is_kept_waiting(&executor), "it was passed");
         drop(place);
-        assert!(is_done_at_once(&desk));
+        assert!(runs_inline(&executor));
     }
 
     /// Else the answer to one verb would send the next one to the thread, for ever.
     #[test]
     fn whoever_is_answered_finds_the_desk_free() {
-        let (_folder, desk) = desk();
+        let (_folder, executor) = executor();
         let (jobs, todo) = channel();
         let (said, heard) = channel();
-        let asked = Arc::clone(&desk);
-        let job: Job = Box::new(move |_| Box::new(move || said.send(is_done_at_once(&asked)).unwrap()));
-        assert!(desk.give(&jobs, job));
-        desk.carry_out(todo.recv().unwrap());
+        let asked = Arc::clone(&executor);
+        let job: Job = Box::new(move |_| Box::new(move || said.send(runs_inline(&asked)).unwrap()));
+        assert!(executor.give(&jobs, job));
+        executor.run_job(todo.recv().unwrap());
         assert!(heard.recv().unwrap());
     }
 
     #[test]
     fn what_a_panic_had_begun_is_undone_and_the_next_finds_the_file_open() {
-        let (_folder, desk) = desk();
+        let (_folder, executor) = executor();
         let epoch = |store: &mut Store| {
             let read = |connection: &rusqlite::Connection, _: &_| {
                 Ok(connection.query_row("SELECT epoch FROM meta", [], |row| row.get::<_, i64>(0))?)
             };
             store.read(Instant::now() + PATIENCE, read).unwrap()
         };
-        let before = desk.with(epoch);
-        let panics = |verb: &mut Verb<'_>| -> Result<(), Fault> {
-            mark(verb)?;
+        let before = executor.with(epoch);
+        let panics = |transaction: &mut Transaction<'_>| -> Result<(), Failure> {
+            mark(transaction)?;
             panic!("as a bug does");
         };
         let started = Instant::now();
-        while catch_unwind(AssertUnwindSafe(|| desk.at_once(&panics))).is_ok() {
+        while catch_unwind(AssertUnwindSafe(|| executor.run_inline(&panics))).is_ok() {
             assert!(started.elapsed() < PATIENCE, "it was never carried out");
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert!(desk.at_once(&nothing).is_none(), "the transaction is still open");
-        assert_eq!(desk.with(epoch), before);
-        assert!(is_done_at_once(&desk));
+        assert!(executor.run_inline(&nothing).is_none(), "the transaction is still open");
+        assert_eq!(executor.with(epoch), before);
+        assert!(runs_inline(&executor));
     }
 
     #[test]
     fn whoever_begins_to_wait_is_seen_by_the_thread_or_has_to_call_it() {
-        let (_folder, desk) = desk();
-        assert!(desk.may_sleep() && !desk.needs_the_thread());
+        let (_folder, executor) = executor();
+        assert!(executor.may_sleep() && !executor.needs_worker());
         let name = lock_core::LockName::new("job").unwrap();
         let entry = lock_core::EntryId::new(7);
-        let hints = desk.hall.waiters.listen(entry);
-        desk.hall.waiters.stands(entry, &name, lock_core::FencingToken::new(1));
-        assert!(desk.needs_the_thread(), "it sleeps");
-        assert!(!desk.may_sleep() && !desk.needs_the_thread(), "it looks after whoever waits");
+        let hints = executor.notifier.waiters.listen(entry);
+        executor.notifier.waiters.mark_waiting(entry, &name, lock_core::FencingToken::new(1));
+        assert!(executor.needs_worker(), "it sleeps");
+        assert!(!executor.may_sleep() && !executor.needs_worker(), "it looks after whoever waits");
         drop(hints);
-        assert!(desk.may_sleep());
+        assert!(executor.may_sleep());
     }
 }

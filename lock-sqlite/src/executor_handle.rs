@@ -1,4 +1,4 @@
-//! [`Shared`]: what all who use a file in this process have in common: the threads, the connection, and what stands for the process beside
+//! [`ExecutorHandle`]: what all who use a file in this process have in common: the threads, the connection, and what stands for the process beside
 //! the file.
 
 use std::{
@@ -14,9 +14,9 @@ use std::{
 };
 
 use crate::{
-    desk::{Desk, Job},
+    executor::{Executor, Job},
     files::Files,
-    post::Hall,
+    notify::notifier::Notifier,
     store::Store,
     worker,
 };
@@ -25,7 +25,7 @@ use crate::{
 /// paths that lead to the same file today have a store each. So has a fork, which has none of the threads.
 type Key = (PathBuf, bool, Duration, u32);
 
-static IN_USE: Mutex<BTreeMap<Key, Weak<Shared>>> = Mutex::new(BTreeMap::new());
+static IN_USE: Mutex<BTreeMap<Key, Weak<ExecutorHandle>>> = Mutex::new(BTreeMap::new());
 
 /// How often it is tried to see who is there. In a fork, somebody who is not there may seem to be looking for ever.
 const TRIES: u32 = 100;
@@ -33,12 +33,12 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// The desk of a file, and the way to its thread. The thread ends with the last who has this.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) desk: Arc<Desk>,
+pub(crate) struct ExecutorHandle {
+    pub(crate) executor: Arc<Executor>,
     jobs: Sender<Job>,
 }
 
-impl Shared {
+impl ExecutorHandle {
     /// That of those who are there already, or a new one.
     ///
     /// # Errors
@@ -57,12 +57,12 @@ impl Shared {
 
     fn start(files: &Files, patience: Duration) -> io::Result<Arc<Self>> {
         let (jobs, todo) = channel();
-        let desk = Arc::new(Desk::new(Store::new(files.clone(), Hall::default(), patience)));
-        worker::start(todo, Arc::clone(&desk))?;
-        let shared = Arc::new(Self { desk, jobs });
+        let executor = Arc::new(Executor::new(Store::new(files.clone(), Notifier::default(), patience)));
+        worker::start(todo, Arc::clone(&executor))?;
+        let shared = Arc::new(Self { executor, jobs });
         // It keeps no thread from its end.
         let weak = Arc::downgrade(&shared);
-        shared.desk.hall.waiters.bell.hang(Box::new(move || {
+        shared.executor.notifier.waiters.waker.set_wake(Box::new(move || {
             if let Some(shared) = weak.upgrade() {
                 shared.give(Box::new(|_| Box::new(|| ())));
             }
@@ -72,12 +72,12 @@ impl Shared {
 
     /// Gives the thread something to do. False if there is no thread any more.
     pub(crate) fn give(&self, job: Job) -> bool {
-        self.desk.give(&self.jobs, job)
+        self.executor.give(&self.jobs, job)
     }
 }
 
 /// None if somebody has it for longer than anybody needs it.
-fn in_use() -> Option<MutexGuard<'static, BTreeMap<Key, Weak<Shared>>>> {
+fn in_use() -> Option<MutexGuard<'static, BTreeMap<Key, Weak<ExecutorHandle>>>> {
     for _ in 0..TRIES {
         match IN_USE.try_lock() {
             Ok(in_use) => return Some(in_use),

@@ -13,7 +13,7 @@ use std::{
 
 use rusqlite::Connection;
 
-use crate::{connection, desk::Desk, error::Fault, limit::Limit, store::Store};
+use crate::{connection, error::Failure, executor::Executor, store::Store, time_limit::TimeLimit};
 
 /// Everybody here waits for a disk that was quicker than this a moment ago, so that the log can begin anew: that takes a moment
 /// in which nobody writes.
@@ -30,30 +30,30 @@ const SHORT: i64 = 1024;
 
 /// Calls the thread that brings the log into the file. It is started when it is first needed, and ends with the desk.
 #[derive(Debug, Default)]
-pub(crate) struct Log(OnceLock<Option<SyncSender<()>>>);
+pub(crate) struct Checkpointer(OnceLock<Option<SyncSender<()>>>);
 
-impl Log {
+impl Checkpointer {
     /// To be done when there is time. Nothing, if it is being done.
-    pub(crate) fn keep(&self, desk: &Arc<Desk>) {
+    pub(crate) fn keep(&self, executor: &Arc<Executor>) {
         // Without one, the thread of the file does it in the end.
-        if let Some(thread) = self.0.get_or_init(|| start(Arc::downgrade(desk))) {
+        if let Some(thread) = self.0.get_or_init(|| start(Arc::downgrade(executor))) {
             let _ = thread.try_send(());
         }
     }
 }
 
-fn start(desk: Weak<Desk>) -> Option<SyncSender<()>> {
+fn start(executor: Weak<Executor>) -> Option<SyncSender<()>> {
     let (call, calls) = sync_channel(1);
     let started =
-        thread::Builder::new().name("distlock-sqlite-log".into()).spawn(move || work(&calls, &desk));
+        thread::Builder::new().name("distlock-sqlite-log".into()).spawn(move || work(&calls, &executor));
     started.inspect_err(|error| tracing::debug!(%error, "no thread could be started for the log")).ok()?;
     Some(call)
 }
 
-fn work(calls: &Receiver<()>, desk: &Weak<Desk>) {
+fn work(calls: &Receiver<()>, executor: &Weak<Executor>) {
     while calls.recv().is_ok() {
-        let Some(desk) = desk.upgrade() else { return };
-        if let Err(error) = bring_into_file(&desk) {
+        let Some(executor) = executor.upgrade() else { return };
+        if let Err(error) = bring_into_file(&executor) {
             tracing::debug!(?error, "the log was not brought into the file");
         }
     }
@@ -61,20 +61,20 @@ fn work(calls: &Receiver<()>, desk: &Weak<Desk>) {
 
 /// On a connection of its own, which is closed behind it: one that stayed open would keep others from a file in half, and nobody
 /// would look whether it is one.
-fn bring_into_file(desk: &Desk) -> Result<(), Fault> {
+fn bring_into_file(executor: &Executor) -> Result<(), Failure> {
     // It is dropped after the connection.
-    let Some((_opened, path)) = desk.with(Store::open_file) else { return Ok(()) };
+    let Some((_opened, path)) = executor.with(Store::open_file) else { return Ok(()) };
     let (connection, limit) = connect(&path)?;
     let started = Instant::now();
     let pages: i64 = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))?;
     if pages < SHORT {
-        desk.with(Store::log_is_kept);
+        executor.with(Store::log_is_kept);
         return Ok(());
     }
     let quick = started.elapsed() < QUICK;
     // The disk may have taken longer.
     limit.set(Instant::now() + LONGEST);
-    desk.with(|store| {
+    executor.with(|store| {
         if (quick || store.log_is_long()) && begin_anew(&connection)? {
             store.log_is_kept();
         }
@@ -82,9 +82,9 @@ fn bring_into_file(desk: &Desk) -> Result<(), Fault> {
     })
 }
 
-fn connect(path: &Path) -> Result<(Connection, Limit), Fault> {
+fn connect(path: &Path) -> Result<(Connection, TimeLimit), Failure> {
     let connection = connection::open(path)?;
-    let limit = Limit::on(&connection)?;
+    let limit = TimeLimit::on(&connection)?;
     limit.set(Instant::now() + LONGEST);
     connection.busy_timeout(PATIENCE)?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
@@ -94,7 +94,7 @@ fn connect(path: &Path) -> Result<(Connection, Limit), Fault> {
 
 /// What was written meanwhile is little. Then one writes at the beginning, and waits for the disk once more: else that would be
 /// a caller, on his own thread. False if others did not let it.
-fn begin_anew(connection: &Connection) -> Result<bool, Fault> {
+fn begin_anew(connection: &Connection) -> Result<bool, Failure> {
     let busy: bool = connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get(0))?;
     if !busy {
         // What is set to what it was is not written. A token that nobody gets harms nobody.

@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     access::Access,
-    error::{Fault, denied, of_io},
+    error::{Failure, denied, of_io},
 };
 
 /// What is made beside the database gets its mode and its group a moment later.
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 ///
 /// # Errors
 /// If something is there that nobody made who uses the database as this library does.
-pub(crate) fn refuse(database: &Path) -> Result<(), Fault> {
+pub(crate) fn refuse(database: &Path) -> Result<(), Failure> {
     // That it is not there, SQLite says.
     let Some(found) = look(database)? else { return Ok(()) };
     if !found.is_file() {
@@ -52,11 +52,11 @@ pub(crate) fn refuse(database: &Path) -> Result<(), Fault> {
     }
 }
 
-fn look(path: &Path) -> Result<Option<Metadata>, Fault> {
+fn look(path: &Path) -> Result<Option<Metadata>, Failure> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Fault::Refused(of_io("looking at", path, error).unsent())),
+        Err(error) => Err(Failure::Refused(of_io("looking at", path, error).unsent())),
     }
 }
 
@@ -66,6 +66,6 @@ fn beside(database: &Path, suffix: &str) -> PathBuf {
     path.into()
 }
 
-fn refused(path: &Path, why: &str) -> Fault {
-    Fault::Refused(denied(path, why))
+fn refused(path: &Path, why: &str) -> Failure {
+    Failure::Refused(denied(path, why))
 }

@@ -1,4 +1,4 @@
-//! [`Limit`]: until when SQLite may go on with what it carries out: others may have written more into the file than locks.
+//! [`TimeLimit`]: until when SQLite may go on with what it carries out: others may have written more into the file than locks.
 
 use std::{
     ffi::c_int,
@@ -11,25 +11,25 @@ use std::{
 
 use rusqlite::Connection;
 
-use crate::{error::Fault, store::nanos};
+use crate::{error::Failure, store::nanos};
 
 /// So many steps of SQLite are done between two looks at the clock: some ten microseconds.
 const STEPS: c_int = 1000;
 
 /// The end of what goes on over a connection. Whatever is in the middle of something then is interrupted.
 #[derive(Debug)]
-pub(crate) struct Limit {
+pub(crate) struct TimeLimit {
     start: Instant,
     /// In nanoseconds from the start.
     end: Arc<AtomicI64>,
 }
 
-impl Limit {
+impl TimeLimit {
     /// Watches over a connection, and ends nothing yet.
     ///
     /// # Errors
     /// If somebody else owns the connection.
-    pub(crate) fn on(connection: &Connection) -> Result<Self, Fault> {
+    pub(crate) fn on(connection: &Connection) -> Result<Self, Failure> {
         let (start, end) = (Instant::now(), Arc::new(AtomicI64::new(i64::MAX)));
         let watched = Arc::clone(&end);
         let is_over = move || nanos(start.elapsed()) > watched.load(Ordering::Relaxed);
@@ -56,14 +56,16 @@ mod tests {
     use rusqlite::ErrorCode;
 
     use super::*;
-    use crate::{files::Files, post::Hall, store::Store, verb::Verb, verbs};
+    use crate::{
+        backend::enter, files::Files, notify::notifier::Notifier, store::Store, transaction::Transaction,
+    };
 
     #[test]
     fn what_never_ends_is_interrupted_and_what_comes_after_it_is_not() {
         const COUNT: &str = "WITH RECURSIVE numbers(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM numbers) SELECT max(x) FROM numbers";
         let connection = Connection::open_in_memory().unwrap();
         let count = |query: &str| connection.query_row(query, [], |row| row.get::<_, i64>(0));
-        let limit = Limit::on(&connection).unwrap();
+        let limit = TimeLimit::on(&connection).unwrap();
         limit.set(Instant::now() + Duration::from_millis(20));
         let error = count(COUNT).unwrap_err();
         assert_eq!(error.sqlite_error_code(), Some(ErrorCode::OperationInterrupted), "{error}");
@@ -81,25 +83,26 @@ mod tests {
         const PATIENCE: Duration = Duration::from_secs(60);
         let folder = tempfile::tempdir().unwrap();
         let files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
-        let mut store = Store::new(files, Hall::default(), PATIENCE);
+        let mut store = Store::new(files, Notifier::default(), PATIENCE);
         let claim = Claim::reader();
-        let written = store.write(Instant::now() + PATIENCE, |verb| {
+        let written = store.write(Instant::now() + PATIENCE, |transaction| {
             let values = (claim.kind().word(), claim.permits(), claim.limit(), i64::MAX);
-            Ok(verb.connection.execute(READERS, values)?)
+            Ok(transaction.connection.execute(READERS, values)?)
         });
         assert_eq!(written.unwrap(), 300_000);
 
         let name = LockName::new("job").unwrap();
         let entry = Entry::new(name, EntryId::new(u128::MAX), claim, Duration::from_secs(30));
-        let enter =
-            |verb: &mut Verb<'_>| verbs::enter(verb, &entry, Step::Create, WaitMode::Queue).map(|_| ());
+        let enter = |transaction: &mut Transaction<'_>| {
+            enter::enter(transaction, &entry, Step::Create, WaitMode::Queue).map(|_| ())
+        };
         let error = store.write(Instant::now() + Duration::from_millis(10), enter).unwrap_err();
         assert_eq!(*error.kind(), BackendErrorKind::TimedOut, "{error}");
         assert!(error.to_string().contains("it took as long as a command may take"), "{error}");
 
-        let left = store.write(Instant::now() + PATIENCE, |verb| {
+        let left = store.write(Instant::now() + PATIENCE, |transaction| {
             let count = "SELECT count(*) FROM entries";
-            Ok(verb.connection.query_row(count, [], |row| row.get::<_, i64>(0))?)
+            Ok(transaction.connection.query_row(count, [], |row| row.get::<_, i64>(0))?)
         });
         assert_eq!(left.unwrap(), 300_000, "others can write, and nothing of it was done");
     }

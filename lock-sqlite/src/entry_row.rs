@@ -1,13 +1,13 @@
-//! [`Row`]: an entry as it stands in the file.
+//! [`EntryRow`]: an entry as it stands in the file.
 
 use lock_core::{Claim, EntryId, Kind, shown_label};
 use rusqlite::types::ValueRef;
 
-use crate::error::Fault;
+use crate::error::Failure;
 
 /// An entry as it stands in the file.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct EntryRow {
     pub(crate) token: i64,
     pub(crate) entry: EntryId,
     pub(crate) claim: Claim,
@@ -17,13 +17,13 @@ pub(crate) struct Row {
     pub(crate) label: Option<String>,
 }
 
-impl Row {
+impl EntryRow {
     /// # Errors
     /// If it is none that this library wrote, or those of SQLite.
-    pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<Self, Fault> {
+    pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<Self, Failure> {
         Ok(Self {
             token: row.get(0)?,
-            entry: text(row, 1)?.parse().map_err(|_| Fault::Damaged("an entry id"))?,
+            entry: text(row, 1)?.parse().map_err(|_| Failure::Damaged("an entry id"))?,
             claim: read_claim(row, 2)?,
             expires: row.get(5)?,
             admitted: row.get(6)?,
@@ -44,8 +44,8 @@ fn text<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> rusqlite::Result<&'a s
 ///
 /// # Errors
 /// If there is none, or those of SQLite.
-pub(crate) fn read_claim(row: &rusqlite::Row<'_>, column: usize) -> Result<Claim, Fault> {
+pub(crate) fn read_claim(row: &rusqlite::Row<'_>, column: usize) -> Result<Claim, Failure> {
     let (permits, limit) = (row.get(column + 1)?, row.get(column + 2)?);
     let kind = Kind::from_word(text(row, column)?);
-    kind.and_then(|kind| Claim::from_parts(kind, permits, limit)).ok_or(Fault::Damaged("a claim"))
+    kind.and_then(|kind| Claim::from_parts(kind, permits, limit)).ok_or(Failure::Damaged("a claim"))
 }

@@ -1,4 +1,6 @@
-//! [`Watch`]: looks after those who wait here. Who died tells nobody; and what was told may be lost.
+//! [`HolderWatch`]: looks after those who wait here. Who died tells nobody; and what was told may be lost.
+
+mod watched_processes;
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +13,9 @@ use std::{
 use lock_core::{BackendError, EntryId, FencingToken, Hint, LockName};
 use rusqlite::Connection;
 
-use crate::{error::Fault, presence, store::Store, watched::Watched};
+pub(crate) use self::watched_processes::NEXT;
+use self::watched_processes::WatchedProcesses;
+use crate::{error::Failure, process_lock, store::Store};
 
 /// How often it is looked for hints that were lost.
 const HINTS: Duration = Duration::from_millis(100);
@@ -34,15 +38,15 @@ type Waiting = BTreeMap<LockName, Vec<(FencingToken, EntryId)>>;
 
 /// What somebody here waits for, and who holds that.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct HolderWatch {
     /// What was seen without asking SQLite, when it was last asked.
-    glance: Option<Glance>,
+    fingerprint: Option<Fingerprint>,
     /// Looks since then.
     unasked: u32,
     /// When the rest was read: what SQLite counts of others, what the store counts of our own, and who waited.
     read_at: Option<(i64, u64, u64)>,
     waiting: Waiting,
-    watched: Watched,
+    watched: WatchedProcesses,
     /// Looks since anything of this was another.
     still: u32,
     /// Whether a hint may have been lost since it was last looked for some.
@@ -52,33 +56,33 @@ pub(crate) struct Watch {
 
 /// What can have changed only if one of these did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Glance {
+struct Fingerprint {
     /// The device, the inode, the length, and when it was written to.
     log: Option<(u64, u64, u64, i64, i64)>,
     changes: u64,
     waiters: u64,
 }
 
-impl Glance {
+impl Fingerprint {
     /// One look at the file system. The second tells whether the log is too new to tell two writes of it from one.
     fn at(store: &Store) -> (Self, bool) {
         let found = fs::metadata(&store.files.log).ok();
         let age = found.as_ref().and_then(|found| found.modified().ok()?.elapsed().ok());
         let log =
             found.map(|found| (found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec()));
-        let glance = Self { log, changes: store.changes, waiters: store.hall.waiters.changes() };
-        (glance, age.is_none_or(|age| age < FRESH))
+        let fingerprint = Self { log, changes: store.changes, waiters: store.notifier.waiters.changes() };
+        (fingerprint, age.is_none_or(|age| age < FRESH))
     }
 }
 
-impl Watch {
+impl HolderWatch {
     pub(crate) fn new() -> Self {
         Self {
-            glance: None,
+            fingerprint: None,
             unasked: 0,
             read_at: None,
             waiting: Waiting::new(),
-            watched: Watched::at_the_front(),
+            watched: WatchedProcesses::at_the_front(),
             still: 0,
             hints_due: true,
             hints_at: None,
@@ -104,27 +108,29 @@ impl Watch {
         store: &mut Store,
         give_up: Instant,
     ) -> Result<Vec<(EntryId, Hint)>, BackendError> {
-        let (glance, is_fresh) = Glance::at(store);
+        let (fingerprint, is_fresh) = Fingerprint::at(store);
         self.unasked += 1;
         self.still = self.still.saturating_add(1);
-        if self.glance != Some(glance) || is_fresh || self.unasked >= UNASKED {
-            self.ask(store, glance, give_up)?;
+        if self.fingerprint != Some(fingerprint) || is_fresh || self.unasked >= UNASKED {
+            self.ask(store, fingerprint, give_up)?;
         }
         // It was made by what was read.
-        let Some(folder) = store.home.as_ref().map(|home| Arc::clone(home.folder())) else {
+        let Some(folder) =
+            store.process_files.as_ref().map(|process_files| Arc::clone(process_files.folder()))
+        else {
             return Ok(Vec::new());
         };
         let dead: Vec<i64> = self
             .watched
             .members
             .iter()
-            .filter(|member| presence::is_dead(&folder, member))
+            .filter(|member| process_lock::is_dead(&folder, member))
             .map(|member| member.id)
             .collect();
         if !dead.is_empty() {
-            store.write(give_up, |verb| verb.bury_dead(dead.iter().copied()))?;
+            store.write(give_up, |transaction| transaction.reap_dead(dead.iter().copied()))?;
             // Who holds it now may be dead, too.
-            (self.read_at, self.glance, self.watched) = (None, None, Watched::at_the_front());
+            (self.read_at, self.fingerprint, self.watched) = (None, None, WatchedProcesses::at_the_front());
         }
         if self.hints_due && self.hints_at.is_none_or(|at| at.elapsed() >= HINTS) {
             let hints = self.lost_hints(store, give_up)?;
@@ -135,22 +141,27 @@ impl Watch {
     }
 
     /// Whether anybody wrote. If so, it is read who holds what is waited for.
-    fn ask(&mut self, store: &mut Store, glance: Glance, give_up: Instant) -> Result<(), BackendError> {
+    fn ask(
+        &mut self,
+        store: &mut Store,
+        fingerprint: Fingerprint,
+        give_up: Instant,
+    ) -> Result<(), BackendError> {
         let version = store.read(give_up, |connection, _| {
             let mut version = connection.prepare_cached("PRAGMA data_version")?;
             Ok(version.query_row([], |row| row.get::<_, i64>(0))?)
         })?;
-        let read_at = (version, store.changes, glance.waiters);
+        let read_at = (version, store.changes, fingerprint.waiters);
         if self.read_at != Some(read_at) {
-            if self.read_at.is_none_or(|(_, _, waiters)| waiters != glance.waiters) {
-                self.waiting = by_name(store.hall.waiters.places());
+            if self.read_at.is_none_or(|(_, _, waiters)| waiters != fingerprint.waiters) {
+                self.waiting = by_name(store.notifier.waiters.places());
                 self.still = 0;
             }
             let waiting = &self.waiting;
-            let watched = store.read(give_up, |connection, home| {
-                let mut watched = Watched::nobody();
+            let watched = store.read(give_up, |connection, process_files| {
+                let mut watched = WatchedProcesses::nobody();
                 for name in waiting.keys() {
-                    watched.add(connection, name, home.id())?;
+                    watched.add(connection, name, process_files.id())?;
                 }
                 Ok(watched)
             })?;
@@ -159,16 +170,16 @@ impl Watch {
             }
             (self.read_at, self.hints_due) = (Some(read_at), true);
         }
-        (self.glance, self.unasked) = (Some(glance), 0);
+        (self.fingerprint, self.unasked) = (Some(fingerprint), 0);
         Ok(())
     }
 
     /// A datagram that found no room is not sent again.
     fn lost_hints(&self, store: &mut Store, give_up: Instant) -> Result<Vec<(EntryId, Hint)>, BackendError> {
-        store.read(give_up, |connection, home| {
+        store.read(give_up, |connection, process_files| {
             let mut hints = Vec::new();
             for (name, places) in &self.waiting {
-                let admitted = admitted(connection, name, home.id(), places)?;
+                let admitted = admitted(connection, name, process_files.id(), places)?;
                 for (token, entry) in places {
                     match admitted.get(&token.get().cast_signed()) {
                         Some(true) => hints.push((*entry, Hint::Admitted { token: *token })),
@@ -196,7 +207,7 @@ fn admitted(
     name: &LockName,
     me: i64,
     places: &[(FencingToken, EntryId)],
-) -> Result<BTreeMap<i64, bool>, Fault> {
+) -> Result<BTreeMap<i64, bool>, Failure> {
     if places.len() > FEW {
         let all = "SELECT token, admitted FROM entries WHERE name = ?1 AND member = ?2";
         let mut all = connection.prepare_cached(all)?;
@@ -227,12 +238,14 @@ mod tests {
     use lock_core::{Claim, Entry, Hints, Step, WaitMode};
     use rusqlite::trace::{TraceEvent, TraceEventCodes};
 
-    use super::*;
+    use super::{watched_processes::BEHIND, *};
     use crate::{
+        backend::{
+            enter::{self, EntryState},
+            leave,
+        },
         files::Files,
-        post::Hall,
-        verbs::{self, Look},
-        watched::{BEHIND, NEXT},
+        notify::notifier::Notifier,
     };
 
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -250,9 +263,9 @@ mod tests {
         Entry::new(name, EntryId::new(number), Claim::mutex(), Duration::from_secs(600))
     }
 
-    fn enter(store: &mut Store, number: u128) -> Look {
-        let create = |verb: &mut crate::verb::Verb<'_>| {
-            verbs::enter(verb, &entry(number), Step::Create, WaitMode::Queue)
+    fn enter(store: &mut Store, number: u128) -> EntryState {
+        let create = |transaction: &mut crate::transaction::Transaction<'_>| {
+            enter::enter(transaction, &entry(number), Step::Create, WaitMode::Queue)
         };
         store.write(Instant::now() + PATIENCE, create).unwrap()
     }
@@ -262,12 +275,12 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let store = || {
                 let files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
-                Store::new(files, Hall::default(), PATIENCE)
+                Store::new(files, Notifier::default(), PATIENCE)
             };
             let (mut holder, mut waiters) = (store(), store());
-            assert!(matches!(enter(&mut holder, 0), Look::Admitted { .. }));
+            assert!(matches!(enter(&mut holder, 0), EntryState::Admitted { .. }));
             let hints = (1..=waiting).map(|number| match enter(&mut waiters, number) {
-                Look::Waiting { hints, .. } => hints,
+                EntryState::Waiting { hints, .. } => hints,
                 _ => panic!("it does not wait"),
             });
             let hints = hints.collect();
@@ -276,8 +289,8 @@ mod tests {
 
         /// Nobody is told of it: this is not the store of a desk.
         fn leave(&mut self, number: u128) {
-            let leave = |verb: &mut crate::verb::Verb<'_>| {
-                verbs::leave(verb, &entry(number).name, entry(number).id).map(drop)
+            let leave = |transaction: &mut crate::transaction::Transaction<'_>| {
+                leave::leave(transaction, &entry(number).name, entry(number).id).map(drop)
             };
             self.holder.write(Instant::now() + PATIENCE, leave).unwrap();
         }
@@ -305,10 +318,10 @@ mod tests {
                 assert!(started.elapsed() < PATIENCE, "somebody writes");
                 std::thread::sleep(Duration::from_millis(50));
             }
-            let mut watch = Watch::new();
+            let mut watch = HolderWatch::new();
             watch.look(&mut queue.waiters);
-            let world = queue.waiters.world.as_ref().unwrap();
-            world.connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(count));
+            let database = queue.waiters.database.as_ref().unwrap();
+            database.connection.trace_v2(TraceEventCodes::SQLITE_TRACE_STMT, Some(count));
             STATEMENTS.store(0, Ordering::Relaxed);
             for _ in 0..LOOKS {
                 assert!(watch.look(&mut queue.waiters).is_empty());
@@ -324,7 +337,7 @@ mod tests {
     #[test]
     fn hints_that_were_lost_are_found_for_few_and_for_many() {
         for waiting in [2, FEW as u128 + 2] {
-            let (mut queue, mut watch) = (Queue::of(waiting), Watch::new());
+            let (mut queue, mut watch) = (Queue::of(waiting), HolderWatch::new());
             assert!(watch.look(&mut queue.waiters).is_empty());
             queue.leave(0);
             queue.leave(2);
@@ -344,11 +357,11 @@ mod tests {
     /// Those who wait in this process may be behind others, who look more often.
     #[test]
     fn who_is_not_the_next_looks_less_often_until_he_is() {
-        let (mut queue, mut watch) = (Queue::of(1), Watch::new());
+        let (mut queue, mut watch) = (Queue::of(1), HolderWatch::new());
         let behind = {
             let files = queue.waiters.files.clone();
-            let mut store = Store::new(files, Hall::default(), PATIENCE);
-            let Look::Waiting { hints, .. } = enter(&mut store, 7) else { panic!("it does not wait") };
+            let mut store = Store::new(files, Notifier::default(), PATIENCE);
+            let EntryState::Waiting { hints, .. } = enter(&mut store, 7) else { panic!("it does not wait") };
             watch.look(&mut store);
             assert_eq!(watch.pause(), BEHIND);
             queue.leave(1);

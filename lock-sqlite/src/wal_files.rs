@@ -1,4 +1,4 @@
-//! [`Opened`]: the log and the shared memory that belong to a database as it was opened. Each is half of it: under another name, and where
+//! [`OpenFiles`]: the log and the shared memory that belong to a database as it was opened. Each is half of it: under another name, and where
 //! they were deleted, it has others, and is another world.
 
 use std::{
@@ -15,23 +15,23 @@ use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
 use crate::{
     connection,
-    error::{self, Fault, not_ready, unsupported},
+    error::{self, Failure, not_ready, unsupported},
     files::Files,
-    limit::Limit,
-    presence,
+    process_lock,
+    time_limit::TimeLimit,
 };
 
 /// Device and inode.
-pub(crate) type Identity = (u64, u64);
+pub(crate) type FileId = (u64, u64);
 
 /// What stands beside a database now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Beside {
-    pub(crate) log: Option<Identity>,
-    memory: Option<Identity>,
+pub(crate) struct WalFiles {
+    pub(crate) log: Option<FileId>,
+    memory: Option<FileId>,
 }
 
-impl Beside {
+impl WalFiles {
     pub(crate) fn of(files: &Files) -> Self {
         Self { log: identity(&files.log), memory: identity(&files.memory) }
     }
@@ -42,34 +42,34 @@ impl Beside {
 }
 
 /// Which file this is. None if there is none.
-pub(crate) fn identity(path: &Path) -> Option<Identity> {
+pub(crate) fn identity(path: &Path) -> Option<FileId> {
     fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// Databases that connections of this process have open, with their shared memory and the number of these connections. SQLite has
 /// one such memory for all of them, and takes it without a look whether it still has its name.
-static OPEN: Mutex<BTreeMap<Identity, (Identity, usize)>> = Mutex::new(BTreeMap::new());
+static OPEN: Mutex<BTreeMap<FileId, (FileId, usize)>> = Mutex::new(BTreeMap::new());
 
 /// What a connection has open, until it is closed.
 #[derive(Debug)]
-pub(crate) struct Opened {
-    database: Identity,
-    memory: Identity,
-    beside: Beside,
+pub(crate) struct OpenFiles {
+    database: FileId,
+    memory: FileId,
+    beside: WalFiles,
 }
 
-impl Opened {
+impl OpenFiles {
     /// To be called when the connection has read: then it has both open, and nobody takes them away but by force.
     ///
     /// # Errors
     /// If somebody did.
-    pub(crate) fn take(database: Identity, files: &Files) -> Result<Self, Fault> {
-        let beside = Beside::of(files);
-        let (Some(_), Some(memory)) = (beside.log, beside.memory) else { return Err(in_half(files)) };
+    pub(crate) fn take(database: FileId, files: &Files) -> Result<Self, Failure> {
+        let beside = WalFiles::of(files);
+        let (Some(_), Some(memory)) = (beside.log, beside.memory) else { return Err(incomplete(files)) };
         let mut open = open();
         let (known, connections) = open.entry(database).or_insert((memory, 0));
         if *known != memory {
-            return Err(in_half(files));
+            return Err(incomplete(files));
         }
         *connections += 1;
         Ok(Self { database, memory, beside })
@@ -84,15 +84,15 @@ impl Opened {
 
     /// Whether all of it still stands under its name. Three looks at the file system.
     pub(crate) fn is_in_place(&self, files: &Files) -> bool {
-        files.identity() == Some(self.database) && Beside::of(files) == self.beside
+        files.identity() == Some(self.database) && WalFiles::of(files) == self.beside
     }
 
-    pub(crate) fn beside(&self) -> Beside {
+    pub(crate) fn beside(&self) -> WalFiles {
         self.beside
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenFiles {
     fn drop(&mut self) {
         let mut open = open();
         if let Some((_, connections)) = open.get_mut(&self.database) {
@@ -104,7 +104,7 @@ impl Drop for Opened {
     }
 }
 
-fn open() -> MutexGuard<'static, BTreeMap<Identity, (Identity, usize)>> {
+fn open() -> MutexGuard<'static, BTreeMap<FileId, (FileId, usize)>> {
     // Nothing panics while it is held.
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -114,19 +114,19 @@ fn open() -> MutexGuard<'static, BTreeMap<Identity, (Identity, usize)>> {
 ///
 /// # Errors
 /// If it has more than one.
-pub(crate) fn refuse_other_names(path: &Path) -> Result<(), Fault> {
+pub(crate) fn refuse_other_names(path: &Path) -> Result<(), Failure> {
     let names = fs::metadata(path).map_or(1, |found| found.nlink());
     if names > 1 {
         let why = format!(
             "it has {names} names (hard links), and under each it would be another world of locks; remove all but one"
         );
-        return Err(Fault::Refused(unsupported(path, &why)));
+        return Err(Failure::Refused(unsupported(path, &why)));
     }
     // Kernels before 5.8 do not tell.
     let found = statx(CWD, path, AtFlags::empty(), StatxFlags::empty());
     if found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
         let why = "it is mounted by itself, without what stands beside it; mount its folder";
-        return Err(Fault::Refused(unsupported(path, why)));
+        return Err(Failure::Refused(unsupported(path, why)));
     }
     Ok(())
 }
@@ -137,16 +137,16 @@ pub(crate) fn refuse_other_names(path: &Path) -> Result<(), Fault> {
 ///
 /// # Errors
 /// If somebody has it open for all that time, or those of SQLite.
-pub(crate) fn wait_for_others(files: &Files, give_up: Instant) -> Result<(), Fault> {
+pub(crate) fn wait_for_others(files: &Files, give_up: Instant) -> Result<(), Failure> {
     // He who goes does not bring anything into the file while somebody looks: so this is done ever more seldom.
     const LONGEST: u64 = 200;
     let mut longest = 1;
-    while !Beside::of(files).is_whole() && !is_unused(&files.database, give_up)? {
+    while !WalFiles::of(files).is_whole() && !is_unused(&files.database, give_up)? {
         // Two who always look at the same moment would keep each other from it.
-        let drawn = presence::random().map_or(1, i64::cast_unsigned) % longest;
+        let drawn = process_lock::random().map_or(1, i64::cast_unsigned) % longest;
         let pause = Duration::from_millis(1 + drawn);
         if Instant::now() + pause >= give_up {
-            return Err(in_half(files));
+            return Err(incomplete(files));
         }
         thread::sleep(pause);
         longest = (longest * 2).min(LONGEST);
@@ -156,9 +156,9 @@ pub(crate) fn wait_for_others(files: &Files, give_up: Instant) -> Result<(), Fau
 
 /// Whether nobody has a database open, under whatever path. In WAL mode each connection holds a lock on the file from its first look to
 /// its end; and one that is to have a log for itself alone takes it from all others before it touches the log.
-fn is_unused(database: &Path, give_up: Instant) -> Result<bool, Fault> {
+fn is_unused(database: &Path, give_up: Instant) -> Result<bool, Failure> {
     let connection = connection::open(database)?;
-    Limit::on(&connection)?.set(give_up);
+    TimeLimit::on(&connection)?.set(give_up);
     if connection.is_readonly("main")? {
         // Whoever opens it is told so.
         return Ok(true);
@@ -171,13 +171,13 @@ fn is_unused(database: &Path, give_up: Instant) -> Result<bool, Fault> {
     }
 }
 
-fn in_half(files: &Files) -> Fault {
+fn incomplete(files: &Files) -> Failure {
     let path = files.database.display();
     let why = format!(
         "somebody has it open whose log or shared memory (`-wal`, `-shm`) is not here: they were deleted or replaced, or he came by \
          another path (`mv`, a mount); it can be used when he has noticed, within seconds, or has ended (`fuser {path}`)"
     );
-    Fault::Refused(not_ready(&files.database, &why))
+    Failure::Refused(not_ready(&files.database, &why))
 }
 
 #[cfg(test)]
@@ -244,7 +244,7 @@ mod tests {
     fn a_memory_that_was_replaced_is_nobodys_while_this_process_has_the_former_one() {
         let (_folder, files, _connection) = in_use();
         let database = files.identity().unwrap();
-        let first = Opened::take(database, &files).unwrap();
+        let first = OpenFiles::take(database, &files).unwrap();
         assert!(first.is_in_place(&files));
         let copy = files.memory.with_extension("copy");
         fs::copy(&files.memory, &copy).unwrap();
@@ -252,8 +252,8 @@ mod tests {
         assert!(!first.is_in_place(&files));
         let shared = first.share();
         drop(first);
-        assert!(Opened::take(database, &files).is_err());
+        assert!(OpenFiles::take(database, &files).is_err());
         drop(shared);
-        assert!(Opened::take(database, &files).is_ok());
+        assert!(OpenFiles::take(database, &files).is_ok());
     }
 }

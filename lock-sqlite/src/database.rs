@@ -1,4 +1,4 @@
-//! [`World`]: the database that stands in the file now, with a connection to it.
+//! [`Database`]: the database that stands in the file now, with a connection to it.
 
 use std::{
     path::Path,
@@ -8,16 +8,16 @@ use std::{
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::{
-    beside::{self, Beside, Identity, Opened},
-    connection, domain,
-    error::{Fault, of_io, unsupported},
+    clock_domain, connection,
+    error::{Failure, of_io, unsupported},
     files::Files,
-    home::Home,
-    limit::Limit,
-    presence::{self, Member},
-    schema::{self, Found},
+    process_files::ProcessFiles,
+    process_lock::{self, Member},
+    schema::{self, DatabaseState},
     store::patiently,
-    verb::{Around, News, Verb},
+    time_limit::TimeLimit,
+    transaction::{Effects, Transaction, TransactionContext},
+    wal_files::{self, FileId, OpenFiles, WalFiles},
 };
 
 /// So many tokens are minted until the disk has to keep that they were (PR33).
@@ -31,57 +31,57 @@ const STATEMENTS: usize = 64;
 
 /// A database, as long as its file is not replaced and nobody declares its leases void.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct Database {
     /// It is closed before the others are dropped.
     pub(crate) connection: Connection,
-    pub(crate) limit: Limit,
-    identity: Identity,
+    pub(crate) limit: TimeLimit,
+    identity: FileId,
     /// What stood beside the file before it was opened.
-    found: Beside,
+    found: WalFiles,
     /// None until this process has joined.
-    opened: Option<Opened>,
+    opened: Option<OpenFiles>,
     /// Changes when all leases were declared void.
     epoch: i64,
 }
 
 /// How long a transaction waits for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum Budget {
     /// Not at all, and it does not do much either: a caller's own thread is kept by it.
-    AtOnce,
+    Immediate,
     Until(Instant),
 }
 
 /// What became of a transaction.
 #[derive(Debug)]
-pub(crate) enum Begun<T> {
+pub(crate) enum Outcome<T> {
     /// It is in the file.
-    Done(T, News),
-    /// It is not our world any more. Nothing was done.
-    Elsewhere,
+    Committed(T, Effects),
+    /// It is another database by now. Nothing was done.
+    OtherDatabase,
     /// There were no tokens; there are now. Nothing was done.
-    Again,
+    NeedsTokens,
 }
 
-impl World {
+impl Database {
     /// Opens the file, and changes nothing in it: it may be anything.
     ///
     /// # Errors
     /// If it cannot be opened, or is not for us.
-    pub(crate) fn connect(files: &Files, give_up: Instant) -> Result<Self, Fault> {
+    pub(crate) fn connect(files: &Files, give_up: Instant) -> Result<Self, Failure> {
         let path = &files.database;
         let identity = files.identity().ok_or_else(|| {
-            Fault::Refused(of_io("opening", path, std::io::ErrorKind::NotFound.into()).unsent())
+            Failure::Refused(of_io("opening", path, std::io::ErrorKind::NotFound.into()).unsent())
         })?;
-        beside::refuse_other_names(path)?;
-        beside::wait_for_others(files, give_up)?;
-        let found = Beside::of(files);
+        wal_files::refuse_other_names(path)?;
+        wal_files::wait_for_others(files, give_up)?;
+        let found = WalFiles::of(files);
         let connection = connection::open(path)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        let limit = Limit::on(&connection)?;
+        let limit = TimeLimit::on(&connection)?;
         limit.set(give_up);
         if connection.is_readonly("main")? {
-            return Err(Fault::Refused(read_only(path)));
+            return Err(Failure::Refused(read_only(path)));
         }
         patiently(give_up, || schema::look_from_outside(&connection, path))?;
         Ok(Self { connection, limit, identity, found, opened: None, epoch: 0 })
@@ -97,7 +97,7 @@ impl World {
         files.identity() == Some(self.identity)
     }
 
-    pub(crate) fn opened(&self) -> Option<&Opened> {
+    pub(crate) fn opened(&self) -> Option<&OpenFiles> {
         self.opened.as_ref()
     }
 
@@ -108,28 +108,28 @@ impl World {
     /// If it cannot be used.
     pub(crate) fn join(
         &mut self,
-        home: &Home,
+        process_files: &ProcessFiles,
         former: Option<i64>,
-        around: Around<'_>,
+        context: TransactionContext<'_>,
         give_up: Instant,
-    ) -> Result<News, Fault> {
-        let (files, folder) = (around.files, around.folder);
+    ) -> Result<Effects, Failure> {
+        let (files, folder) = (context.files, context.folder);
         patiently(give_up, || use_wal(&self.connection, &files.database))?;
         // Who is here is nothing to anybody after a loss of power; where the tokens of a file begin, is.
-        let empty = schema::look_from_outside(&self.connection, &files.database)? == Found::Empty;
-        self.opened = Some(Opened::take(self.identity, files)?);
-        files.share().map_err(Fault::Refused)?;
+        let empty = schema::look_from_outside(&self.connection, &files.database)? == DatabaseState::Empty;
+        self.opened = Some(OpenFiles::take(self.identity, files)?);
+        files.share().map_err(Failure::Refused)?;
         let synchronous = if empty { "FULL" } else { "NORMAL" };
         self.connection.pragma_update(None, "synchronous", synchronous)?;
-        let domain = domain::of_this_process()?;
-        self.begin(Pace::Until(give_up))?;
-        let (epoch, news) = self.ended(self.register(home.member(), former, around, &domain))?;
+        let domain = clock_domain::of_this_process()?;
+        self.begin(Budget::Until(give_up))?;
+        let (epoch, effects) = self.ended(self.register(process_files.member(), former, context, &domain))?;
         self.epoch = epoch;
         self.connection.pragma_update(None, "synchronous", "NORMAL")?;
         // Not up to now: so the log does not grow for ever by processes that come, write a little, and go.
         self.connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-        presence::sweep(folder, |id| id == home.id() || self.knows(id));
-        Ok(news)
+        process_lock::sweep(folder, |id| id == process_files.id() || self.knows(id));
+        Ok(effects)
     }
 
     /// In a transaction: makes what is missing, voids what is of another boot, buries the dead, and enters this process.
@@ -137,45 +137,46 @@ impl World {
         &self,
         me: Member,
         former: Option<i64>,
-        around: Around<'_>,
+        context: TransactionContext<'_>,
         domain: &str,
-    ) -> Result<(i64, News), Fault> {
-        let (path, folder) = (&around.files.database, around.folder);
-        if schema::look(&self.connection, path)? == Found::Empty {
+    ) -> Result<(i64, Effects), Failure> {
+        let (path, folder) = (&context.files.database, context.folder);
+        if schema::look(&self.connection, path)? == DatabaseState::Empty {
             schema::make(&self.connection, domain)?;
         }
         let (theirs, mut epoch) = self.connection.query_row("SELECT domain, epoch FROM meta", [], |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
         })?;
-        let mut verb = Verb::begin(&self.connection, around)?;
+        let mut transaction = Transaction::begin(&self.connection, context)?;
         if theirs != domain {
             // PR32: its times mean nothing here.
-            if let Some(member) = verb.members()?.iter().find(|member| presence::may_live(folder, member.id))
+            if let Some(member) =
+                transaction.members()?.iter().find(|member| process_lock::may_live(folder, member.id))
             {
-                return Err(Fault::Refused(another_clock(path, member.id)));
+                return Err(Failure::Refused(another_clock(path, member.id)));
             }
-            epoch = verb.void(domain)?;
+            epoch = transaction.void(domain)?;
         }
-        if self.begins_a_log() {
-            verb.skip_tokens()?;
+        if self.begins_a_wal() {
+            transaction.skip_tokens()?;
         }
         if let Some(former) = former {
-            verb.inherit(former)?;
+            transaction.inherit(former)?;
         }
-        for member in verb.members()? {
-            if member.id != me.id && presence::is_dead(folder, &member) {
-                verb.bury(member.id)?;
+        for member in transaction.members()? {
+            if member.id != me.id && process_lock::is_dead(folder, &member) {
+                transaction.reap(member.id)?;
             }
         }
         self.connection.execute(
             "INSERT OR REPLACE INTO members VALUES (?1, ?2, ?3, ?4)",
             (me.id, std::process::id(), me.device.cast_signed(), me.inode.cast_signed()),
         )?;
-        Ok((epoch, verb.news))
+        Ok((epoch, transaction.effects))
     }
 
     /// Whether nobody knows what stood in a log that was there before: it was brought into the file, or somebody deleted it.
-    fn begins_a_log(&self) -> bool {
+    fn begins_a_wal(&self) -> bool {
         let log = self.opened.as_ref().and_then(|opened| opened.beside().log);
         self.found.log.is_none() || self.found.log != log
     }
@@ -186,27 +187,27 @@ impl World {
     /// What went wrong. Nothing was done then.
     pub(crate) fn write<T>(
         &mut self,
-        around: Around<'_>,
-        verb: &impl Fn(&mut Verb<'_>) -> Result<T, Fault>,
-    ) -> Result<Begun<T>, Fault> {
-        let pace = around.pace;
-        self.begin(pace)?;
-        let done = Verb::begin(&self.connection, around).and_then(|mut begun| {
+        context: TransactionContext<'_>,
+        operation: &impl Fn(&mut Transaction<'_>) -> Result<T, Failure>,
+    ) -> Result<Outcome<T>, Failure> {
+        let budget = context.budget;
+        self.begin(budget)?;
+        let done = Transaction::begin(&self.connection, context).and_then(|mut begun| {
             if begun.epoch != self.epoch {
-                return Ok(Begun::Elsewhere);
+                return Ok(Outcome::OtherDatabase);
             }
             if begun.lacks_tokens() {
-                return Ok(Begun::Again);
+                return Ok(Outcome::NeedsTokens);
             }
-            let value = verb(&mut begun)?;
-            Ok(Begun::Done(value, begun.news))
+            let value = operation(&mut begun)?;
+            Ok(Outcome::Committed(value, begun.effects))
         });
-        if matches!(done, Ok(Begun::Done(..))) {
+        if matches!(done, Ok(Outcome::Committed(..))) {
             return self.ended(done);
         }
         self.roll_back();
-        if let (Ok(Begun::Again), Pace::Until(_)) = (&done, pace) {
-            self.raise_ceiling(pace)?;
+        if let (Ok(Outcome::NeedsTokens), Budget::Until(_)) = (&done, budget) {
+            self.raise_ceiling(budget)?;
         }
         done
     }
@@ -215,26 +216,26 @@ impl World {
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(crate) fn raise_ceiling(&self, pace: Pace) -> Result<(), Fault> {
+    pub(crate) fn raise_ceiling(&self, budget: Budget) -> Result<(), Failure> {
         self.connection.pragma_update(None, "synchronous", "FULL")?;
-        let raised = self.begin(pace).and_then(|()| {
+        let raised = self.begin(budget).and_then(|()| {
             let raise = "UPDATE meta SET ceiling = CASE WHEN token < ?1 THEN token + ?2 ELSE ?3 END WHERE ceiling <= token";
             let raised = self.connection.execute(raise, (i64::MAX - BLOCK, BLOCK, i64::MAX));
-            self.ended(raised.map_err(Fault::from))
+            self.ended(raised.map_err(Failure::from))
         });
         self.connection.pragma_update(None, "synchronous", "NORMAL")?;
         raised.map(|_| ())
     }
 
-    fn begin(&self, pace: Pace) -> Result<(), Fault> {
+    fn begin(&self, budget: Budget) -> Result<(), Failure> {
         let mut begin = self.connection.prepare_cached("BEGIN IMMEDIATE")?;
-        let mut begin = || -> Result<(), Fault> {
+        let mut begin = || -> Result<(), Failure> {
             begin.execute([])?;
             Ok(())
         };
-        let end = match pace {
-            Pace::AtOnce => begin().map(|()| Instant::now() + MOMENT),
-            Pace::Until(give_up) => patiently(give_up, begin).map(|()| give_up),
+        let end = match budget {
+            Budget::Immediate => begin().map(|()| Instant::now() + MOMENT),
+            Budget::Until(give_up) => patiently(give_up, begin).map(|()| give_up),
         };
         self.limit.set(end?);
         Ok(())
@@ -244,13 +245,13 @@ impl World {
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(crate) fn keep_log(&self) -> Result<bool, Fault> {
+    pub(crate) fn checkpoint(&self) -> Result<bool, Failure> {
         let busy: bool = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(0))?;
         Ok(!busy)
     }
 
     /// Commits what was done, or undoes it all.
-    fn ended<T>(&self, done: Result<T, Fault>) -> Result<T, Fault> {
+    fn ended<T>(&self, done: Result<T, Failure>) -> Result<T, Failure> {
         self.limit.lift();
         let committed = done.and_then(|value| {
             self.connection.prepare_cached("COMMIT")?.execute([])?;
@@ -276,7 +277,7 @@ impl World {
     }
 }
 
-fn use_wal(connection: &Connection, path: &Path) -> Result<(), Fault> {
+fn use_wal(connection: &Connection, path: &Path) -> Result<(), Failure> {
     let mode = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, String>(0));
     if mode("PRAGMA journal_mode")? != "wal" {
         // It is empty. Whoever comes at this moment is to find no journal beside it.
@@ -289,7 +290,7 @@ fn use_wal(connection: &Connection, path: &Path) -> Result<(), Fault> {
     let why = format!(
         "it has the journal mode `{mode}` and cannot be changed to `wal`; use a path on another file system"
     );
-    Err(Fault::Refused(unsupported(path, &why)))
+    Err(Failure::Refused(unsupported(path, &why)))
 }
 
 fn read_only(path: &Path) -> lock_core::BackendError {

@@ -1,0 +1,47 @@
+//! [`Outbox`]: what is told when a transaction is committed, and the store is free again.
+
+use std::sync::Arc;
+
+use crate::{
+    notify::{mailbox::Mailbox, message::Message, notifier::Notifier},
+    process_files::ProcessFiles,
+    process_folder::ProcessFolder,
+    process_lock,
+    transaction::Effects,
+};
+
+/// Messages that are not sent yet, and files of the dead. To send them wakes tasks, which is code of others.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    here: Vec<Message>,
+    /// The post of that time: the file may be replaced before they are sent.
+    away: Vec<(Arc<Mailbox>, i64, Message)>,
+    reaped: Vec<(Arc<ProcessFolder>, i64)>,
+}
+
+impl Outbox {
+    /// What a transaction has brought, whose process is found at `home`.
+    pub(crate) fn add(&mut self, effects: Effects, process_files: &ProcessFiles) {
+        for (member, message) in effects.messages {
+            if member == process_files.id() {
+                self.here.push(message);
+            } else {
+                self.away.push((Arc::clone(&process_files.mailbox), member, message));
+            }
+        }
+        self.reaped
+            .extend(effects.reaped.into_iter().map(|member| (Arc::clone(process_files.folder()), member)));
+    }
+
+    pub(crate) fn send(self, notifier: &Notifier) {
+        for message in self.here {
+            notifier.tell(message);
+        }
+        for (mailbox, member, message) in self.away {
+            mailbox.send(member, message);
+        }
+        for (folder, member) in self.reaped {
+            process_lock::remove_files(&folder, member);
+        }
+    }
+}

@@ -13,7 +13,7 @@ use std::{
 
 use rusqlite::Connection;
 
-use crate::{connection, error::Failure, executor::Executor, store::Store, time_limit::TimeLimit};
+use crate::{connection, error::Failure, store::Store, store_lock::StoreLock, time_limit::TimeLimit};
 
 /// Everybody here waits for a disk that was quicker than this a moment ago, so that the log can begin anew: that takes a moment
 /// in which nobody writes.
@@ -34,26 +34,26 @@ pub(crate) struct Checkpointer(OnceLock<Option<SyncSender<()>>>);
 
 impl Checkpointer {
     /// To be done when there is time. Nothing, if it is being done.
-    pub(crate) fn keep(&self, executor: &Arc<Executor>) {
+    pub(crate) fn keep(&self, store: &Arc<StoreLock>) {
         // Without one, the thread of the file does it in the end.
-        if let Some(thread) = self.0.get_or_init(|| start(Arc::downgrade(executor))) {
+        if let Some(thread) = self.0.get_or_init(|| start(Arc::downgrade(store))) {
             let _ = thread.try_send(());
         }
     }
 }
 
-fn start(executor: Weak<Executor>) -> Option<SyncSender<()>> {
+fn start(store: Weak<StoreLock>) -> Option<SyncSender<()>> {
     let (call, calls) = sync_channel(1);
     let started =
-        thread::Builder::new().name("distlock-sqlite-log".into()).spawn(move || work(&calls, &executor));
+        thread::Builder::new().name("distlock-sqlite-log".into()).spawn(move || work(&calls, &store));
     started.inspect_err(|error| tracing::debug!(%error, "no thread could be started for the log")).ok()?;
     Some(call)
 }
 
-fn work(calls: &Receiver<()>, executor: &Weak<Executor>) {
+fn work(calls: &Receiver<()>, store: &Weak<StoreLock>) {
     while calls.recv().is_ok() {
-        let Some(executor) = executor.upgrade() else { return };
-        if let Err(error) = bring_into_file(&executor) {
+        let Some(store) = store.upgrade() else { return };
+        if let Err(error) = bring_into_file(&store) {
             tracing::debug!(?error, "the log was not brought into the file");
         }
     }
@@ -61,20 +61,20 @@ fn work(calls: &Receiver<()>, executor: &Weak<Executor>) {
 
 /// On a connection of its own, which is closed behind it: one that stayed open would keep others from a file in half, and nobody
 /// would look whether it is one.
-fn bring_into_file(executor: &Executor) -> Result<(), Failure> {
+fn bring_into_file(lock: &StoreLock) -> Result<(), Failure> {
     // It is dropped after the connection.
-    let Some((_opened, path)) = executor.with(Store::open_file) else { return Ok(()) };
+    let Some((_opened, path)) = lock.with(Store::open_file) else { return Ok(()) };
     let (connection, limit) = connect(&path)?;
     let started = Instant::now();
     let pages: i64 = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))?;
     if pages < SHORT {
-        executor.with(Store::log_is_kept);
+        lock.with(Store::log_is_kept);
         return Ok(());
     }
     let quick = started.elapsed() < QUICK;
     // The disk may have taken longer.
     limit.set(Instant::now() + LONGEST);
-    executor.with(|store| {
+    lock.with(|store| {
         if (quick || store.log_is_long()) && begin_anew(&connection)? {
             store.log_is_kept();
         }
@@ -106,7 +106,7 @@ fn begin_anew(connection: &Connection) -> Result<bool, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::Files;
+    use crate::{files::Files, new_database::prepare};
 
     /// Else that would be a caller, who waits for the disk on his own thread.
     #[test]
@@ -114,7 +114,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("locks.db");
         let mut files = Files::new(Some(&path)).unwrap();
-        files.prepare().unwrap();
+        prepare(&mut files).unwrap();
         let (connection, _) = connect(&files.database).unwrap();
         connection.execute("UPDATE meta SET token = token + 1", []).unwrap();
         // Its head tells how often it has begun anew.

@@ -10,18 +10,17 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::{
     clock_domain, connection,
     error::{Failure, of_io, unsupported},
+    file_id::FileId,
     files::Files,
     process_files::ProcessFiles,
     process_lock::{self, Member},
-    schema::{self, DatabaseState},
-    store::patiently,
+    reap::reap,
+    retry,
+    schema::{self, DatabaseState, TOKEN_BLOCK},
     time_limit::TimeLimit,
-    transaction::{Effects, Transaction, TransactionContext},
-    wal_files::{self, FileId, OpenFiles, WalFiles},
+    transaction::{Budget, Effects, Transaction, TransactionContext},
+    wal_files::{self, OpenFiles, WalFiles},
 };
-
-/// So many tokens are minted until the disk has to keep that they were (PR33).
-pub(crate) const BLOCK: i64 = 1 << 20;
 
 /// A caller's own thread is kept for no longer by what stands in the file.
 const MOMENT: Duration = Duration::from_millis(20);
@@ -42,14 +41,6 @@ pub(crate) struct Database {
     opened: Option<OpenFiles>,
     /// Changes when all leases were declared void.
     epoch: i64,
-}
-
-/// How long a transaction waits for others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Budget {
-    /// Not at all, and it does not do much either: a caller's own thread is kept by it.
-    Immediate,
-    Until(Instant),
 }
 
 /// What became of a transaction.
@@ -83,7 +74,7 @@ impl Database {
         if connection.is_readonly("main")? {
             return Err(Failure::Refused(read_only(path)));
         }
-        patiently(give_up, || schema::look_from_outside(&connection, path))?;
+        retry::while_busy(give_up, || schema::look_from_outside(&connection, path))?;
         Ok(Self { connection, limit, identity, found, opened: None, epoch: 0 })
     }
 
@@ -114,7 +105,7 @@ impl Database {
         give_up: Instant,
     ) -> Result<Effects, Failure> {
         let (files, folder) = (context.files, context.folder);
-        patiently(give_up, || use_wal(&self.connection, &files.database))?;
+        retry::while_busy(give_up, || use_wal(&self.connection, &files.database))?;
         // Who is here is nothing to anybody after a loss of power; where the tokens of a file begin, is.
         let empty = schema::look_from_outside(&self.connection, &files.database)? == DatabaseState::Empty;
         self.opened = Some(OpenFiles::take(self.identity, files)?);
@@ -165,7 +156,7 @@ impl Database {
         }
         for member in transaction.members()? {
             if member.id != me.id && process_lock::is_dead(folder, &member) {
-                transaction.reap(member.id)?;
+                reap(&mut transaction, member.id)?;
             }
         }
         self.connection.execute(
@@ -220,7 +211,7 @@ impl Database {
         self.connection.pragma_update(None, "synchronous", "FULL")?;
         let raised = self.begin(budget).and_then(|()| {
             let raise = "UPDATE meta SET ceiling = CASE WHEN token < ?1 THEN token + ?2 ELSE ?3 END WHERE ceiling <= token";
-            let raised = self.connection.execute(raise, (i64::MAX - BLOCK, BLOCK, i64::MAX));
+            let raised = self.connection.execute(raise, (i64::MAX - TOKEN_BLOCK, TOKEN_BLOCK, i64::MAX));
             self.ended(raised.map_err(Failure::from))
         });
         self.connection.pragma_update(None, "synchronous", "NORMAL")?;
@@ -235,7 +226,7 @@ impl Database {
         };
         let end = match budget {
             Budget::Immediate => begin().map(|()| Instant::now() + MOMENT),
-            Budget::Until(give_up) => patiently(give_up, begin).map(|()| give_up),
+            Budget::Until(give_up) => retry::while_busy(give_up, begin).map(|()| give_up),
         };
         self.limit.set(end?);
         Ok(())

@@ -4,11 +4,7 @@ use std::{fs, os::unix::fs::MetadataExt, path::Path, sync::Arc, time::Instant};
 
 use lock_core::{BackendError, Diagnosis};
 
-use crate::{
-    process_lock,
-    schema::VERSION,
-    store::{Store, now},
-};
+use crate::{clock::now, process_lock, schema::VERSION, store::Store};
 
 /// Less than this is soon full: the file, its log, and what grows on the disk beside them.
 const LITTLE: u64 = 16 << 20;

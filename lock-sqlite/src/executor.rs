@@ -4,8 +4,8 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc,
+        atomic::{AtomicBool, Ordering},
         mpsc::Sender,
     },
 };
@@ -14,7 +14,7 @@ use lock_core::BackendError;
 
 use crate::{
     checkpointer::Checkpointer, error::Failure, notify::notifier::Notifier, store::Store,
-    transaction::Transaction,
+    store_lock::StoreLock, transaction::Transaction,
 };
 
 /// What the thread is to do. It gives what is to be done when the store is free again: to answer.
@@ -23,72 +23,54 @@ pub(crate) type Job = Box<dyn FnOnce(&mut Store) -> Answer + Send>;
 /// Wakes whoever asked.
 pub(crate) type Answer = Box<dyn FnOnce()>;
 
-/// The store, for one at a time.
+/// Carries out what callers ask for, on their threads or on that of the worker.
 #[derive(Debug)]
 pub(crate) struct Executor {
     pub(crate) notifier: Notifier,
-    store: Mutex<Store>,
-    /// Jobs that the thread was given and has not done, and others who wait for the store. While there are any, no caller
-    /// passes them: what a process sent first is done first (PR08), and those who always find the store free would keep it
-    /// from whoever has to be woken first.
-    queued: AtomicUsize,
-    log: Checkpointer,
-    /// Whether the thread looks after those who wait; else it has to be told that there are some.
+    store: Arc<StoreLock>,
+    checkpointer: Checkpointer,
+    /// Whether the worker looks after those who wait; else it has to be told that there are some.
     worker_watches: AtomicBool,
 }
 
 impl Executor {
     pub(crate) fn new(store: Store) -> Self {
-        let (notifier, queued) = (store.notifier.clone(), AtomicUsize::new(0));
-        let (worker_watches, log) = (AtomicBool::new(false), Checkpointer::default());
-        Self { notifier, store: Mutex::new(store), queued, log, worker_watches }
+        let (notifier, worker_watches) = (store.notifier.clone(), AtomicBool::new(false));
+        let (store, checkpointer) = (Arc::new(StoreLock::new(store)), Checkpointer::default());
+        Self { notifier, store, checkpointer, worker_watches }
     }
 
-    /// Carries out a verb on the thread of its caller. None, with nothing done, if anything is in the way: somebody else who
+    /// Carries out an operation on the thread of its caller. None, with nothing done, if anything is in the way: somebody else who
     /// writes, here or in another process; a disk that was slow; or more work than a caller has time for.
     pub(crate) fn run_inline<T>(
-        self: &Arc<Self>,
+        &self,
         operation: &impl Fn(&mut Transaction<'_>) -> Result<T, Failure>,
     ) -> Option<Result<T, BackendError>> {
-        // After a panic, too: the thread mends it.
-        let mut store = self.store.try_lock().ok()?;
-        if self.queued.load(Ordering::Acquire) > 0 {
-            return None;
-        }
-        let done = store.write_inline(operation);
-        let (outbox, log_is_due) = (store.take_outbox(), store.log_is_due());
-        drop(store);
-        outbox.send(&self.notifier);
+        let run = |store: &mut Store| (store.write_inline(operation), store.log_is_due());
+        let (done, log_is_due) = self.store.try_with(run)?;
         if log_is_due {
-            self.log.keep(self);
+            self.checkpointer.keep(&self.store);
         }
         done
     }
 
     /// Waits for the store, and works on it. Whoever is concerned is told when it is free again.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Store) -> T) -> T {
-        let place = Pending::take(&self.queued);
-        let mut store = self.lock();
-        let done = work(&mut store);
-        let outbox = store.take_outbox();
-        drop(store);
-        drop(place);
-        outbox.send(&self.notifier);
-        done
+        self.store.with(work)
     }
 
-    /// Gives the thread something to do. False if there is no thread any more.
+    /// Gives the worker something to do. False if there is no worker any more.
     pub(crate) fn give(&self, jobs: &Sender<Job>, job: Job) -> bool {
-        self.queued.fetch_add(1, Ordering::AcqRel);
+        self.store.add_queued();
         let given = jobs.send(job).is_ok();
         if !given {
-            self.queued.fetch_sub(1, Ordering::AcqRel);
+            self.store.remove_queued();
         }
         given
     }
 
-    /// Does what the thread was given. Whoever is answered finds the store free, and nobody before him.
-    pub(crate) fn run_job(self: &Arc<Self>, job: Job) {
+    /// Does what the worker was given. Whoever is answered finds the store free, and nobody before that.
+    pub(crate) fn run_job(&self, job: Job) {
         // Whoever asked learns of a panic, having no answer.
         let done = catch_unwind(AssertUnwindSafe(|| {
             self.with(|store| {
@@ -99,53 +81,27 @@ impl Executor {
                 (answer, store.log_is_due())
             })
         }));
-        self.queued.fetch_sub(1, Ordering::AcqRel);
+        self.store.remove_queued();
         let Ok((answer, log_is_due)) = done else { return };
         // It wakes whoever asked, which is code of others.
         drop(catch_unwind(AssertUnwindSafe(answer)));
         if log_is_due {
-            self.log.keep(self);
+            self.checkpointer.keep(&self.store);
         }
     }
 
-    /// Whether somebody waits, and the thread does not know of it.
+    /// Whether somebody waits, and the worker does not know of it.
     pub(crate) fn needs_worker(&self) -> bool {
         !self.worker_watches.load(Ordering::Acquire) && !self.notifier.waiters.is_empty()
     }
 
-    /// Called by the thread before it goes to sleep for as long as nobody calls it. False if it has to stay awake. Whoever
-    /// begins to wait is either seen here, or sees that the thread does not look.
+    /// Called by the worker before it goes to sleep for as long as nobody calls it. False if it has to stay awake. Whoever
+    /// begins to wait is either seen here, or sees that the worker does not look.
     pub(crate) fn may_sleep(&self) -> bool {
         self.worker_watches.store(false, Ordering::Release);
         let nobody = self.notifier.waiters.is_empty();
         self.worker_watches.store(!nobody, Ordering::Release);
         nobody
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(|poisoned: PoisonError<MutexGuard<'_, Store>>| {
-            // Somebody panicked, perhaps in a transaction. What he had begun is undone with its connection.
-            self.store.clear_poison();
-            let mut store = poisoned.into_inner();
-            store.database = None;
-            store
-        })
-    }
-}
-
-/// Somebody who waits for the store, or has it.
-struct Pending<'a>(&'a AtomicUsize);
-
-impl<'a> Pending<'a> {
-    fn take(queued: &'a AtomicUsize) -> Self {
-        queued.fetch_add(1, Ordering::AcqRel);
-        Self(queued)
-    }
-}
-
-impl Drop for Pending<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -216,7 +172,7 @@ mod tests {
     #[test]
     fn callers_do_not_pass_whoever_waits_for_the_store() {
         let (_folder, executor) = executor();
-        let (waits, queued) = (Arc::clone(&executor), || executor.queued.load(Ordering::Acquire));
+        let (waits, queued) = (Arc::clone(&executor), || executor.store.queued());
         let waiter = executor.with(|_| {
             let waiter = std::thread::spawn(move || waits.with(|_| ()));
             let started = Instant::now();
@@ -229,9 +185,9 @@ mod tests {
         waiter.join().unwrap();
         assert_eq!(queued(), 0);
         assert!(runs_inline(&executor));
-        let place = Pending::take(&executor.queued);
+        let queued = executor.store.enqueue();
         assert!(is_kept_waiting(&executor), "it was passed");
-        drop(place);
+        drop(queued);
         assert!(runs_inline(&executor));
     }
 

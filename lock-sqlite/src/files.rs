@@ -13,8 +13,8 @@ use lock_core::BackendError;
 use crate::{
     access::Access,
     error::{denied, no_folder, of_io, unsupported},
-    network_filesystem, new_database, symlinks,
-    wal_files::{self, FileId},
+    file_id::{FileId, file_id},
+    network_filesystem, symlinks,
 };
 
 /// For nobody else but the user.
@@ -80,11 +80,11 @@ impl Files {
         Ok(())
     }
 
-    /// Makes the file, if it is missing, with the tables in it.
+    /// Finds out where the file is, or is to be made.
     ///
     /// # Errors
-    /// If it cannot be made, or is where locks cannot be kept.
-    pub(crate) fn prepare(&mut self) -> Result<(), BackendError> {
+    /// If its folder is not there, or is where locks cannot be kept.
+    pub(crate) fn locate(&mut self) -> Result<(), BackendError> {
         if self.own_folder {
             make_own(self.given.parent().unwrap_or(Path::new("/")))?;
         }
@@ -99,9 +99,6 @@ impl Files {
                 "it is on {name}, where processes do not see each other's locks; use a path on a disk of this machine"
             );
             return Err(unsupported(&self.database, &why));
-        }
-        if self.identity().is_none() {
-            new_database::make(self)?;
         }
         Ok(())
     }
@@ -141,7 +138,7 @@ impl Files {
     pub(crate) fn identity(&self) -> Option<FileId> {
         let found = fs::symlink_metadata(&self.given).ok()?;
         if found.is_symlink() {
-            return wal_files::identity(&symlinks::follow(&self.given).ok()?);
+            return file_id(&symlinks::follow(&self.given).ok()?);
         }
         Some((found.dev(), found.ino()))
     }

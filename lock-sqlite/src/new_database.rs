@@ -15,7 +15,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{error::of_io, files::Files, process_lock, schema};
+use crate::{error::of_io, files::Files, random, schema};
 
 /// For nobody else but the user.
 const OWN_FILE: u32 = 0o600;
@@ -24,15 +24,27 @@ const OWN_FILE: u32 = 0o600;
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// Makes the file, if it is missing, with the tables in it.
+///
+/// # Errors
+/// If it cannot be made, or is where locks cannot be kept.
+pub(crate) fn prepare(files: &mut Files) -> Result<(), BackendError> {
+    files.locate()?;
+    if files.identity().is_none() {
+        make(files)?;
+    }
+    Ok(())
+}
+
 /// Makes the file before SQLite sees it, so that nobody else can ever open it, and gives it its name when it is whole. It is
 /// closed before: to close it later would drop the locks that this process may have on it by then.
 ///
 /// # Errors
 /// If it cannot be made.
-pub(crate) fn make(files: &Files) -> Result<(), BackendError> {
+fn make(files: &Files) -> Result<(), BackendError> {
     let failed = |error| of_io("making", &files.database, error).unsent();
     let mut new = files.database.clone().into_os_string();
-    new.push(format!("-{:016x}.new", process_lock::random().map_err(failed)?));
+    new.push(format!("-{:016x}.new", random::number().map_err(failed)?));
     let new = PathBuf::from(new);
     let named = create(&new).map_err(failed).and_then(|file| {
         schema::fill(&new).map_err(|failure| failure.at(&files.database).unsent())?;
@@ -133,11 +145,11 @@ mod tests {
     fn nothing_of_a_database_that_is_gone_is_taken_for_a_part_of_the_next() {
         let folder = tempfile::tempdir().unwrap();
         let mut files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
-        files.prepare().unwrap();
+        prepare(&mut files).unwrap();
         let former = rusqlite::Connection::open(&files.database).unwrap();
         former.execute("UPDATE meta SET token = 7", []).unwrap();
         fs::remove_file(&files.database).unwrap();
-        files.prepare().unwrap();
+        prepare(&mut files).unwrap();
         assert!(left_of(&files).is_empty());
         let token = |connection: &rusqlite::Connection| {
             connection.query_row("SELECT token FROM meta", [], |row| row.get::<_, i64>(0)).unwrap()

@@ -22,8 +22,8 @@ use rustix::{
 
 use crate::{
     access::{Access, is_ours},
-    process_lock,
-    wal_files::FileId,
+    file_id::FileId,
+    random,
 };
 
 /// An open folder into which nobody puts anything who may not write to the database.
@@ -199,7 +199,7 @@ fn names_in(folder: &OwnedFd) -> io::Result<Vec<String>> {
 /// It gets its name when everybody may use it who is to.
 fn make(path: &Path, access: Access) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
-    new.push(format!("-{:016x}.new", process_lock::random()?));
+    new.push(format!("-{:016x}.new", random::number()?));
     mkdirat(CWD, &new, Mode::RWXU)?;
     let named = look_into_own(CWD, &new).and_then(|own| {
         access.give_folder(&own)?;

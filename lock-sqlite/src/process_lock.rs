@@ -4,7 +4,7 @@ use std::{fs::File, io, os::unix::fs::MetadataExt};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::{access::Access, process_folder::ProcessFolder};
+use crate::{access::Access, process_folder::ProcessFolder, random};
 
 /// How often a name is drawn anew when somebody who sweeps was quicker.
 const TRIES: u32 = 16;
@@ -48,7 +48,7 @@ impl ProcessLock {
     }
 
     fn try_to_make(folder: &ProcessFolder, access: Access) -> io::Result<Self> {
-        let id = random()?;
+        let id = random::number()?;
         let file = folder.create(&new_name(id))?;
         access.give(&file)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
@@ -128,13 +128,6 @@ fn read_name(name: &str) -> Option<(i64, &str)> {
     let (id, kind) = name.split_once('.')?;
     let id = i64::from_str_radix(id, 16).ok()?;
     [lock_name(id), socket_name(id), new_name(id)].iter().any(|ours| ours == name).then_some((id, kind))
-}
-
-/// A positive number that nobody else draws.
-pub(crate) fn random() -> io::Result<i64> {
-    let mut bytes = [0; 8];
-    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    Ok(i64::from_le_bytes(bytes) & i64::MAX)
 }
 
 #[cfg(test)]

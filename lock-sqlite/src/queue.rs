@@ -3,9 +3,9 @@
 use lock_core::{Claim, Entry, EntryId, LockName, QueueRow, admission};
 
 use crate::{
+    clock::nanos,
     entry_row::{EntryRow, read_claim},
     error::Failure,
-    store::nanos,
     transaction::Transaction,
 };
 
@@ -317,82 +317,4 @@ impl Queue {
 /// If it is no name.
 pub(crate) fn lock_name(name: &str) -> Result<LockName, Failure> {
     LockName::new(name).map_err(|_| Failure::Damaged("a name"))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::{Duration, Instant};
-
-    use lock_core::FencingToken;
-
-    use super::*;
-    use crate::{files::Files, notify::notifier::Notifier, store::Store};
-
-    /// What the file says of those ahead is what the rule says of the whole queue, of which some are dead.
-    #[test]
-    fn who_stands_far_behind_is_told_the_same_as_if_the_whole_queue_were_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
-        let give_up = Instant::now() + Duration::from_secs(10);
-        let mut store = Store::new(files, Notifier::default(), Duration::from_secs(10));
-        let (r, w) = (Claim::reader(), Claim::writer());
-        let s = |permits| Claim::semaphore(permits, 3).unwrap();
-        for (number, claims) in [
-            vec![Claim::mutex(); 9],
-            vec![r, r, w, r, r, w, r, r, r, r],
-            vec![w, w, r, r, r, w, r],
-            vec![s(1), s(1), s(2), s(1), s(3), s(1), s(1), s(1), s(2), s(1)],
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            for dead in 0..claims.len() {
-                let name = LockName::new(format!("{number}/{dead}")).unwrap();
-                store.write(give_up, |transaction| look_at(transaction, &name, &claims, dead)).unwrap();
-            }
-        }
-    }
-
-    fn look_at(
-        transaction: &mut Transaction<'_>,
-        name: &LockName,
-        claims: &[Claim],
-        dead: usize,
-    ) -> Result<(), Failure> {
-        let mut queue = Queue::load(transaction, name, Scope::All)?;
-        let ids = || (1..).map(EntryId::new);
-        for ((id, claim), number) in ids().zip(claims).zip(1..) {
-            let place =
-                queue.push(transaction, &Entry::new(name.clone(), id, *claim, Duration::from_secs(60)))?;
-            // In another order than that in which they stand.
-            let expires = transaction.now + 1 + number * 7 % 11;
-            let set = "UPDATE entries SET expires = ?3 WHERE name = ?1 AND token = ?2";
-            transaction.connection.execute(set, (name.as_str(), queue.rows[place].token, expires))?;
-        }
-        let over = "UPDATE entries SET expires = ?3 WHERE name = ?1 AND token = ?2";
-        transaction.connection.execute(over, (name.as_str(), queue.rows[dead].token, transaction.now))?;
-        let mut told = Vec::new();
-        for (id, row) in ids().zip(&queue.rows) {
-            let (mut by_id, mut by_token) =
-                (Queue::load(transaction, name, Scope::Head)?, Queue::load(transaction, name, Scope::Head)?);
-            let found = by_id.find(transaction, id)?;
-            assert_eq!(found.is_some(), by_token.find_token(transaction, row.token)?.is_some());
-            if let Some(place) = found {
-                let ahead = by_id.ahead(transaction, place)?;
-                told.push((FencingToken::new(row.token.cast_unsigned()), ahead.number, ahead.first_expiry));
-            }
-        }
-        let whole = Queue::load(transaction, name, Scope::All)?.rows;
-        let expected: Vec<_> = (0..whole.len())
-            .map(|place| {
-                let ahead = &whole[..place];
-                let nearest = ahead.iter().rev().map(|row| row.claim);
-                let blockers = admission::blockers(whole[place].claim, nearest).unwrap_or(place);
-                let first_expiry = ahead.iter().rev().take(blockers).map(|row| row.expires).min();
-                (FencingToken::new(whole[place].token.cast_unsigned()), place as u64, first_expiry)
-            })
-            .collect();
-        assert_eq!(told, expected, "{claims:?}, of which {dead} is dead");
-        Ok(())
-    }
 }

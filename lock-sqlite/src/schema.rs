@@ -11,7 +11,6 @@ use rusqlite::Connection;
 
 use crate::{
     clock_domain, connection,
-    database::BLOCK,
     error::{Failure, not_ours, unsupported},
 };
 
@@ -20,6 +19,9 @@ const APPLICATION: i32 = 0x646C_636B;
 
 /// The version of what stands below.
 pub(crate) const VERSION: i32 = 1;
+
+/// So many tokens are minted until the disk has to keep that they were (PR33).
+pub(crate) const TOKEN_BLOCK: i64 = 1 << 20;
 
 /// Times are nanoseconds since the boot, on the clock of `meta.domain`. Of one name, the order of tokens is that of the queue.
 const TABLES: &str = "
@@ -169,7 +171,7 @@ pub(crate) fn fill(path: &Path) -> Result<(), Failure> {
 pub(crate) fn make(connection: &Connection, domain: &str) -> Result<(), Failure> {
     connection.execute_batch(TABLES)?;
     let token = since_1970();
-    connection.execute("INSERT INTO meta VALUES (1, ?1, 1, ?2, ?3)", (domain, token, token + BLOCK))?;
+    connection.execute("INSERT INTO meta VALUES (1, ?1, 1, ?2, ?3)", (domain, token, token + TOKEN_BLOCK))?;
     connection.pragma_update(None, "application_id", APPLICATION)?;
     Ok(connection.pragma_update(None, "user_version", VERSION)?)
 }

@@ -3,23 +3,23 @@
 use std::{
     fs::File,
     path::PathBuf,
-    thread,
     time::{Duration, Instant},
 };
 
-use lock_core::{BackendError, Clock, FencingToken, SystemClock};
+use lock_core::{BackendError, FencingToken};
 use rusqlite::Connection;
 
 use crate::{
-    database::{Budget, Database, Outcome},
+    database::{Database, Outcome},
     error::{self, Failure},
     files::Files,
-    fork_check,
+    fork_check, new_database,
     notify::notifier::Notifier,
     outbox::Outbox,
     process_files::ProcessFiles,
+    reap::reap,
     tombstones::Tombstones,
-    transaction::{Effects, Transaction, TransactionContext},
+    transaction::{Budget, Effects, Transaction, TransactionContext},
     wal_files::OpenFiles,
     writer::WriterCache,
 };
@@ -288,7 +288,7 @@ impl Store {
         // Of a database that is elsewhere by now nobody gets anything until this process has the one that is here; of the same one this
         // process would get nothing.
         let _elsewhere = self.database.take().filter(|database| !database.is_of(&self.files));
-        self.files.prepare()?;
+        new_database::prepare(&mut self.files)?;
         let opened = self.try_to_open(give_up);
         opened.map_err(|failure| self.failed(failure).unsent())
     }
@@ -354,7 +354,7 @@ impl Store {
     pub(crate) fn close(&mut self, give_up: Instant) {
         let known = self.database.is_some();
         let Some(me) = self.process_files.as_ref().map(ProcessFiles::id) else { return };
-        let left = known && self.write(give_up, |transaction| transaction.reap(me)).is_ok();
+        let left = known && self.write(give_up, |transaction| reap(transaction, me)).is_ok();
         // If the others still know of us, our file has to tell them that we are gone.
         if let Some(process_files) = self.process_files.take().filter(|_| left) {
             process_files.remove();
@@ -362,40 +362,4 @@ impl Store {
         // The last one brings the log into the file, and waits for the disk.
         self.database = None;
     }
-}
-
-/// Tries until it is not busy, or the time is over. SQLite's own way to wait sleeps for up to 100 ms at a time.
-///
-/// # Errors
-/// Those of `work`.
-pub(crate) fn patiently<T>(
-    give_up: Instant,
-    mut work: impl FnMut() -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    const YIELDS: u32 = 8;
-    const LONGEST: Duration = Duration::from_millis(1);
-    let mut pause = Duration::from_micros(20);
-    for tries in 0.. {
-        match work() {
-            Err(failure) if failure.is_busy() && Instant::now() < give_up => {}
-            done => return done,
-        }
-        if tries < YIELDS {
-            thread::yield_now();
-        } else {
-            thread::sleep(pause);
-            pause = (pause * 2).min(LONGEST);
-        }
-    }
-    unreachable!("it is tried without an end")
-}
-
-/// The time, as it stands in the file.
-pub(crate) fn now() -> i64 {
-    nanos(SystemClock.now().since_start())
-}
-
-/// 292 years fit.
-pub(crate) fn nanos(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -11,7 +11,7 @@ use std::{
 
 use rusqlite::Connection;
 
-use crate::{error::Failure, store::nanos};
+use crate::{clock::nanos, error::Failure};
 
 /// So many steps of SQLite are done between two looks at the clock: some ten microseconds.
 const STEPS: c_int = 1000;
@@ -52,13 +52,9 @@ impl TimeLimit {
 mod tests {
     use std::time::Duration;
 
-    use lock_core::{BackendErrorKind, Claim, Entry, EntryId, LockName, Step, WaitMode};
     use rusqlite::ErrorCode;
 
     use super::*;
-    use crate::{
-        backend::enter, files::Files, notify::notifier::Notifier, store::Store, transaction::Transaction,
-    };
 
     #[test]
     fn what_never_ends_is_interrupted_and_what_comes_after_it_is_not() {
@@ -72,38 +68,5 @@ mod tests {
         limit.lift();
         assert_eq!(count("SELECT max(x) FROM (SELECT 7 AS x)").unwrap(), 7);
         assert_eq!(count(&COUNT.replace("FROM numbers)", "FROM numbers LIMIT 100000)")).unwrap(), 100_000);
-    }
-
-    /// Who may write to the file has put more there than anybody can read in the least time that a command may be given.
-    #[test]
-    fn a_verb_on_a_huge_queue_ends_when_its_time_is_over() {
-        const READERS: &str =
-            "WITH RECURSIVE numbers(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM numbers LIMIT 300000)
-            INSERT INTO entries SELECT 'job', x, printf('%032x', x), ?1, ?2, ?3, ?4, 1, 0, NULL FROM numbers";
-        const PATIENCE: Duration = Duration::from_secs(60);
-        let folder = tempfile::tempdir().unwrap();
-        let files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
-        let mut store = Store::new(files, Notifier::default(), PATIENCE);
-        let claim = Claim::reader();
-        let written = store.write(Instant::now() + PATIENCE, |transaction| {
-            let values = (claim.kind().word(), claim.permits(), claim.limit(), i64::MAX);
-            Ok(transaction.connection.execute(READERS, values)?)
-        });
-        assert_eq!(written.unwrap(), 300_000);
-
-        let name = LockName::new("job").unwrap();
-        let entry = Entry::new(name, EntryId::new(u128::MAX), claim, Duration::from_secs(30));
-        let enter = |transaction: &mut Transaction<'_>| {
-            enter::enter(transaction, &entry, Step::Create, WaitMode::Queue).map(|_| ())
-        };
-        let error = store.write(Instant::now() + Duration::from_millis(10), enter).unwrap_err();
-        assert_eq!(*error.kind(), BackendErrorKind::TimedOut, "{error}");
-        assert!(error.to_string().contains("it took as long as a command may take"), "{error}");
-
-        let left = store.write(Instant::now() + PATIENCE, |transaction| {
-            let count = "SELECT count(*) FROM entries";
-            Ok(transaction.connection.query_row(count, [], |row| row.get::<_, i64>(0))?)
-        });
-        assert_eq!(left.unwrap(), 300_000, "others can write, and nothing of it was done");
     }
 }

@@ -1,20 +1,29 @@
 //! [`Transaction`]: a transaction that has begun, with the reading of the clock by which it judges.
 
-use lock_core::{BackendError, BackendErrorKind, EntryId, FencingToken, LockName};
+use std::time::Instant;
+
+use lock_core::{BackendError, BackendErrorKind, EntryId, FencingToken};
 use rusqlite::Connection;
 
 use crate::{
-    database::Budget,
+    clock::now,
     error::{Failure, STORE},
     files::Files,
     notify::{message::Message, notifier::Notifier},
     process_folder::ProcessFolder,
     process_lock::{self, Member},
-    queue::{Queue, Scope},
+    random,
     schema::since_1970,
-    store::now,
     tombstones::Tombstones,
 };
+
+/// How long a transaction waits for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Budget {
+    /// Not at all, and it does not do much either: a caller's own thread is kept by it.
+    Immediate,
+    Until(Instant),
+}
 
 /// What a verb sees and does. Nothing of it is seen by others until it is committed.
 #[derive(Debug)]
@@ -35,9 +44,6 @@ pub(crate) struct Transaction<'a> {
 
 /// So many rows at the most does a verb look at on the thread of its caller: some ten microseconds.
 const FEW: usize = 32;
-
-/// To look whether somebody lives takes as long as so many rows.
-const A_LOOK: usize = 8;
 
 /// What a verb needs beside the database.
 #[derive(Debug)]
@@ -100,6 +106,12 @@ impl<'a> Transaction<'a> {
     /// If so many of something are more than a caller has time for.
     pub(crate) fn has_time_for(&self, number: usize) -> Result<(), Failure> {
         if self.budget == Budget::Immediate && number > FEW { Err(Failure::TakesTime) } else { Ok(()) }
+    }
+
+    /// # Errors
+    /// If a caller has no time for work that may take long.
+    pub(crate) fn has_time_for_more(&self) -> Result<(), Failure> {
+        if self.budget == Budget::Immediate { Err(Failure::TakesTime) } else { Ok(()) }
     }
 
     /// Whether the disk does not know yet of a token that this verb may mint.
@@ -167,26 +179,15 @@ impl<'a> Transaction<'a> {
         Ok(members.collect::<Result<_, _>>()?)
     }
 
-    /// Whether one of these clients is dead; then it is buried.
+    /// Whether a process that the file knows is dead.
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(crate) fn reap_dead(&mut self, members: impl IntoIterator<Item = i64>) -> Result<bool, Failure> {
-        let (me, mut any) = (self.me, false);
-        for (looked, id) in members.into_iter().filter(|id| *id != me).enumerate() {
-            self.has_time_for(looked * A_LOOK)?;
-            let mut find =
-                self.connection.prepare_cached("SELECT id, device, inode FROM members WHERE id = ?1")?;
-            let found = find.query_map([id], member)?.next().transpose()?;
-            if found.is_some_and(|member| process_lock::is_dead(self.folder, &member)) {
-                if self.budget == Budget::Immediate {
-                    return Err(Failure::TakesTime);
-                }
-                self.reap(id)?;
-                any = true;
-            }
-        }
-        Ok(any)
+    pub(crate) fn is_dead(&self, id: i64) -> Result<bool, Failure> {
+        let mut find =
+            self.connection.prepare_cached("SELECT id, device, inode FROM members WHERE id = ?1")?;
+        let found = find.query_map([id], member)?.next().transpose()?;
+        Ok(found.is_some_and(|member| process_lock::is_dead(self.folder, &member)))
     }
 
     /// What a client has in queues, another one has that is the same: it was not to be judged any more.
@@ -199,30 +200,6 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Forgets a client, and all that it has in queues.
-    ///
-    /// # Errors
-    /// Those of SQLite.
-    pub(crate) fn reap(&mut self, member: i64) -> Result<(), Failure> {
-        let names: Vec<LockName> = {
-            let mut find =
-                self.connection.prepare_cached("SELECT DISTINCT name FROM entries WHERE member = ?1")?;
-            let names = find.query_map([member], |row| row.get::<_, String>(0))?;
-            names.map(|name| crate::queue::lock_name(&name?)).collect::<Result<_, _>>()?
-        };
-        if !names.is_empty() {
-            self.connection.prepare_cached("DELETE FROM entries WHERE member = ?1")?.execute([member])?;
-        }
-        self.connection.prepare_cached("DELETE FROM members WHERE id = ?1")?.execute([member])?;
-        for name in names {
-            let mut queue = Queue::load(self, &name, Scope::Head)?;
-            queue.mark_moved();
-            queue.settle(self, None)?;
-        }
-        self.effects.reaped.push(member);
-        Ok(())
-    }
-
     /// Declares void all that was written by another clock, and goes on above every token that may have been minted there.
     /// Gives the new epoch.
     ///
@@ -230,7 +207,7 @@ impl<'a> Transaction<'a> {
     /// Those of SQLite.
     pub(crate) fn void(&mut self, domain: &str) -> Result<i64, Failure> {
         self.connection.execute_batch("DELETE FROM entries; DELETE FROM members")?;
-        self.epoch = process_lock::random().map_err(|error| {
+        self.epoch = random::number().map_err(|error| {
             Failure::Refused(crate::error::of_io("drawing a number, for", self.folder.path(), error).unsent())
         })?;
         self.token = self.ceiling;

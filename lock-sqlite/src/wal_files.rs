@@ -16,13 +16,11 @@ use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 use crate::{
     connection,
     error::{self, Failure, not_ready, unsupported},
+    file_id::{FileId, file_id},
     files::Files,
-    process_lock,
+    random,
     time_limit::TimeLimit,
 };
-
-/// Device and inode.
-pub(crate) type FileId = (u64, u64);
 
 /// What stands beside a database now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,17 +31,12 @@ pub(crate) struct WalFiles {
 
 impl WalFiles {
     pub(crate) fn of(files: &Files) -> Self {
-        Self { log: identity(&files.log), memory: identity(&files.memory) }
+        Self { log: file_id(&files.log), memory: file_id(&files.memory) }
     }
 
     fn is_whole(&self) -> bool {
         self.log.is_some() && self.memory.is_some()
     }
-}
-
-/// Which file this is. None if there is none.
-pub(crate) fn identity(path: &Path) -> Option<FileId> {
-    fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// Databases that connections of this process have open, with their shared memory and the number of these connections. SQLite has
@@ -143,7 +136,7 @@ pub(crate) fn wait_for_others(files: &Files, give_up: Instant) -> Result<(), Fai
     let mut longest = 1;
     while !WalFiles::of(files).is_whole() && !is_unused(&files.database, give_up)? {
         // Two who always look at the same moment would keep each other from it.
-        let drawn = process_lock::random().map_or(1, i64::cast_unsigned) % longest;
+        let drawn = random::number().map_or(1, i64::cast_unsigned) % longest;
         let pause = Duration::from_millis(1 + drawn);
         if Instant::now() + pause >= give_up {
             return Err(incomplete(files));
@@ -183,12 +176,13 @@ fn incomplete(files: &Files) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::new_database::prepare;
 
     /// A database with a connection that has a log and a shared memory, in a folder of its own.
     fn in_use() -> (tempfile::TempDir, Files, rusqlite::Connection) {
         let folder = tempfile::tempdir().unwrap();
         let mut files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
-        files.prepare().unwrap();
+        prepare(&mut files).unwrap();
         let connection = connection::open(&files.database).unwrap();
         connection.execute("UPDATE meta SET token = 7", []).unwrap();
         (folder, files, connection)
@@ -233,7 +227,7 @@ mod tests {
         let path = folder.path().join("moved.db");
         fs::rename(&files.database, &path).unwrap();
         let mut moved = Files::new(Some(&path)).unwrap();
-        moved.prepare().unwrap();
+        prepare(&mut moved).unwrap();
         assert!(refuses(&moved));
         drop(connection);
         assert!(!refuses(&moved));

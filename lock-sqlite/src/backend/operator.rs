@@ -6,10 +6,11 @@ use lock_core::{BackendError, Departure, Diagnosis, EntryId, LockName, Operator,
 use crate::{
     Sqlite,
     backend::leave,
+    clock::now,
     diagnosis,
     notify::message::Message,
     queue::{Queue, Scope, lock_name},
-    store::now,
+    reap::reap_dead,
 };
 
 #[async_trait]
@@ -20,7 +21,7 @@ impl Operator for Sqlite {
         self.call(move |store, give_up| {
             store.write(give_up, |transaction| {
                 let mut queue = Queue::load(transaction, &name, Scope::All)?;
-                if transaction.reap_dead(queue.holders())? {
+                if reap_dead(transaction, queue.holders())? {
                     queue = Queue::load(transaction, &name, Scope::All)?;
                 }
                 queue.settle(transaction, None)?;

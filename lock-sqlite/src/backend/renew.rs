@@ -3,9 +3,9 @@
 use lock_core::Lease;
 
 use crate::{
+    clock::nanos,
     error::Failure,
     queue::{Queue, Scope},
-    store::nanos,
     transaction::Transaction,
 };
 

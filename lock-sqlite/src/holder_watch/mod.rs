@@ -1,5 +1,7 @@
 //! [`HolderWatch`]: looks after those who wait here. Who died tells nobody; and what was told may be lost.
 
+#[cfg(test)]
+mod pace_tests;
 mod watched_processes;
 
 use std::{
@@ -15,7 +17,7 @@ use rusqlite::Connection;
 
 pub(crate) use self::watched_processes::NEXT;
 use self::watched_processes::WatchedProcesses;
-use crate::{error::Failure, process_lock, store::Store};
+use crate::{error::Failure, process_lock, reap::reap_dead, store::Store};
 
 /// How often it is looked for hints that were lost.
 const HINTS: Duration = Duration::from_millis(100);
@@ -128,7 +130,7 @@ impl HolderWatch {
             .map(|member| member.id)
             .collect();
         if !dead.is_empty() {
-            store.write(give_up, |transaction| transaction.reap_dead(dead.iter().copied()))?;
+            store.write(give_up, |transaction| reap_dead(transaction, dead.iter().copied()))?;
             // Who holds it now may be dead, too.
             (self.read_at, self.fingerprint, self.watched) = (None, None, WatchedProcesses::at_the_front());
         }

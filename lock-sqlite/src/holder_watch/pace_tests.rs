@@ -1,0 +1,126 @@
+//! How often a process looks that waits behind others.
+
+use lock_core::{Claim, Entry, Hints, Step, WaitMode};
+
+use super::{
+    watched_processes::{BEHIND, FAR},
+    *,
+};
+use crate::{
+    backend::{
+        enter::{self, EntryState},
+        leave,
+    },
+    files::Files,
+    notify::notifier::Notifier,
+    transaction::Transaction,
+};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One client of a queue, and what it listens to while it waits.
+struct Client {
+    store: Store,
+    entry: Entry,
+    _hints: Option<Hints>,
+}
+
+impl Client {
+    /// So many, in this order. The first holds the lock.
+    fn queue(folder: &tempfile::TempDir, number: u128) -> Vec<Self> {
+        (0..number).map(|number| Self::come(folder, number)).collect()
+    }
+
+    fn come(folder: &tempfile::TempDir, number: u128) -> Self {
+        let files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
+        let mut store = Store::new(files, Notifier::default(), PATIENCE);
+        let name = LockName::new("job").unwrap();
+        let entry = Entry::new(name, EntryId::new(number), Claim::mutex(), Duration::from_secs(600));
+        let enter = |transaction: &mut Transaction<'_>| {
+            enter::enter(transaction, &entry, Step::Create, WaitMode::Queue)
+        };
+        let hints = match store.write(Instant::now() + PATIENCE, enter).unwrap() {
+            EntryState::Waiting { hints, .. } => Some(hints),
+            _ => None,
+        };
+        Self { store, entry, _hints: hints }
+    }
+
+    /// As its own desk has it done.
+    fn leave(&mut self) {
+        let entry = &self.entry;
+        let leave =
+            |transaction: &mut Transaction<'_>| leave::leave(transaction, &entry.name, entry.id).map(drop);
+        self.store.write(Instant::now() + PATIENCE, leave).unwrap();
+        let notifier = self.store.notifier.clone();
+        self.store.take_outbox().send(&notifier);
+    }
+
+    fn wakes(&self) -> u64 {
+        self.store.notifier.waiters.waker.prepare_sleep(false)
+    }
+
+    /// How many stand in the queue.
+    fn count(&mut self) -> i64 {
+        let count = "SELECT count(*) FROM entries";
+        let read = self.store.read(Instant::now() + PATIENCE, |connection, _| {
+            Ok(connection.query_row(count, [], |row| row.get::<_, i64>(0))?)
+        });
+        read.unwrap()
+    }
+}
+
+#[test]
+fn who_is_behind_two_others_looks_ever_more_seldom_and_they_do_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut clients = Client::queue(&folder, 5);
+    for (place, pause) in [(1, NEXT), (2, BEHIND), (3, FAR), (4, FAR)] {
+        let mut watch = HolderWatch::new();
+        // On a busy machine some of them come to nothing.
+        for _ in 0..20 {
+            watch.look(&mut clients[place].store);
+        }
+        assert_eq!(watch.pause(), pause, "{place}");
+    }
+    let far = WatchedProcesses::nobody();
+    assert_eq!((far.pause(0), far.pause(1), far.pause(u32::MAX)), (BEHIND, BEHIND * 2, FAR));
+}
+
+/// Else nobody would look any more, when those who look often are dead.
+#[test]
+fn those_who_look_often_are_buried_by_one_behind_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut clients = Client::queue(&folder, 4);
+    let mut last = clients.pop().unwrap();
+    // The holder lives.
+    clients.truncate(1);
+    let (mut watch, started) = (HolderWatch::new(), Instant::now());
+    while last.count() > 2 {
+        assert!(started.elapsed() < PATIENCE, "the dead still stand in the queue");
+        watch.look(&mut last.store);
+    }
+    assert_eq!(watch.pause(), NEXT);
+    assert_eq!(clients[0].count(), 2, "the holder was taken for dead");
+}
+
+/// It has gone to sleep for long, and would not look for so long whether the holder lives.
+#[test]
+fn who_becomes_the_next_is_told_and_nobody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut clients = Client::queue(&folder, 6);
+    let before: Vec<u64> = clients.iter().map(Client::wakes).collect();
+    let until_told = |clients: &[Client], expected: [u64; 6]| {
+        let (mut told, started) = ([0; 6], Instant::now());
+        while told != expected {
+            assert!(started.elapsed() < PATIENCE, "{told:?}, and not {expected:?}");
+            std::thread::sleep(Duration::from_millis(2));
+            told = std::array::from_fn(|place| clients[place].wakes() - before[place]);
+        }
+    };
+    clients[4].leave();
+    clients[1].leave();
+    until_told(&clients, [0, 0, 1, 0, 0, 0]);
+    // That one is the holder, and the one behind it is the next.
+    clients[0].leave();
+    until_told(&clients, [0, 0, 2, 1, 0, 0]);
+}

@@ -6,12 +6,14 @@ use std::{
     io,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, TryLockError, Weak,
+        Arc, Weak,
         mpsc::{Sender, channel},
     },
     thread,
     time::Duration,
 };
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     executor::{Executor, Job},
@@ -79,12 +81,10 @@ impl ExecutorHandle {
 /// None if somebody has it for longer than anybody needs it.
 fn in_use() -> Option<MutexGuard<'static, BTreeMap<Key, Weak<ExecutorHandle>>>> {
     for _ in 0..TRIES {
-        match IN_USE.try_lock() {
-            Ok(in_use) => return Some(in_use),
-            // Each change to it is whole.
-            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
+        if let Some(in_use) = IN_USE.try_lock() {
+            return Some(in_use);
         }
+        thread::sleep(PAUSE);
     }
     None
 }

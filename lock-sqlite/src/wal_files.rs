@@ -6,11 +6,11 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
 use crate::{
@@ -59,7 +59,7 @@ impl OpenFiles {
     pub(crate) fn take(database: FileId, files: &Files) -> Result<Self, Failure> {
         let beside = WalFiles::of(files);
         let (Some(_), Some(memory)) = (beside.log, beside.memory) else { return Err(incomplete(files)) };
-        let mut open = open();
+        let mut open = OPEN.lock();
         let (known, connections) = open.entry(database).or_insert((memory, 0));
         if *known != memory {
             return Err(incomplete(files));
@@ -70,7 +70,7 @@ impl OpenFiles {
 
     /// For one more connection to the same.
     pub(crate) fn share(&self) -> Self {
-        open().entry(self.database).or_insert((self.memory, 0)).1 += 1;
+        OPEN.lock().entry(self.database).or_insert((self.memory, 0)).1 += 1;
         let Self { database, memory, beside } = *self;
         Self { database, memory, beside }
     }
@@ -87,7 +87,7 @@ impl OpenFiles {
 
 impl Drop for OpenFiles {
     fn drop(&mut self) {
-        let mut open = open();
+        let mut open = OPEN.lock();
         if let Some((_, connections)) = open.get_mut(&self.database) {
             *connections -= 1;
             if *connections == 0 {
@@ -95,11 +95,6 @@ impl Drop for OpenFiles {
             }
         }
     }
-}
-
-fn open() -> MutexGuard<'static, BTreeMap<FileId, (FileId, usize)>> {
-    // Nothing panics while it is held.
-    OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Under each of its names a database would be another world. Who has it open is found without this, by the locks that SQLite holds on

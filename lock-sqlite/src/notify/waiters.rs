@@ -3,12 +3,13 @@
 use std::{
     collections::BTreeMap,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use futures_core::Stream;
 use lock_core::{EntryId, FencingToken, Hint, Hints, LockName, Switchboard};
+use parking_lot::Mutex;
 
 use super::worker_waker::WorkerWaker;
 
@@ -40,14 +41,14 @@ struct Waiting {
 impl Waiters {
     /// The hints for an entry from now on.
     pub(crate) fn listen(&self, entry: EntryId) -> Hints {
-        self.lock().listening.entry(entry).or_default().listeners += 1;
+        self.table.lock().listening.entry(entry).or_default().listeners += 1;
         let (hints, pid) = (self.board.listen(entry), std::process::id());
         Box::pin(Listener { entry, hints, waiters: self.clone(), pid })
     }
 
     /// The store has said where an entry waits. Nothing, if nobody listens any more.
     pub(crate) fn mark_waiting(&self, entry: EntryId, name: &LockName, token: FencingToken) {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let WaiterTable { listening, waiting_count, changes } = &mut *table;
         let Some(waiting) = listening.get_mut(&entry) else { return };
         if waiting.place.as_ref().is_none_or(|(known, at)| (known, *at) != (name, token)) {
@@ -64,17 +65,17 @@ impl Waiters {
         let place = |(entry, waiting): (&EntryId, &Waiting)| {
             waiting.place.clone().map(|(name, token)| (*entry, name, token))
         };
-        self.lock().listening.iter().filter_map(place).collect()
+        self.table.lock().listening.iter().filter_map(place).collect()
     }
 
     /// Another number, if since the last one somebody began or ceased to be known to wait.
     pub(crate) fn changes(&self) -> u64 {
-        self.lock().changes
+        self.table.lock().changes
     }
 
     /// Whether nobody is known to wait.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().waiting_count == 0
+        self.table.lock().waiting_count == 0
     }
 
     /// How many listen.
@@ -84,11 +85,6 @@ impl Waiters {
 
     pub(crate) fn tell(&self, entry: EntryId, hint: Hint) {
         self.board.send(entry, hint);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, WaiterTable> {
-        // Nothing panics while it is held, and each change to it is whole.
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,7 +110,7 @@ impl Drop for Listener {
         if self.pid != std::process::id() {
             return;
         }
-        let mut table = self.waiters.lock();
+        let mut table = self.waiters.table.lock();
         let WaiterTable { listening, waiting_count, changes } = &mut *table;
         let Some(mine) = listening.get_mut(&self.entry) else { return };
         mine.listeners -= 1;

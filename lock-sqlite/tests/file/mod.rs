@@ -4,10 +4,7 @@ use std::{
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -15,6 +12,7 @@ use async_trait::async_trait;
 use lock_conformance::{Control, Data, Footprint, ServerControl, Unsupported};
 use lock_core::{FencingToken, Keeper, LockName};
 use lock_sqlite::{Sqlite, SqliteConfig};
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -101,13 +99,13 @@ impl ServerControl for OwnFile {
     async fn pause(&self) -> Control {
         let connection = self.open();
         connection.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes for more than five seconds");
-        *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+        *self.writer.lock() = Some(connection);
         Ok(())
     }
 
     async fn resume(&self) -> Control {
         // What it wrote is undone.
-        drop(self.writer.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.writer.lock().take());
         Ok(())
     }
 

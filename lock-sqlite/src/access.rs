@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_trusted_if_only_those_come_into_it_who_may_write_to_the_database() {
+    fn a_folder_is_trusted_if_only_writers_of_the_database_may_write_to_it() {
         let me = rustix::process::geteuid().as_raw();
         let (anna, bert, app) = (54_001, 54_002, 54_321);
         let access = |mode| Access { mode, owner: anna, group: app };

@@ -110,7 +110,7 @@ mod tests {
 
     /// Else that would be a caller, who waits for the disk on his own thread.
     #[test]
-    fn whoever_lets_the_log_begin_anew_is_the_first_to_write_in_it() {
+    fn the_thread_that_restarts_the_log_is_the_first_to_write_to_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("locks.db");
         let mut files = Files::new(Some(&path)).unwrap();

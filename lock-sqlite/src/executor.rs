@@ -153,7 +153,7 @@ mod tests {
 
     /// PR08: a leave that passes the create before it finds nothing.
     #[test]
-    fn nobody_passes_what_the_thread_was_given() {
+    fn callers_do_not_pass_what_the_worker_was_given() {
         let (_folder, executor) = executor();
         let (jobs, todo) = channel();
         assert!(runs_inline(&executor));
@@ -170,7 +170,7 @@ mod tests {
 
     /// As the look for holders that died: whoever has to be woken first would always find that a caller was quicker.
     #[test]
-    fn callers_do_not_pass_whoever_waits_for_the_store() {
+    fn callers_do_not_pass_a_thread_that_waits_for_the_store() {
         let (_folder, executor) = executor();
         let (waits, queued) = (Arc::clone(&executor), || executor.store.queued());
         let waiter = executor.with(|_| {
@@ -193,7 +193,7 @@ mod tests {
 
     /// Else the answer to one verb would send the next one to the thread, for ever.
     #[test]
-    fn whoever_is_answered_finds_the_desk_free() {
+    fn a_caller_that_is_answered_finds_the_store_free() {
         let (_folder, executor) = executor();
         let (jobs, todo) = channel();
         let (said, heard) = channel();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_begins_to_wait_is_seen_by_the_thread_or_has_to_call_it() {
+    fn a_new_waiter_is_seen_by_the_worker_or_has_to_call_it() {
         let (_folder, executor) = executor();
         assert!(executor.may_sleep() && !executor.needs_worker());
         let name = lock_core::LockName::new("job").unwrap();

@@ -223,7 +223,7 @@ mod tests {
 
     /// What it was made for stands in it; a link to it, or what others may write to, is no folder of ours, and stays as it is.
     #[test]
-    fn a_link_and_a_folder_that_is_open_to_others_are_refused_and_left_as_they_are() {
+    fn a_link_and_a_folder_open_to_others_are_refused_and_left_alone() {
         let root = tempfile::tempdir().unwrap();
         let (good, link, open) = (root.path().join("a"), root.path().join("b"), root.path().join("c"));
         ProcessFolder::open(&good, own()).unwrap();

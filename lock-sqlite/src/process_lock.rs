@@ -160,10 +160,10 @@ mod tests {
 
     /// Its number is not compared, so its owner is.
     #[test]
-    fn a_file_of_a_stranger_is_nobody_who_may_live() {
+    fn a_file_of_a_stranger_is_no_process_that_may_live() {
         if !rustix::process::geteuid().is_root() {
             return lock_conformance::ran_nothing(
-                "a_file_of_a_stranger_is_nobody_who_may_live",
+                "a_file_of_a_stranger_is_no_process_that_may_live",
                 "it takes other users",
             );
         }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn two_who_look_at_the_same_time_do_not_take_each_other_for_the_owner() {
+    fn two_that_look_at_the_same_time_do_not_see_each_other_as_the_owner() {
         let (_root, folder) = folder();
         let process_lock = ProcessLock::make(&folder, own()).unwrap();
         let (member, path) = (process_lock.member, folder.path().join(lock_name(process_lock.member.id)));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_takes_away_what_nobody_has_and_nobody_knows() {
+    fn a_sweep_removes_only_unlocked_files_of_unknown_processes() {
         let (_root, folder) = folder();
         let [live, known, dead] = [(); 3].map(|()| ProcessLock::make(&folder, own()).unwrap());
         let ids = [live.member.id, known.member.id, dead.member.id];

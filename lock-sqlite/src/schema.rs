@@ -191,7 +191,7 @@ mod tests {
 
     /// The reader is stopped between its first question and its second until the maker is done.
     #[test]
-    fn a_file_that_is_filled_while_it_is_looked_at_is_not_taken_for_somebody_elses() {
+    fn a_file_that_is_filled_while_it_is_read_is_not_taken_for_a_foreign_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("locks.db");
         let (reader, mut maker) = (Connection::open(&path).unwrap(), Some(Connection::open(&path).unwrap()));

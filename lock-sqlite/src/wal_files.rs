@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_both_beside_the_file_keeps_nobody_out() {
+    fn a_whole_database_keeps_nobody_out() {
         let (_folder, files, connection) = in_use();
         assert!(!refuses(&files));
         drop(connection);
@@ -201,7 +201,7 @@ mod tests {
 
     /// What was written into it is in the file, when he who has it open goes.
     #[test]
-    fn whoever_has_half_of_it_keeps_others_out_until_he_goes_and_nothing_is_lost() {
+    fn half_of_an_open_database_keeps_others_out_and_nothing_is_lost() {
         for lost in [[true, true], [true, false], [false, true]] {
             let (_folder, files, connection) = in_use();
             for (path, lost) in [&files.log, &files.memory].into_iter().zip(lost) {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_it_open_under_another_path_keeps_others_out() {
+    fn a_database_that_is_open_under_another_path_keeps_others_out() {
         let (folder, files, connection) = in_use();
         let path = folder.path().join("moved.db");
         fs::rename(&files.database, &path).unwrap();
@@ -230,7 +230,7 @@ mod tests {
 
     /// SQLite gives a new connection the memory that this process has, whatever has its name by now.
     #[test]
-    fn a_memory_that_was_replaced_is_nobodys_while_this_process_has_the_former_one() {
+    fn a_replaced_shared_memory_is_refused_while_the_former_one_is_open() {
         let (_folder, files, _connection) = in_use();
         let database = files.identity().unwrap();
         let first = OpenFiles::take(database, &files).unwrap();

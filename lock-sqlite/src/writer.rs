@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_writes_is_found_among_all_locks() {
+    fn the_writer_is_found_among_all_locks() {
         let file = "fe:00:77";
         for (line, expected) in [
             ("1: POSIX  ADVISORY  WRITE 4711 fe:00:77 120 120", Some(4711)),

@@ -56,7 +56,7 @@ fn kind(error: &Error) -> Kind {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_others_write_to_without_a_pause_is_waited_for_in_vain_and_nothing_is_lost() {
+async fn a_file_that_is_never_free_to_write_times_out_and_nothing_is_lost() {
     let file = OwnFile::new();
     let held = job(&file.path()).acquire().await.unwrap();
     let mut impatient = config(&file.path());
@@ -320,7 +320,7 @@ async fn token_after_the_power_was_lost(file: &OwnFile) -> FencingToken {
 
 /// Of a disk that others keep busy: each wait for it takes three seconds, which is more than a verb may take.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_disk_keeps_nobody_waiting_who_uses_a_file_that_is_open() {
+async fn a_slow_disk_keeps_nobody_waiting_once_the_file_is_open() {
     on_a_bad_disk("on_a_slow_disk");
 }
 

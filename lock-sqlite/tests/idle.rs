@@ -67,8 +67,8 @@ mod resources {
 
     /// Each looks far more often when it comes, and when the queue moves.
     #[test]
-    fn who_waits_behind_two_other_processes_wakes_twice_a_second_at_most() {
-        alone("resources::who_waits_behind_two_other_processes_wakes_twice_a_second_at_most", || {
+    fn a_process_behind_two_others_wakes_twice_a_second_at_most() {
+        alone("resources::a_process_behind_two_others_wakes_twice_a_second_at_most", || {
             Runtime::new().unwrap().block_on(async {
                 let (file, keeper) = (OwnFile::new(), Keeper::start().unwrap());
                 let holder = lock(&file.path(), &keeper);

@@ -235,7 +235,7 @@ async fn what_was_moved_to_where_the_log_is_expected_stays_as_it_is() {
 
 /// What is sent to a socket is believed, but no lease of a waiter is extended by it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_told_by_a_stranger_that_he_holds_a_lock_loses_it_soon() {
+async fn a_waiter_told_by_a_stranger_that_it_holds_a_lock_loses_it_soon() {
     let file = OwnFile::new();
     let ttl = Duration::from_secs(9);
     let lock = job(&file.path());

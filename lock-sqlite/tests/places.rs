@@ -94,7 +94,7 @@ async fn take_once(path: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_with_two_names_is_refused_under_each_and_whoever_has_it_open_keeps_his_lock() {
+async fn a_file_with_two_names_is_refused_and_its_holder_keeps_the_lock() {
     let file = OwnFile::new();
     let held = job(&file.path()).acquire().await.unwrap();
     let doctor = Sqlite::connect(config(&file.path()), &Keeper::start().unwrap()).await.unwrap();
@@ -193,7 +193,7 @@ async fn until_lost(holder: &mut Other) {
 
 /// Whoever began another log beside that of somebody would hold what that one holds, with the same token.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_log_or_a_memory_that_was_deleted_is_begun_anew_when_those_who_had_it_have_noticed() {
+async fn a_deleted_log_or_shared_memory_is_begun_anew_once_its_users_noticed() {
     for lost in [&["-wal", "-shm"][..], &["-wal"], &["-shm"]] {
         let file = OwnFile::new();
         let mut holder = Other::start("hold", &file.path());
@@ -211,7 +211,7 @@ async fn a_log_or_a_memory_that_was_deleted_is_begun_anew_when_those_who_had_it_
 
 /// Under its new path it has another log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_was_moved_is_used_under_its_new_path_when_its_holders_have_noticed() {
+async fn a_moved_file_is_used_under_its_new_path_once_its_holders_noticed() {
     let file = OwnFile::new();
     let mut holder = Other::start("hold", &file.path());
     let token: FencingToken = holder.says().parse().unwrap();
@@ -224,7 +224,7 @@ async fn a_file_that_was_moved_is_used_under_its_new_path_when_its_holders_have_
 
 /// PR32: and what was in the log of the former one is no part of the new one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_was_deleted_by_itself_is_another_one_in_which_nothing_of_it_is_left() {
+async fn a_file_deleted_without_its_log_is_made_anew_with_nothing_of_it_left() {
     let file = OwnFile::new();
     let mut holder = Other::start("hold", &file.path());
     let token: FencingToken = holder.says().parse().unwrap();
@@ -239,7 +239,7 @@ async fn a_file_that_was_deleted_by_itself_is_another_one_in_which_nothing_of_it
 
 /// Nobody else could begin a log for as long as he has the former one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_does_nothing_notices_too_that_the_log_was_deleted() {
+async fn an_idle_process_notices_too_that_the_log_was_deleted() {
     let file = OwnFile::new();
     let idle = Other::start("do nothing", &file.path());
     assert_eq!(idle.says(), "does nothing");
@@ -256,7 +256,7 @@ async fn whoever_does_nothing_notices_too_that_the_log_was_deleted() {
 
 /// Who has lost the file by which it is seen that he lives makes another one, which everything is his by that was.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_death_of_a_holder_is_seen_although_the_folder_of_the_processes_was_deleted_before() {
+async fn the_death_of_a_holder_is_seen_although_its_folder_was_deleted() {
     let file = OwnFile::new();
     let mut holder = Other::start("hold for long", &file.path());
     holder.says();
@@ -278,7 +278,7 @@ async fn the_death_of_a_holder_is_seen_although_the_folder_of_the_processes_was_
 
 /// The log and the shared memory come with the first of them, and go with the last: at no moment is that taken for damage.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn processes_that_open_a_new_file_at_the_same_moment_and_leave_it_are_all_served() {
+async fn processes_that_open_and_leave_a_new_file_at_once_are_all_served() {
     const PROCESSES: usize = 8;
     for _ in 0..3 {
         let file = OwnFile::new();

@@ -88,7 +88,7 @@ fn counts(other: &Other) -> (usize, usize) {
 }
 
 #[test]
-fn ten_who_use_one_file_have_what_one_has_and_give_it_back() {
+fn ten_clients_of_one_file_have_what_one_has_and_give_it_back() {
     let file = OwnFile::new();
     let other = Other::start("alike", &file.path());
     let one = counts(&other);
@@ -99,7 +99,7 @@ fn ten_who_use_one_file_have_what_one_has_and_give_it_back() {
 
 /// A limit is said in errors, and kept by the one who waits for others.
 #[test]
-fn those_whose_settings_differ_have_each_their_own() {
+fn clients_whose_settings_differ_share_nothing() {
     let file = OwnFile::new();
     let other = Other::start("not alike", &file.path());
     let (one, two) = (counts(&other), counts(&other));

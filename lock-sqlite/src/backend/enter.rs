@@ -114,7 +114,7 @@ mod tests {
 
     /// What the file says of those ahead is what the rule says of the whole queue, of which some are dead.
     #[test]
-    fn who_stands_far_behind_is_told_the_same_as_if_the_whole_queue_were_read() {
+    fn an_entry_far_behind_is_told_the_same_as_from_the_whole_queue() {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
         let give_up = Instant::now() + Duration::from_secs(10);

@@ -358,7 +358,7 @@ mod tests {
 
     /// Those who wait in this process may be behind others, who look more often.
     #[test]
-    fn who_is_not_the_next_looks_less_often_until_he_is() {
+    fn a_process_that_is_not_the_next_looks_less_often_until_it_is() {
         let (mut queue, mut watch) = (Queue::of(1), HolderWatch::new());
         let behind = {
             let files = queue.waiters.files.clone();

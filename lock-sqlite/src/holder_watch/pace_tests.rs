@@ -71,7 +71,7 @@ impl Client {
 }
 
 #[test]
-fn who_is_behind_two_others_looks_ever_more_seldom_and_they_do_not() {
+fn a_process_behind_two_others_looks_ever_more_seldom() {
     let folder = tempfile::tempdir().unwrap();
     let mut clients = Client::queue(&folder, 5);
     for (place, pause) in [(1, NEXT), (2, BEHIND), (3, FAR), (4, FAR)] {
@@ -88,7 +88,7 @@ fn who_is_behind_two_others_looks_ever_more_seldom_and_they_do_not() {
 
 /// Else nobody would look any more, when those who look often are dead.
 #[test]
-fn those_who_look_often_are_buried_by_one_behind_them() {
+fn dead_processes_that_looked_often_are_removed_by_one_behind_them() {
     let folder = tempfile::tempdir().unwrap();
     let mut clients = Client::queue(&folder, 4);
     let mut last = clients.pop().unwrap();
@@ -105,7 +105,7 @@ fn those_who_look_often_are_buried_by_one_behind_them() {
 
 /// It has gone to sleep for long, and would not look for so long whether the holder lives.
 #[test]
-fn who_becomes_the_next_is_told_and_nobody_else() {
+fn only_the_process_that_becomes_the_next_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let mut clients = Client::queue(&folder, 6);
     let before: Vec<u64> = clients.iter().map(Client::wakes).collect();

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_stops_listening_is_no_longer_known_to_wait() {
+    fn an_entry_whose_listeners_are_gone_is_not_known_to_wait() {
         let (waiters, entry) = (Waiters::default(), EntryId::new(7));
         let name = LockName::new("job").unwrap();
         waiters.mark_waiting(entry, &name, FencingToken::new(1));

@@ -60,7 +60,7 @@ mod tests {
 
     /// Each call is a job for the thread, and while it has one, callers go to it.
     #[test]
-    fn only_who_sleeps_for_long_is_called_and_only_once() {
+    fn only_a_thread_that_sleeps_for_long_is_called_and_only_once() {
         let (waker, calls) = (WorkerWaker::default(), Arc::new(AtomicU64::new(0)));
         let counted = Arc::clone(&calls);
         waker.set_wake(Box::new(move || {

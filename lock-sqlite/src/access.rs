@@ -41,24 +41,24 @@ impl Access {
     ///
     /// # Errors
     /// If the mode cannot be set.
-    pub(crate) fn give(self, file: impl AsFd) -> io::Result<()> {
-        self.give_with(self.mode, file)
+    pub(crate) fn apply_to_file(self, file: impl AsFd) -> io::Result<()> {
+        self.apply_mode(self.mode, file)
     }
 
     /// Gives it to an open folder.
     ///
     /// # Errors
     /// If the mode cannot be set.
-    pub(crate) fn give_folder(self, folder: impl AsFd) -> io::Result<()> {
+    pub(crate) fn apply_to_folder(self, folder: impl AsFd) -> io::Result<()> {
         let inherited = if self.mode & GROUP == 0 { 0 } else { SETGID };
         // Who may read it, may search it.
         let searched = (self.mode & 0o444) >> 2;
-        self.give_with(self.mode | searched | inherited, folder)
+        self.apply_mode(self.mode | searched | inherited, folder)
     }
 
-    fn give_with(self, mode: u32, file: impl AsFd) -> io::Result<()> {
+    fn apply_mode(self, mode: u32, file: impl AsFd) -> io::Result<()> {
         let file = file.as_fd();
-        let mode = self.hand_over(mode, &fstat(file)?, |owner, group| fchown(file, owner, group));
+        let mode = self.change_owner(mode, &fstat(file)?, |owner, group| fchown(file, owner, group));
         Ok(fchmod(file, mode)?)
     }
 
@@ -67,10 +67,10 @@ impl Access {
     ///
     /// # Errors
     /// If the mode cannot be set.
-    pub(crate) fn give_name(self, folder: impl AsFd, name: &str) -> io::Result<()> {
+    pub(crate) fn apply_to_name(self, folder: impl AsFd, name: &str) -> io::Result<()> {
         let folder = folder.as_fd();
         let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let mode = self.hand_over(self.mode, &found, |owner, group| {
+        let mode = self.change_owner(self.mode, &found, |owner, group| {
             chownat(folder, name, owner, group, AtFlags::SYMLINK_NOFOLLOW)
         });
         Ok(chmodat(folder, name, mode, AtFlags::empty())?)
@@ -78,7 +78,7 @@ impl Access {
 
     /// Gives something the group of the database, as far as its maker may, and the mode that it is to have then. Root gives it to the owner
     /// as well, who could not use it otherwise; SQLite does the same.
-    fn hand_over(
+    fn change_owner(
         self,
         mode: u32,
         found: &Stat,
@@ -97,7 +97,7 @@ impl Access {
     ///
     /// # Errors
     /// If it cannot be looked at.
-    pub(crate) fn give_group(self, path: &Path) -> io::Result<()> {
+    pub(crate) fn apply_group(self, path: &Path) -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(CWD, path, flags, Mode::empty())?;
         let found = fstat(&file)?;

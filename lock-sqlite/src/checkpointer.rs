@@ -34,7 +34,7 @@ pub(crate) struct Checkpointer(OnceLock<Option<SyncSender<()>>>);
 
 impl Checkpointer {
     /// To be done when there is time. Nothing, if it is being done.
-    pub(crate) fn keep(&self, store: &Arc<StoreLock>) {
+    pub(crate) fn request(&self, store: &Arc<StoreLock>) {
         // Without one, the thread of the file does it in the end.
         if let Some(thread) = self.0.get_or_init(|| start(Arc::downgrade(store))) {
             let _ = thread.try_send(());
@@ -68,15 +68,15 @@ fn bring_into_file(lock: &StoreLock) -> Result<(), Failure> {
     let started = Instant::now();
     let pages: i64 = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))?;
     if pages < SHORT {
-        lock.with(Store::log_is_kept);
+        lock.with(Store::mark_checkpointed);
         return Ok(());
     }
     let quick = started.elapsed() < QUICK;
     // The disk may have taken longer.
     limit.set(Instant::now() + LONGEST);
     lock.with(|store| {
-        if (quick || store.log_is_long()) && begin_anew(&connection)? {
-            store.log_is_kept();
+        if (quick || store.is_log_long()) && begin_anew(&connection)? {
+            store.mark_checkpointed();
         }
         Ok(())
     })

@@ -74,7 +74,7 @@ impl Database {
         if connection.is_readonly("main")? {
             return Err(Failure::Refused(read_only(path)));
         }
-        retry::while_busy(give_up, || schema::look_from_outside(&connection, path))?;
+        retry::while_busy(give_up, || schema::inspect_snapshot(&connection, path))?;
         Ok(Self { connection, limit, identity, found, opened: None, epoch: 0 })
     }
 
@@ -107,19 +107,20 @@ impl Database {
         let (files, folder) = (context.files, context.folder);
         retry::while_busy(give_up, || use_wal(&self.connection, &files.database))?;
         // Who is here is nothing to anybody after a loss of power; where the tokens of a file begin, is.
-        let empty = schema::look_from_outside(&self.connection, &files.database)? == DatabaseState::Empty;
+        let empty = schema::inspect_snapshot(&self.connection, &files.database)? == DatabaseState::Empty;
         self.opened = Some(OpenFiles::take(self.identity, files)?);
         files.share().map_err(Failure::Refused)?;
         let synchronous = if empty { "FULL" } else { "NORMAL" };
         self.connection.pragma_update(None, "synchronous", synchronous)?;
         let domain = clock_domain::of_this_process()?;
         self.begin(Budget::Until(give_up))?;
-        let (epoch, effects) = self.ended(self.register(process_files.member(), former, context, &domain))?;
+        let (epoch, effects) =
+            self.finish(self.register(process_files.member(), former, context, &domain))?;
         self.epoch = epoch;
         self.connection.pragma_update(None, "synchronous", "NORMAL")?;
         // Not up to now: so the log does not grow for ever by processes that come, write a little, and go.
         self.connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-        process_lock::sweep(folder, |id| id == process_files.id() || self.knows(id));
+        process_lock::sweep(folder, |id| id == process_files.id() || self.is_known(id));
         Ok(effects)
     }
 
@@ -132,8 +133,8 @@ impl Database {
         domain: &str,
     ) -> Result<(i64, Effects), Failure> {
         let (path, folder) = (&context.files.database, context.folder);
-        if schema::look(&self.connection, path)? == DatabaseState::Empty {
-            schema::make(&self.connection, domain)?;
+        if schema::inspect(&self.connection, path)? == DatabaseState::Empty {
+            schema::create_tables(&self.connection, domain)?;
         }
         let (theirs, mut epoch) = self.connection.query_row("SELECT domain, epoch FROM meta", [], |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
@@ -168,8 +169,8 @@ impl Database {
 
     /// Whether nobody knows what stood in a log that was there before: it was brought into the file, or somebody deleted it.
     fn begins_a_wal(&self) -> bool {
-        let log = self.opened.as_ref().and_then(|opened| opened.beside().log);
-        self.found.log.is_none() || self.found.log != log
+        let wal = self.opened.as_ref().and_then(|opened| opened.wal_files().wal);
+        self.found.wal.is_none() || self.found.wal != wal
     }
 
     /// Runs a verb as one transaction.
@@ -194,7 +195,7 @@ impl Database {
             Ok(Outcome::Committed(value, begun.effects))
         });
         if matches!(done, Ok(Outcome::Committed(..))) {
-            return self.ended(done);
+            return self.finish(done);
         }
         self.roll_back();
         if let (Ok(Outcome::NeedsTokens), Budget::Until(_)) = (&done, budget) {
@@ -212,7 +213,7 @@ impl Database {
         let raised = self.begin(budget).and_then(|()| {
             let raise = "UPDATE meta SET ceiling = CASE WHEN token < ?1 THEN token + ?2 ELSE ?3 END WHERE ceiling <= token";
             let raised = self.connection.execute(raise, (i64::MAX - TOKEN_BLOCK, TOKEN_BLOCK, i64::MAX));
-            self.ended(raised.map_err(Failure::from))
+            self.finish(raised.map_err(Failure::from))
         });
         self.connection.pragma_update(None, "synchronous", "NORMAL")?;
         raised.map(|_| ())
@@ -242,7 +243,7 @@ impl Database {
     }
 
     /// Commits what was done, or undoes it all.
-    fn ended<T>(&self, done: Result<T, Failure>) -> Result<T, Failure> {
+    fn finish<T>(&self, done: Result<T, Failure>) -> Result<T, Failure> {
         self.limit.lift();
         let committed = done.and_then(|value| {
             self.connection.prepare_cached("COMMIT")?.execute([])?;
@@ -260,7 +261,7 @@ impl Database {
         let _ = self.connection.execute_batch("ROLLBACK");
     }
 
-    fn knows(&self, member: i64) -> bool {
+    fn is_known(&self, member: i64) -> bool {
         // Rather keep a file too many.
         let find = "SELECT 1 FROM members WHERE id = ?1";
         let Ok(mut find) = self.connection.prepare_cached(find) else { return true };

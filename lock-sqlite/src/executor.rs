@@ -46,10 +46,10 @@ impl Executor {
         &self,
         operation: &impl Fn(&mut Transaction<'_>) -> Result<T, Failure>,
     ) -> Option<Result<T, BackendError>> {
-        let run = |store: &mut Store| (store.write_inline(operation), store.log_is_due());
-        let (done, log_is_due) = self.store.try_with(run)?;
-        if log_is_due {
-            self.checkpointer.keep(&self.store);
+        let run = |store: &mut Store| (store.write_inline(operation), store.take_checkpoint_due());
+        let (done, checkpoint_due) = self.store.try_with(run)?;
+        if checkpoint_due {
+            self.checkpointer.request(&self.store);
         }
         done
     }
@@ -60,7 +60,7 @@ impl Executor {
     }
 
     /// Gives the worker something to do. False if there is no worker any more.
-    pub(crate) fn give(&self, jobs: &Sender<Job>, job: Job) -> bool {
+    pub(crate) fn submit(&self, jobs: &Sender<Job>, job: Job) -> bool {
         self.store.add_queued();
         let given = jobs.send(job).is_ok();
         if !given {
@@ -75,18 +75,18 @@ impl Executor {
         let done = catch_unwind(AssertUnwindSafe(|| {
             self.with(|store| {
                 let answer = job(store);
-                if store.log_is_left() {
+                if store.is_checkpoint_overdue() {
                     store.checkpoint();
                 }
-                (answer, store.log_is_due())
+                (answer, store.take_checkpoint_due())
             })
         }));
         self.store.remove_queued();
-        let Ok((answer, log_is_due)) = done else { return };
+        let Ok((answer, checkpoint_due)) = done else { return };
         // It wakes whoever asked, which is code of others.
         drop(catch_unwind(AssertUnwindSafe(answer)));
-        if log_is_due {
-            self.checkpointer.keep(&self.store);
+        if checkpoint_due {
+            self.checkpointer.request(&self.store);
         }
     }
 
@@ -157,14 +157,14 @@ mod tests {
         let (_folder, executor) = executor();
         let (jobs, todo) = channel();
         assert!(runs_inline(&executor));
-        assert!(executor.give(&jobs, Box::new(|_| Box::new(|| ()))));
+        assert!(executor.submit(&jobs, Box::new(|_| Box::new(|| ()))));
         assert!(is_kept_waiting(&executor));
         let job = todo.recv().unwrap();
         assert!(is_kept_waiting(&executor), "it was taken out of the queue, and is not done");
         executor.run_job(job);
         assert!(runs_inline(&executor));
         drop(todo);
-        assert!(!executor.give(&jobs, Box::new(|_| Box::new(|| ()))));
+        assert!(!executor.submit(&jobs, Box::new(|_| Box::new(|| ()))));
         assert!(runs_inline(&executor), "what was never given is waited for");
     }
 
@@ -199,7 +199,7 @@ mod tests {
         let (said, heard) = channel();
         let asked = Arc::clone(&executor);
         let job: Job = Box::new(move |_| Box::new(move || said.send(runs_inline(&asked)).unwrap()));
-        assert!(executor.give(&jobs, job));
+        assert!(executor.submit(&jobs, job));
         executor.run_job(todo.recv().unwrap());
         assert!(heard.recv().unwrap());
     }

@@ -48,33 +48,33 @@ impl ExecutorHandle {
     pub(crate) fn of(files: &Files, patience: Duration) -> io::Result<Arc<Self>> {
         let Some(mut in_use) = in_use() else { return Self::start(files, patience) };
         let key = (files.given().to_owned(), files.is_default(), patience, std::process::id());
-        if let Some(shared) = in_use.get(&key).and_then(Weak::upgrade) {
-            return Ok(shared);
+        if let Some(handle) = in_use.get(&key).and_then(Weak::upgrade) {
+            return Ok(handle);
         }
-        let shared = Self::start(files, patience)?;
-        in_use.retain(|_, shared| shared.strong_count() > 0);
-        in_use.insert(key, Arc::downgrade(&shared));
-        Ok(shared)
+        let handle = Self::start(files, patience)?;
+        in_use.retain(|_, handle| handle.strong_count() > 0);
+        in_use.insert(key, Arc::downgrade(&handle));
+        Ok(handle)
     }
 
     fn start(files: &Files, patience: Duration) -> io::Result<Arc<Self>> {
         let (jobs, todo) = channel();
         let executor = Arc::new(Executor::new(Store::new(files.clone(), Notifier::default(), patience)));
         worker::start(todo, Arc::clone(&executor))?;
-        let shared = Arc::new(Self { executor, jobs });
+        let handle = Arc::new(Self { executor, jobs });
         // It keeps no thread from its end.
-        let weak = Arc::downgrade(&shared);
-        shared.executor.notifier.waiters.waker.set_wake(Box::new(move || {
-            if let Some(shared) = weak.upgrade() {
-                shared.give(Box::new(|_| Box::new(|| ())));
+        let weak = Arc::downgrade(&handle);
+        handle.executor.notifier.waiters.waker.set_wake(Box::new(move || {
+            if let Some(handle) = weak.upgrade() {
+                handle.submit(Box::new(|_| Box::new(|| ())));
             }
         }));
-        Ok(shared)
+        Ok(handle)
     }
 
     /// Gives the thread something to do. False if there is no thread any more.
-    pub(crate) fn give(&self, job: Job) -> bool {
-        self.executor.give(&self.jobs, job)
+    pub(crate) fn submit(&self, job: Job) -> bool {
+        self.executor.submit(&self.jobs, job)
     }
 }
 

@@ -29,8 +29,8 @@ pub(crate) struct Files {
     pub(crate) database: PathBuf,
     /// The folder of the processes that have it open.
     pub(crate) processes: PathBuf,
-    pub(crate) log: PathBuf,
-    pub(crate) memory: PathBuf,
+    pub(crate) wal: PathBuf,
+    pub(crate) shm: PathBuf,
     /// The folder of the default file is ours to make.
     own_folder: bool,
 }
@@ -55,8 +55,8 @@ impl Files {
             path.push(suffix);
             PathBuf::from(path)
         };
-        let (processes, log, memory) = (beside("-processes"), beside("-wal"), beside("-shm"));
-        Self { given, database, processes, log, memory, own_folder }
+        let (processes, wal, shm) = (beside("-processes"), beside("-wal"), beside("-shm"));
+        Self { given, database, processes, wal, shm, own_folder }
     }
 
     /// The path that we were given.
@@ -128,8 +128,8 @@ impl Files {
     /// If they cannot be looked at.
     pub(crate) fn share(&self) -> Result<(), BackendError> {
         let access = self.access()?;
-        for path in [&self.log, &self.memory] {
-            access.give_group(path).map_err(|error| of_io("looking at", path, error).unsent())?;
+        for path in [&self.wal, &self.shm] {
+            access.apply_group(path).map_err(|error| of_io("looking at", path, error).unsent())?;
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ fn make(files: &Files) -> Result<(), BackendError> {
     new.push(format!("-{:016x}.new", random::number().map_err(failed)?));
     let new = PathBuf::from(new);
     let named = create(&new).map_err(failed).and_then(|file| {
-        schema::fill(&new).map_err(|failure| failure.at(&files.database).unsent())?;
+        schema::initialize(&new).map_err(|failure| failure.at(&files.database).unsent())?;
         name(file, &new, files).map_err(failed)
     });
     if !matches!(named, Ok(true)) {
@@ -108,7 +108,7 @@ fn clear(files: &Files) -> io::Result<()> {
 }
 
 fn left_of(files: &Files) -> Vec<&Path> {
-    let beside = [files.log.as_path(), files.memory.as_path()];
+    let beside = [files.wal.as_path(), files.shm.as_path()];
     beside.into_iter().filter(|path| fs::symlink_metadata(path).is_ok()).collect()
 }
 

@@ -82,7 +82,7 @@ impl ProcessFolder {
     ///
     /// # Errors
     /// If there is none, or it is something else, or a stranger's.
-    pub(crate) fn open_file_of_ours(&self, name: &str) -> io::Result<File> {
+    pub(crate) fn open_trusted_file(&self, name: &str) -> io::Result<File> {
         let file = self.open_file(name)?;
         if self.access.is_of_one(&file.metadata()?) {
             Ok(file)
@@ -105,19 +105,19 @@ impl ProcessFolder {
     ///
     /// # Errors
     /// If the folder takes none.
-    pub(crate) fn bind(&self, name: &str, by_way_of: &str, access: Access) -> io::Result<UnixDatagram> {
-        mkdirat(&self.fd, by_way_of, Mode::RWXU)?;
-        let bound = look_into_own(self.fd.as_fd(), by_way_of).and_then(|own| {
+    pub(crate) fn bind(&self, name: &str, staging: &str, access: Access) -> io::Result<UnixDatagram> {
+        mkdirat(&self.fd, staging, Mode::RWXU)?;
+        let bound = look_into_own(self.fd.as_fd(), staging).and_then(|own| {
             let socket = UnixDatagram::bind(address(&own, name))?;
-            access.give_name(&own, name)?;
+            access.apply_to_name(&own, name)?;
             renameat(&own, name, &self.fd, name)?;
             Ok(socket)
         });
         if bound.is_err() {
-            self.remove(by_way_of);
+            self.remove(staging);
         } else {
             // If it stays, it is swept by the next.
-            let _ = unlinkat(&self.fd, by_way_of, AtFlags::REMOVEDIR);
+            let _ = unlinkat(&self.fd, staging, AtFlags::REMOVEDIR);
         }
         bound
     }
@@ -202,7 +202,7 @@ fn make(path: &Path, access: Access) -> io::Result<()> {
     new.push(format!("-{:016x}.new", random::number()?));
     mkdirat(CWD, &new, Mode::RWXU)?;
     let named = look_into_own(CWD, &new).and_then(|own| {
-        access.give_folder(&own)?;
+        access.apply_to_folder(&own)?;
         match renameat_with(CWD, &new, CWD, path, RenameFlags::NOREPLACE) {
             // Somebody else was quicker, and his is as good.
             Ok(()) | Err(Errno::EXIST) => Ok(()),

@@ -50,7 +50,7 @@ impl ProcessLock {
     fn try_to_make(folder: &ProcessFolder, access: Access) -> io::Result<Self> {
         let id = random::number()?;
         let file = folder.create(&new_name(id))?;
-        access.give(&file)?;
+        access.apply_to_file(&file)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         folder.rename(&new_name(id), &lock_name(id))?;
         let found = file.metadata()?;
@@ -74,7 +74,7 @@ pub(crate) fn can_be_judged(folder: &ProcessFolder, member: &Member) -> bool {
 /// Whether a client of another boot or clock may still be there. Its file may have another number by now, so any of that name is judged,
 /// but for those of strangers.
 pub(crate) fn may_live(folder: &ProcessFolder, id: i64) -> bool {
-    folder.open_file_of_ours(&lock_name(id)).is_ok_and(|file| !is_unlocked(&file))
+    folder.open_trusted_file(&lock_name(id)).is_ok_and(|file| !is_unlocked(&file))
 }
 
 /// Shared, so that two who look at the same time do not take each other for the owner.

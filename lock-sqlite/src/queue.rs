@@ -51,7 +51,11 @@ impl Queue {
     ///
     /// # Errors
     /// Those of SQLite, and if a row is none that we wrote.
-    pub(crate) fn load(transaction: &Transaction<'_>, name: &LockName, part: Scope) -> Result<Self, Failure> {
+    pub(crate) fn load(
+        transaction: &Transaction<'_>,
+        name: &LockName,
+        scope: Scope,
+    ) -> Result<Self, Failure> {
         let mut queue = Self { name: name.clone(), rows: Vec::new(), front: 0, goes_on: false, moved: false };
         let (mut ahead, mut dead) = (0, Vec::new());
         {
@@ -67,7 +71,7 @@ impl Queue {
                 let fits = admission::fits(ahead, row.claim);
                 ahead += u64::from(row.claim.permits());
                 queue.rows.push(row);
-                if part == Scope::Head && !fits {
+                if scope == Scope::Head && !fits {
                     queue.goes_on = true;
                     break;
                 }
@@ -94,7 +98,7 @@ impl Queue {
             None if self.goes_on => {
                 self.find_behind(transaction, BY_TOKEN, (self.name.clone().as_str(), token))
             }
-            place => Ok(place),
+            index => Ok(index),
         }
     }
 
@@ -112,7 +116,7 @@ impl Queue {
                 let last = self.rows.last().map_or(0, |row| row.token);
                 self.find_behind(transaction, BY_ENTRY, (self.name.clone().as_str(), last, entry.to_string()))
             }
-            place => Ok(place),
+            index => Ok(index),
         }
     }
 
@@ -140,14 +144,14 @@ impl Queue {
     ///
     /// # Errors
     /// Those of SQLite.
-    pub(crate) fn ahead(&self, transaction: &Transaction<'_>, place: usize) -> Result<Predecessors, Failure> {
-        let me = &self.rows[place];
-        if place < self.front {
-            let ahead = &self.rows[..place];
+    pub(crate) fn ahead(&self, transaction: &Transaction<'_>, index: usize) -> Result<Predecessors, Failure> {
+        let me = &self.rows[index];
+        if index < self.front {
+            let ahead = &self.rows[..index];
             let claims = ahead.iter().rev().map(|row| row.claim);
-            let blockers = admission::blockers(me.claim, claims).unwrap_or(place);
+            let blockers = admission::blockers(me.claim, claims).unwrap_or(index);
             let first_expiry = ahead.iter().rev().take(blockers).map(|row| row.expires).min();
-            return Ok(Predecessors { number: place as u64, first_expiry });
+            return Ok(Predecessors { number: index as u64, first_expiry });
         }
         let me_in_it = (self.name.as_str(), me.token, transaction.now);
         let number: i64 =
@@ -172,8 +176,8 @@ impl Queue {
     }
 
     /// Whether the first that waits stands there.
-    pub(crate) fn is_next(&self, place: usize) -> bool {
-        self.rows.iter().position(|row| !row.admitted) == Some(place)
+    pub(crate) fn is_next(&self, index: usize) -> bool {
+        self.rows.iter().position(|row| !row.admitted) == Some(index)
     }
 
     /// Somebody has gone who was ahead of others, or may have been.
@@ -238,10 +242,10 @@ impl Queue {
     pub(crate) fn refresh(
         &mut self,
         transaction: &Transaction<'_>,
-        place: usize,
+        index: usize,
         expires: i64,
     ) -> Result<(), Failure> {
-        let row = &mut self.rows[place];
+        let row = &mut self.rows[index];
         if expires > row.expires {
             row.expires = expires;
             let mut update = transaction

@@ -67,16 +67,16 @@ pub(crate) enum DatabaseState {
 ///
 /// # Errors
 /// If it is something else, or of a newer version.
-pub(crate) fn look_from_outside(connection: &Connection, path: &Path) -> Result<DatabaseState, Failure> {
+pub(crate) fn inspect_snapshot(connection: &Connection, path: &Path) -> Result<DatabaseState, Failure> {
     let moment = connection.unchecked_transaction()?;
-    look(&moment, path)
+    inspect(&moment, path)
 }
 
 /// The same in a transaction that has begun.
 ///
 /// # Errors
 /// If it is something else, or of a newer version.
-pub(crate) fn look(connection: &Connection, path: &Path) -> Result<DatabaseState, Failure> {
+pub(crate) fn inspect(connection: &Connection, path: &Path) -> Result<DatabaseState, Failure> {
     let number = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, i32>(0));
     let (application, version) = (number("PRAGMA application_id")?, number("PRAGMA user_version")?);
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
@@ -153,12 +153,12 @@ fn other_version(path: &Path, version: i32) -> BackendError {
 ///
 /// # Errors
 /// Those of SQLite, and of the files that tell one boot from another.
-pub(crate) fn fill(path: &Path) -> Result<(), Failure> {
+pub(crate) fn initialize(path: &Path) -> Result<(), Failure> {
     let mut connection = connection::open(path)?;
     connection.pragma_update(None, "synchronous", "OFF")?;
     connection.pragma_update(None, "journal_mode", "MEMORY")?;
     let transaction = connection.transaction()?;
-    make(&transaction, &clock_domain::of_this_process()?)?;
+    create_tables(&transaction, &clock_domain::of_this_process()?)?;
     transaction.commit()?;
     // It stands in the file, and nothing but the file is written for it.
     Ok(connection.pragma_update(None, "journal_mode", "WAL")?)
@@ -168,7 +168,7 @@ pub(crate) fn fill(path: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// Those of SQLite.
-pub(crate) fn make(connection: &Connection, domain: &str) -> Result<(), Failure> {
+pub(crate) fn create_tables(connection: &Connection, domain: &str) -> Result<(), Failure> {
     connection.execute_batch(TABLES)?;
     let token = since_1970();
     connection.execute("INSERT INTO meta VALUES (1, ?1, 1, ?2, ?3)", (domain, token, token + TOKEN_BLOCK))?;
@@ -201,14 +201,14 @@ mod tests {
                 && let Some(mut maker) = maker.take()
             {
                 let making = maker.transaction().unwrap();
-                make(&making, "here").unwrap();
+                create_tables(&making, "here").unwrap();
                 making.commit().unwrap();
             }
             Authorization::Allow
         };
         reader.authorizer(Some(made)).unwrap();
 
-        assert_eq!(look_from_outside(&reader, &path).ok(), Some(DatabaseState::Empty));
-        assert_eq!(look_from_outside(&reader, &path).ok(), Some(DatabaseState::Ours));
+        assert_eq!(inspect_snapshot(&reader, &path).ok(), Some(DatabaseState::Empty));
+        assert_eq!(inspect_snapshot(&reader, &path).ok(), Some(DatabaseState::Ours));
     }
 }

@@ -28,22 +28,22 @@ use crate::{
 const STARTS: u32 = 8;
 
 /// After so many transactions of ours it is time to bring the log into the file, some megabytes.
-const LOG: u64 = 1024;
+const CHECKPOINT_AFTER: u64 = 1024;
 
 /// After so many everybody waits for that, however slow the disk is: the log would fill it.
-const LONG_LOG: u64 = 8 * LOG;
+const WAIT_AFTER: u64 = 8 * CHECKPOINT_AFTER;
 
 /// After so many there is nobody who does it but the thread of the file.
-const LONGEST_LOG: u64 = 2 * LONG_LOG;
+const OVERDUE_AFTER: u64 = 2 * WAIT_AFTER;
 
 /// A caller who was kept for longer met a disk that is busy; or another thread took his turn, which looks the same.
 const SLOW: Duration = Duration::from_millis(1);
 
 /// For so many times as long nobody is kept again; and each time that the next one is, too, for so many times as long as that.
-const RESPITE: u32 = 4;
+const PAUSE_FACTOR: u32 = 4;
 
 /// But not for longer.
-const LONGEST_RESPITE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The store as whoever uses it has it.
 #[derive(Debug)]
@@ -61,9 +61,9 @@ pub(crate) struct Store {
     /// What we did by which others may have become holders; and how often the file was opened.
     pub(crate) changes: u64,
     /// How many there were when it was last begun to bring the log into the file.
-    tended_at: u64,
+    requested_at: u64,
     /// How many there were when all of it was in the file.
-    kept_at: u64,
+    checkpointed_at: u64,
     /// How long callers are not to be kept, and until when. Zero if the last one was not kept for long.
     inline_pause: (Duration, Option<Instant>),
     outbox: Outbox,
@@ -83,8 +83,8 @@ impl Store {
             tombstones,
             commits: 0,
             changes: 0,
-            tended_at: 0,
-            kept_at: 0,
+            requested_at: 0,
+            checkpointed_at: 0,
             inline_pause: (Duration::ZERO, None),
             outbox,
             seen: WriterCache::default(),
@@ -139,7 +139,7 @@ impl Store {
         operation: &impl Fn(&mut Transaction<'_>) -> Result<T, Failure>,
     ) -> Option<Result<T, BackendError>> {
         let started = Instant::now();
-        if self.inline_pause.1.is_some_and(|until| started < until) || self.log_is_left() {
+        if self.inline_pause.1.is_some_and(|until| started < until) || self.is_checkpoint_overdue() {
             return None;
         }
         let (database, process_files) = (self.database.as_mut()?, self.process_files.as_ref()?);
@@ -167,7 +167,7 @@ impl Store {
     /// A disk that is busy keeps callers for a small part of their time.
     fn note_latency(&mut self, took: Duration) {
         self.inline_pause = if took > SLOW {
-            let inline_pause = (took.max(self.inline_pause.0) * RESPITE).min(LONGEST_RESPITE);
+            let inline_pause = (took.max(self.inline_pause.0) * PAUSE_FACTOR).min(LONGEST_PAUSE);
             (inline_pause, Some(Instant::now() + inline_pause))
         } else {
             (Duration::ZERO, None)
@@ -175,22 +175,22 @@ impl Store {
     }
 
     /// Whether somebody should begin to bring the log into the file: said once.
-    pub(crate) fn log_is_due(&mut self) -> bool {
-        let due = self.commits - self.tended_at >= LOG;
+    pub(crate) fn take_checkpoint_due(&mut self) -> bool {
+        let due = self.commits - self.requested_at >= CHECKPOINT_AFTER;
         if due {
-            self.tended_at = self.commits;
+            self.requested_at = self.commits;
         }
         due
     }
 
     /// Whether all of it has to be there before anybody goes on.
-    pub(crate) fn log_is_long(&self) -> bool {
-        self.commits - self.kept_at >= LONG_LOG
+    pub(crate) fn is_log_long(&self) -> bool {
+        self.commits - self.checkpointed_at >= WAIT_AFTER
     }
 
     /// Whether nobody does it.
-    pub(crate) fn log_is_left(&self) -> bool {
-        self.commits - self.kept_at >= LONGEST_LOG
+    pub(crate) fn is_checkpoint_overdue(&self) -> bool {
+        self.commits - self.checkpointed_at >= OVERDUE_AFTER
     }
 
     /// Which file is open, and where, for one more connection. None if another one is there by now.
@@ -200,15 +200,15 @@ impl Store {
     }
 
     /// The log is in the file, and begins anew.
-    pub(crate) fn log_is_kept(&mut self) {
-        self.kept_at = self.commits;
+    pub(crate) fn mark_checkpointed(&mut self) {
+        self.checkpointed_at = self.commits;
     }
 
     /// Brings the log into the file, as far as others let it.
     pub(crate) fn checkpoint(&mut self) {
         let Some(database) = &self.database else { return };
         match database.checkpoint() {
-            Ok(true) => self.log_is_kept(),
+            Ok(true) => self.mark_checkpointed(),
             Ok(false) => {}
             Err(error) => tracing::debug!(?error, "the log was not brought into the file"),
         }
@@ -259,7 +259,7 @@ impl Store {
     }
 
     /// Closes the file if it is open, and is no longer where it was opened. As long as somebody has half of it, nobody else gets any.
-    pub(crate) fn let_go(&mut self) {
+    pub(crate) fn close_if_moved(&mut self) {
         if !self.is_in_place() {
             self.database = None;
         }

@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use lock_core::{BootTime, Clock, EntryId, SystemClock};
 
 /// How long a late create finds the door closed behind an entry that left while it was in doubt.
-const CLOSED: Duration = Duration::from_secs(60);
+const KEPT: Duration = Duration::from_secs(60);
 
 /// Entries that left while a create was in doubt, and until when they may not come back (PR08). Only the client that made an
 /// entry ever creates it, so nobody else has to know.
@@ -14,10 +14,10 @@ pub(crate) struct Tombstones(HashMap<EntryId, BootTime>);
 
 impl Tombstones {
     /// Shuts the door behind an entry.
-    pub(crate) fn close(&mut self, entry: EntryId, ttl: Duration) {
+    pub(crate) fn add(&mut self, entry: EntryId, ttl: Duration) {
         let now = SystemClock.now();
         self.0.retain(|_, until| *until > now);
-        self.0.insert(entry, now + ttl.max(CLOSED));
+        self.0.insert(entry, now + ttl.max(KEPT));
     }
 
     /// Whether an entry left for good while a create of it was in doubt.

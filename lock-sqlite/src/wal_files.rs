@@ -25,17 +25,17 @@ use crate::{
 /// What stands beside a database now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WalFiles {
-    pub(crate) log: Option<FileId>,
-    memory: Option<FileId>,
+    pub(crate) wal: Option<FileId>,
+    shm: Option<FileId>,
 }
 
 impl WalFiles {
     pub(crate) fn of(files: &Files) -> Self {
-        Self { log: file_id(&files.log), memory: file_id(&files.memory) }
+        Self { wal: file_id(&files.wal), shm: file_id(&files.shm) }
     }
 
     fn is_whole(&self) -> bool {
-        self.log.is_some() && self.memory.is_some()
+        self.wal.is_some() && self.shm.is_some()
     }
 }
 
@@ -47,8 +47,8 @@ static OPEN: Mutex<BTreeMap<FileId, (FileId, usize)>> = Mutex::new(BTreeMap::new
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     database: FileId,
-    memory: FileId,
-    beside: WalFiles,
+    shm: FileId,
+    wal_files: WalFiles,
 }
 
 impl OpenFiles {
@@ -57,31 +57,31 @@ impl OpenFiles {
     /// # Errors
     /// If somebody did.
     pub(crate) fn take(database: FileId, files: &Files) -> Result<Self, Failure> {
-        let beside = WalFiles::of(files);
-        let (Some(_), Some(memory)) = (beside.log, beside.memory) else { return Err(incomplete(files)) };
+        let wal_files = WalFiles::of(files);
+        let (Some(_), Some(shm)) = (wal_files.wal, wal_files.shm) else { return Err(incomplete(files)) };
         let mut open = OPEN.lock();
-        let (known, connections) = open.entry(database).or_insert((memory, 0));
-        if *known != memory {
+        let (known, connections) = open.entry(database).or_insert((shm, 0));
+        if *known != shm {
             return Err(incomplete(files));
         }
         *connections += 1;
-        Ok(Self { database, memory, beside })
+        Ok(Self { database, shm, wal_files })
     }
 
     /// For one more connection to the same.
     pub(crate) fn share(&self) -> Self {
-        OPEN.lock().entry(self.database).or_insert((self.memory, 0)).1 += 1;
-        let Self { database, memory, beside } = *self;
-        Self { database, memory, beside }
+        OPEN.lock().entry(self.database).or_insert((self.shm, 0)).1 += 1;
+        let Self { database, shm, wal_files } = *self;
+        Self { database, shm, wal_files }
     }
 
     /// Whether all of it still stands under its name. Three looks at the file system.
     pub(crate) fn is_in_place(&self, files: &Files) -> bool {
-        files.identity() == Some(self.database) && WalFiles::of(files) == self.beside
+        files.identity() == Some(self.database) && WalFiles::of(files) == self.wal_files
     }
 
-    pub(crate) fn beside(&self) -> WalFiles {
-        self.beside
+    pub(crate) fn wal_files(&self) -> WalFiles {
+        self.wal_files
     }
 }
 
@@ -204,7 +204,7 @@ mod tests {
     fn half_of_an_open_database_keeps_others_out_and_nothing_is_lost() {
         for lost in [[true, true], [true, false], [false, true]] {
             let (_folder, files, connection) = in_use();
-            for (path, lost) in [&files.log, &files.memory].into_iter().zip(lost) {
+            for (path, lost) in [&files.wal, &files.shm].into_iter().zip(lost) {
                 if lost {
                     fs::remove_file(path).unwrap();
                 }
@@ -235,9 +235,9 @@ mod tests {
         let database = files.identity().unwrap();
         let first = OpenFiles::take(database, &files).unwrap();
         assert!(first.is_in_place(&files));
-        let copy = files.memory.with_extension("copy");
-        fs::copy(&files.memory, &copy).unwrap();
-        fs::rename(&copy, &files.memory).unwrap();
+        let copy = files.shm.with_extension("copy");
+        fs::copy(&files.shm, &copy).unwrap();
+        fs::rename(&copy, &files.shm).unwrap();
         assert!(!first.is_in_place(&files));
         let shared = first.share();
         drop(first);

@@ -19,10 +19,10 @@ use crate::{
 };
 
 /// How often somebody who does nothing looks whether the file is still where it was: if he has half of it, others wait for him.
-const PLACE: Duration = Duration::from_secs(5);
+const PLACE_CHECK: Duration = Duration::from_secs(5);
 
 /// How long the end waits for others.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// # Errors
 /// If the thread cannot be started.
@@ -41,13 +41,13 @@ fn work(jobs: &Receiver<Job>, executor: &Arc<Executor>) {
         if std::mem::replace(&mut heard, wakes) != wakes {
             next_look = next_look.min(soon);
         }
-        let pause = if asleep { PLACE } else { next_look.saturating_duration_since(Instant::now()) };
+        let pause = if asleep { PLACE_CHECK } else { next_look.saturating_duration_since(Instant::now()) };
         match jobs.recv_timeout(pause) {
             Ok(job) => executor.run_job(job),
-            Err(RecvTimeoutError::Timeout) if asleep => executor.with(Store::let_go),
+            Err(RecvTimeoutError::Timeout) if asleep => executor.with(Store::close_if_moved),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
-                return executor.with(|store| store.close(Instant::now() + FAREWELL));
+                return executor.with(|store| store.close(Instant::now() + CLOSE_TIMEOUT));
             }
         }
         if Instant::now() >= next_look && !executor.notifier.waiters.is_empty() {

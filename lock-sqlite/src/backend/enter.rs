@@ -43,8 +43,8 @@ pub(crate) fn enter(
             Step::Again(token) => queue.find_token(transaction, token.get().cast_signed())?,
             Step::Create => queue.find(transaction, entry.id)?,
         };
-        let place = match found {
-            Some(place) if queue.rows[place].entry == entry.id => place,
+        let index = match found {
+            Some(index) if queue.rows[index].entry == entry.id => index,
             None if step == Step::Create && !transaction.tombstones.contains(entry.id) => {
                 if let Some(found) = queue.conflicting_claim(entry.claim) {
                     // Who is dead agrees with everybody.
@@ -67,15 +67,15 @@ pub(crate) fn enter(
                 return Ok(EntryState::Gone);
             }
         };
-        queue.refresh(transaction, place, transaction.now.saturating_add(nanos(entry.ttl)))?;
+        queue.refresh(transaction, index, transaction.now.saturating_add(nanos(entry.ttl)))?;
         queue.settle(transaction, Some(entry.id))?;
-        let token = FencingToken::new(queue.rows[place].token.cast_unsigned());
-        if queue.rows[place].admitted {
+        let token = FencingToken::new(queue.rows[index].token.cast_unsigned());
+        if queue.rows[index].admitted {
             return Ok(EntryState::Admitted { token });
         }
         // Before anybody is told to wait: whom for?
         if !reap_dead(transaction, queue.holders())? {
-            return waits(transaction, &queue, place, entry, token);
+            return waits(transaction, &queue, index, entry, token);
         }
     }
 }
@@ -83,17 +83,17 @@ pub(crate) fn enter(
 fn waits(
     transaction: &Transaction<'_>,
     queue: &Queue,
-    place: usize,
+    index: usize,
     entry: &Entry,
     token: FencingToken,
 ) -> Result<EntryState, Failure> {
     // C6: nobody else can write, and so admit us, before this is committed.
     let hints = transaction.notifier.waiters.listen(entry.id);
     transaction.notifier.waiters.mark_waiting(entry.id, &entry.name, token);
-    let ahead = queue.ahead(transaction, place)?;
-    let first_expiry = ahead.first_expiry.unwrap_or(queue.rows[place].expires);
+    let ahead = queue.ahead(transaction, index)?;
+    let first_expiry = ahead.first_expiry.unwrap_or(queue.rows[index].expires);
     let look_again = first_expiry.saturating_sub(transaction.now).max(0).unsigned_abs();
-    let holder = queue.rows.first().filter(|_| place > 0).and_then(|row| row.label.clone());
+    let holder = queue.rows.first().filter(|_| index > 0).and_then(|row| row.label.clone());
     Ok(EntryState::Waiting { token, ahead: ahead.number, holder, look_again, hints })
 }
 
@@ -146,12 +146,12 @@ mod tests {
         let mut queue = Queue::load(transaction, name, Scope::All)?;
         let ids = || (1..).map(EntryId::new);
         for ((id, claim), number) in ids().zip(claims).zip(1..) {
-            let place =
+            let index =
                 queue.push(transaction, &Entry::new(name.clone(), id, *claim, Duration::from_secs(60)))?;
             // In another order than that in which they stand.
             let expires = transaction.now + 1 + number * 7 % 11;
             let set = "UPDATE entries SET expires = ?3 WHERE name = ?1 AND token = ?2";
-            transaction.connection.execute(set, (name.as_str(), queue.rows[place].token, expires))?;
+            transaction.connection.execute(set, (name.as_str(), queue.rows[index].token, expires))?;
         }
         let over = "UPDATE entries SET expires = ?3 WHERE name = ?1 AND token = ?2";
         transaction.connection.execute(over, (name.as_str(), queue.rows[dead].token, transaction.now))?;
@@ -161,19 +161,19 @@ mod tests {
                 (Queue::load(transaction, name, Scope::Head)?, Queue::load(transaction, name, Scope::Head)?);
             let found = by_id.find(transaction, id)?;
             assert_eq!(found.is_some(), by_token.find_token(transaction, row.token)?.is_some());
-            if let Some(place) = found {
-                let ahead = by_id.ahead(transaction, place)?;
+            if let Some(index) = found {
+                let ahead = by_id.ahead(transaction, index)?;
                 told.push((FencingToken::new(row.token.cast_unsigned()), ahead.number, ahead.first_expiry));
             }
         }
         let whole = Queue::load(transaction, name, Scope::All)?.rows;
         let expected: Vec<_> = (0..whole.len())
-            .map(|place| {
-                let ahead = &whole[..place];
+            .map(|index| {
+                let ahead = &whole[..index];
                 let nearest = ahead.iter().rev().map(|row| row.claim);
-                let blockers = admission::blockers(whole[place].claim, nearest).unwrap_or(place);
+                let blockers = admission::blockers(whole[index].claim, nearest).unwrap_or(index);
                 let first_expiry = ahead.iter().rev().take(blockers).map(|row| row.expires).min();
-                (FencingToken::new(whole[place].token.cast_unsigned()), place as u64, first_expiry)
+                (FencingToken::new(whole[index].token.cast_unsigned()), index as u64, first_expiry)
             })
             .collect();
         assert_eq!(told, expected, "{claims:?}, of which {dead} is dead");

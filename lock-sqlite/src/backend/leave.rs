@@ -18,12 +18,12 @@ pub(crate) fn leave(
     entry: EntryId,
 ) -> Result<(Departure, Option<i64>), Failure> {
     let mut queue = Queue::load(transaction, name, Scope::Head)?;
-    let Some(place) = queue.find(transaction, entry)? else {
+    let Some(index) = queue.find(transaction, entry)? else {
         queue.settle(transaction, None)?;
         return Ok((Departure::Absent, None));
     };
-    let (member, was_next) = (queue.rows[place].member, queue.is_next(place));
-    queue.delete(transaction, queue.rows[place].token)?;
+    let (member, was_next) = (queue.rows[index].member, queue.is_next(index));
+    queue.delete(transaction, queue.rows[index].token)?;
     if queue.is_only_entry() {
         return Ok((Departure::Left, Some(member)));
     }

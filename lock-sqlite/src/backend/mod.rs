@@ -59,9 +59,9 @@ pub struct Sqlite {
     pub(crate) keeper: Keeper,
     pub(crate) files: Files,
     config: SqliteConfig,
-    shared: Arc<ExecutorHandle>,
+    handle: Arc<ExecutorHandle>,
     /// Known when it has run something of ours.
-    keepers_thread: Arc<OnceLock<ThreadId>>,
+    keeper_thread: Arc<OnceLock<ThreadId>>,
     /// Verbs that were carried out by their callers, or tried to be.
     turns: AtomicUsize,
     /// The process that started the thread: a fork has no such thread.
@@ -76,17 +76,17 @@ impl Sqlite {
     pub fn new(config: SqliteConfig, keeper: &Keeper) -> Result<Self, ConnectError> {
         config.validate()?;
         let files = Files::new(config.path.as_deref()).map_err(ConnectError::Store)?;
-        let shared = ExecutorHandle::of(&files, config.command_timeout).map_err(|error| {
+        let handle = ExecutorHandle::of(&files, config.command_timeout).map_err(|error| {
             ConnectError::Store(of_io("starting a thread for", &files.database, error).unsent())
         })?;
-        let keepers_thread = Arc::new(OnceLock::new());
-        let thread = Arc::clone(&keepers_thread);
+        let keeper_thread = Arc::new(OnceLock::new());
+        let thread = Arc::clone(&keeper_thread);
         keeper.spawn(async move {
             // It is set once.
             let _ = thread.set(thread::current().id());
         });
         let (keeper, pid) = (keeper.clone(), std::process::id());
-        Ok(Self { keeper, files, config, shared, keepers_thread, turns: AtomicUsize::new(0), pid })
+        Ok(Self { keeper, files, config, handle, keeper_thread, turns: AtomicUsize::new(0), pid })
     }
 
     /// The same, after the file was opened, or made, and found to be one that can be used.
@@ -134,13 +134,13 @@ impl Sqlite {
         operation: impl Fn(&mut Transaction<'_>) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, BackendError> {
         self.check_fork()?;
-        if self.keeps_nobody_waiting() {
+        if self.may_run_inline() {
             if self.turns.fetch_add(1, Ordering::Relaxed).is_multiple_of(TURNS) {
-                give_way().await;
+                yield_once().await;
             }
-            if let Some(done) = self.shared.executor.run_inline(&operation) {
-                if self.shared.executor.needs_worker() {
-                    self.shared.give(Box::new(|_| Box::new(|| ())));
+            if let Some(done) = self.handle.executor.run_inline(&operation) {
+                if self.handle.executor.needs_worker() {
+                    self.handle.submit(Box::new(|_| Box::new(|| ())));
                 }
                 return done;
             }
@@ -150,8 +150,8 @@ impl Sqlite {
 
     /// The thread of the keeper is nobody's own: on it one store would keep the others waiting (PR35). Until it is known
     /// which one it is, it may be any.
-    fn keeps_nobody_waiting(&self) -> bool {
-        self.keepers_thread.get().is_some_and(|keepers| *keepers != thread::current().id())
+    fn may_run_inline(&self) -> bool {
+        self.keeper_thread.get().is_some_and(|keepers| *keepers != thread::current().id())
     }
 
     fn check_fork(&self) -> Result<(), BackendError> {
@@ -182,7 +182,7 @@ impl Sqlite {
             let done = work(store, give_up);
             Box::new(move || drop(reply.send(done)))
         });
-        if !self.shared.give(job) {
+        if !self.handle.submit(job) {
             return Err(panicked());
         }
         match select(answer, self.keeper.sleep_until(self.keeper.now() + limit)).await {
@@ -196,10 +196,10 @@ impl Sqlite {
 }
 
 /// Lets other tasks of the runtime come first: a verb that never waits would keep them waiting for ever.
-async fn give_way() {
-    let mut gave_way = false;
+async fn yield_once() {
+    let mut yielded = false;
     poll_fn(|cx| {
-        if std::mem::replace(&mut gave_way, true) {
+        if std::mem::replace(&mut yielded, true) {
             return Poll::Ready(());
         }
         cx.waker().wake_by_ref();
@@ -217,9 +217,9 @@ impl Backend for Sqlite {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
         let asked = entry.clone();
         let sent = self.keeper.now();
-        let look = self.run(move |transaction| enter::enter(transaction, &asked, step, wait)).await?;
+        let state = self.run(move |transaction| enter::enter(transaction, &asked, step, wait)).await?;
         let (ttl, valid_until) = (entry.ttl, valid_until(sent, entry.ttl, entry.ttl));
-        Ok(match look {
+        Ok(match state {
             EntryState::Admitted { token } => Standing::Admitted { token, ttl, valid_until },
             EntryState::Waiting { token, ahead, holder, look_again, hints } => Standing::Waiting {
                 token,
@@ -258,7 +258,7 @@ impl Backend for Sqlite {
         let (name, id, ttl) = (entry.name.clone(), entry.id, entry.ttl);
         self.run(move |transaction| {
             if creates == Creates::InDoubt {
-                transaction.tombstones.close(id, ttl);
+                transaction.tombstones.add(id, ttl);
             }
             leave::leave(transaction, &name, id).map(|(departure, _)| departure)
         })
@@ -269,7 +269,7 @@ impl Backend for Sqlite {
     async fn give_back(&self) {}
 
     fn alarms(&self) -> Alarms {
-        self.shared.executor.notifier.alarms()
+        self.handle.executor.notifier.alarms()
     }
 
     fn guarantees(&self) -> &Guarantees {
@@ -324,8 +324,8 @@ mod tests {
         let sqlite = Arc::new(Sqlite::connect(config, &keeper).await.unwrap());
         let (tell, told) = oneshot::channel();
         let there = Arc::clone(&sqlite);
-        keeper.spawn(async move { tell.send(there.keeps_nobody_waiting()).unwrap() });
+        keeper.spawn(async move { tell.send(there.may_run_inline()).unwrap() });
         assert!(!told.await.unwrap(), "on the thread of the keeper");
-        assert!(sqlite.keeps_nobody_waiting(), "on the thread of a caller");
+        assert!(sqlite.may_run_inline(), "on the thread of a caller");
     }
 }

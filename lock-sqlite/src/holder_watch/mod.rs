@@ -68,7 +68,7 @@ struct Fingerprint {
 impl Fingerprint {
     /// One look at the file system. The second tells whether the log is too new to tell two writes of it from one.
     fn at(store: &Store) -> (Self, bool) {
-        let found = fs::metadata(&store.files.log).ok();
+        let found = fs::metadata(&store.files.wal).ok();
         let age = found.as_ref().and_then(|found| found.modified().ok()?.elapsed().ok());
         let log =
             found.map(|found| (found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec()));
@@ -316,7 +316,7 @@ mod tests {
         let asked = [20, 400].map(|waiting| {
             let mut queue = Queue::of(waiting);
             let started = Instant::now();
-            while !is_quiet(&queue.waiters.files.log) {
+            while !is_quiet(&queue.waiters.files.wal) {
                 assert!(started.elapsed() < PATIENCE, "somebody writes");
                 std::thread::sleep(Duration::from_millis(50));
             }

@@ -1,5 +1,5 @@
-//! The log: what was written since the database was last brought up to date. That takes waiting for the disk, which may take
-//! seconds when others use it, and so is done beside those who write.
+//! [`Checkpointer`]: moves the write-ahead log into the database. That waits for the disk, which can take seconds when others use it, so a
+//! thread of its own does it while others go on writing.
 
 use std::{
     path::Path,
@@ -15,27 +15,27 @@ use rusqlite::Connection;
 
 use crate::{connection, error::Failure, store::Store, store_lock::StoreLock, time_limit::TimeLimit};
 
-/// Everybody here waits for a disk that was quicker than this a moment ago, so that the log can begin anew: that takes a moment
-/// in which nobody writes.
+/// If the disk was quicker than this a moment ago, all threads of this process wait once so that the log can restart from its beginning:
+/// that takes a moment in which nobody writes.
 const QUICK: Duration = Duration::from_millis(100);
 
-/// How long others who write are waited for then.
+/// How long other writers are waited for then.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// How long a statement goes on: others may have written more into the file than locks.
+/// How long one statement may take: others may have written more into the file than locks.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Of so many pages at the most, the log has just begun anew: somebody else did it.
+/// With fewer pages than this in it, the log has just restarted: another process did it.
 const SHORT: i64 = 1024;
 
-/// Calls the thread that brings the log into the file. It is started when it is first needed, and ends with the desk.
+/// Wakes the thread that moves the log into the file. The thread starts at its first use, and ends with the executor.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpointer(OnceLock<Option<SyncSender<()>>>);
 
 impl Checkpointer {
-    /// To be done when there is time. Nothing, if it is being done.
+    /// Asks for a checkpoint. Does nothing if one is running.
     pub(crate) fn request(&self, store: &Arc<StoreLock>) {
-        // Without one, the thread of the file does it in the end.
+        // If it cannot be started, the worker does it when it is overdue.
         if let Some(thread) = self.0.get_or_init(|| start(Arc::downgrade(store))) {
             let _ = thread.try_send(());
         }
@@ -59,10 +59,10 @@ fn work(calls: &Receiver<()>, store: &Weak<StoreLock>) {
     }
 }
 
-/// On a connection of its own, which is closed behind it: one that stayed open would keep others from a file in half, and nobody
-/// would look whether it is one.
+/// Uses a connection of its own, and closes it afterwards: one that stayed open would keep others out if the log or the shared memory were
+/// deleted, and nothing would notice that here.
 fn bring_into_file(lock: &StoreLock) -> Result<(), Failure> {
-    // It is dropped after the connection.
+    // Dropped after the connection.
     let Some((_opened, path)) = lock.with(Store::open_file) else { return Ok(()) };
     let (connection, limit) = connect(&path)?;
     let started = Instant::now();
@@ -92,12 +92,12 @@ fn connect(path: &Path) -> Result<(Connection, TimeLimit), Failure> {
     Ok((connection, limit))
 }
 
-/// What was written meanwhile is little. Then one writes at the beginning, and waits for the disk once more: else that would be
-/// a caller, on his own thread. False if others did not let it.
+/// Restarts the log. Little was written meanwhile. One write follows at once, because the first write to a restarted log waits for the
+/// disk: else a caller would wait, on its own thread. Returns false if others did not allow it.
 fn begin_anew(connection: &Connection) -> Result<bool, Failure> {
     let busy: bool = connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get(0))?;
     if !busy {
-        // What is set to what it was is not written. A token that nobody gets harms nobody.
+        // SQLite does not write a value that stays the same, so a token is skipped.
         connection.execute("UPDATE meta SET token = token + 1 WHERE token < ?1", [i64::MAX])?;
     }
     Ok(!busy)
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::{files::Files, new_database::prepare};
 
-    /// Else that would be a caller, who waits for the disk on his own thread.
+    /// Else a caller would wait for the disk, on its own thread.
     #[test]
     fn the_thread_that_restarts_the_log_is_the_first_to_write_to_it() {
         let folder = tempfile::tempdir().unwrap();
@@ -117,7 +117,7 @@ mod tests {
         prepare(&mut files).unwrap();
         let (connection, _) = connect(&files.database).unwrap();
         connection.execute("UPDATE meta SET token = token + 1", []).unwrap();
-        // Its head tells how often it has begun anew.
+        // The header counts the restarts.
         let log = || std::fs::read(folder.path().join("locks.db-wal")).unwrap()[12..16].to_vec();
         let before = log();
         assert!(begin_anew(&connection).unwrap(), "nobody else is there");

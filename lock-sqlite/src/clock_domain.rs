@@ -1,10 +1,10 @@
-//! Which clock this process reads: instants of different clocks are never compared (PR32).
+//! The clock domain of this process: instants of different clocks are never compared (PR32).
 
 use std::{fs, io, path::Path};
 
 use crate::error::{Failure, of_io};
 
-/// The same, as a verb tells it.
+/// The boot of the machine and the time namespace of this process, with the failure of a transaction.
 ///
 /// # Errors
 /// If `/proc` does not tell.
@@ -21,7 +21,7 @@ pub(crate) fn of_this_process() -> Result<String, Failure> {
 /// If `/proc` does not tell.
 fn here() -> io::Result<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
-    // Kernels before 5.6 have no such namespaces, and one clock.
+    // Kernels before 5.6 have no time namespaces, and one clock.
     let namespace = match fs::read_link("/proc/self/ns/time") {
         Ok(namespace) => namespace.to_string_lossy().into_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => "time".to_owned(),

@@ -1,4 +1,4 @@
-//! [`Database`]: the database that stands in the file now, with a connection to it.
+//! [`Database`]: the database that has the path now, and a connection to it.
 
 use std::{
     path::Path,
@@ -22,43 +22,43 @@ use crate::{
     wal_files::{self, OpenFiles, WalFiles},
 };
 
-/// A caller's own thread is kept for no longer by what stands in the file.
+/// A transaction on a caller's thread takes no longer, whatever is in the file.
 const MOMENT: Duration = Duration::from_millis(20);
 
-/// More than there are: each is compiled once.
+/// More statements than there are, so that each is compiled once.
 const STATEMENTS: usize = 64;
 
-/// A database, as long as its file is not replaced and nobody declares its leases void.
+/// A database, until its file is replaced or its leases are declared void.
 #[derive(Debug)]
 pub(crate) struct Database {
-    /// It is closed before the others are dropped.
+    /// Closed before the other fields are dropped.
     pub(crate) connection: Connection,
     pub(crate) limit: TimeLimit,
     identity: FileId,
-    /// What stood beside the file before it was opened.
+    /// The files beside the database before it was opened.
     found: WalFiles,
     /// None until this process has joined.
     opened: Option<OpenFiles>,
-    /// Changes when all leases were declared void.
+    /// Changes when all leases are declared void.
     epoch: i64,
 }
 
 /// What became of a transaction.
 #[derive(Debug)]
 pub(crate) enum Outcome<T> {
-    /// It is in the file.
+    /// It is committed.
     Committed(T, Effects),
     /// It is another database by now. Nothing was done.
     OtherDatabase,
-    /// There were no tokens; there are now. Nothing was done.
+    /// There were no tokens left; there are now. Nothing was done.
     NeedsTokens,
 }
 
 impl Database {
-    /// Opens the file, and changes nothing in it: it may be anything.
+    /// Opens the file, and changes nothing in it: it may be any file.
     ///
     /// # Errors
-    /// If it cannot be opened, or is not for us.
+    /// If it cannot be opened, or is no database of locks.
     pub(crate) fn connect(files: &Files, give_up: Instant) -> Result<Self, Failure> {
         let path = &files.database;
         let identity = files.identity().ok_or_else(|| {
@@ -78,12 +78,12 @@ impl Database {
         Ok(Self { connection, limit, identity, found, opened: None, epoch: 0 })
     }
 
-    /// Whether the file, and what belongs to it, stand where they were opened.
+    /// Whether the database and the files beside it still have the paths under which they were opened.
     pub(crate) fn is_in_place(&self, files: &Files) -> bool {
         self.opened.as_ref().is_some_and(|opened| opened.is_in_place(files))
     }
 
-    /// Whether it is the file that stands there now.
+    /// Whether the path still leads to the same file.
     pub(crate) fn is_of(&self, files: &Files) -> bool {
         files.identity() == Some(self.identity)
     }
@@ -92,8 +92,8 @@ impl Database {
         self.opened.as_ref()
     }
 
-    /// Makes the tables if there are none, and makes this process known: in place of the `former`, if that was this process, too, and
-    /// nobody can see any more that it lives.
+    /// Creates the tables if there are none, and registers this process: in place of `former`, if that was this process, too, and others
+    /// can no longer see that it lives.
     ///
     /// # Errors
     /// If it cannot be used.
@@ -106,7 +106,7 @@ impl Database {
     ) -> Result<Effects, Failure> {
         let (files, folder) = (context.files, context.folder);
         retry::while_busy(give_up, || use_wal(&self.connection, &files.database))?;
-        // Who is here is nothing to anybody after a loss of power; where the tokens of a file begin, is.
+        // The list of processes need not survive a loss of power; the first token of a file must.
         let empty = schema::inspect_snapshot(&self.connection, &files.database)? == DatabaseState::Empty;
         self.opened = Some(OpenFiles::take(self.identity, files)?);
         files.share().map_err(Failure::Refused)?;
@@ -118,13 +118,13 @@ impl Database {
             self.finish(self.register(process_files.member(), former, context, &domain))?;
         self.epoch = epoch;
         self.connection.pragma_update(None, "synchronous", "NORMAL")?;
-        // Not up to now: so the log does not grow for ever by processes that come, write a little, and go.
+        // Only now: so processes that come, write a little, and go still keep the log short.
         self.connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         process_lock::sweep(folder, |id| id == process_files.id() || self.is_known(id));
         Ok(effects)
     }
 
-    /// In a transaction: makes what is missing, voids what is of another boot, buries the dead, and enters this process.
+    /// In a transaction: creates missing tables, voids leases of another boot, removes dead processes, and registers this one.
     fn register(
         &self,
         me: Member,
@@ -167,16 +167,16 @@ impl Database {
         Ok((epoch, transaction.effects))
     }
 
-    /// Whether nobody knows what stood in a log that was there before: it was brought into the file, or somebody deleted it.
+    /// Whether a former log is lost or unknown: it was moved into the file, or somebody deleted it.
     fn begins_a_wal(&self) -> bool {
         let wal = self.opened.as_ref().and_then(|opened| opened.wal_files().wal);
         self.found.wal.is_none() || self.found.wal != wal
     }
 
-    /// Runs a verb as one transaction.
+    /// Runs an operation as one transaction.
     ///
     /// # Errors
-    /// What went wrong. Nothing was done then.
+    /// The failure. Nothing was done then.
     pub(crate) fn write<T>(
         &mut self,
         context: TransactionContext<'_>,
@@ -204,10 +204,11 @@ impl Database {
         done
     }
 
-    /// Lets the disk keep that more tokens were minted than ever will be until the next time, if it does not yet.
+    /// Raises the ceiling of tokens if all below it were minted, and waits until the disk has it. No token above the ceiling is ever
+    /// minted, so tokens never repeat after a loss of power.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// An error of SQLite.
     pub(crate) fn raise_ceiling(&self, budget: Budget) -> Result<(), Failure> {
         self.connection.pragma_update(None, "synchronous", "FULL")?;
         let raised = self.begin(budget).and_then(|()| {
@@ -233,16 +234,16 @@ impl Database {
         Ok(())
     }
 
-    /// Brings into the file what stands in the log and nobody reads. False if somebody else is doing it.
+    /// Moves the pages of the log that nobody reads into the file. Returns false if another connection is doing it.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// An error of SQLite.
     pub(crate) fn checkpoint(&self) -> Result<bool, Failure> {
         let busy: bool = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(0))?;
         Ok(!busy)
     }
 
-    /// Commits what was done, or undoes it all.
+    /// Commits, or rolls back after a failure.
     fn finish<T>(&self, done: Result<T, Failure>) -> Result<T, Failure> {
         self.limit.lift();
         let committed = done.and_then(|value| {
@@ -257,12 +258,12 @@ impl Database {
 
     fn roll_back(&self) {
         self.limit.lift();
-        // SQLite may have done it by itself; and if it cannot, the connection is not used again.
+        // SQLite may have rolled back by itself. If it cannot, the connection is not used again.
         let _ = self.connection.execute_batch("ROLLBACK");
     }
 
     fn is_known(&self, member: i64) -> bool {
-        // Rather keep a file too many.
+        // In doubt, the files are kept.
         let find = "SELECT 1 FROM members WHERE id = ?1";
         let Ok(mut find) = self.connection.prepare_cached(find) else { return true };
         find.query_row([member], |_| Ok(())).optional().map_or(true, |found| found.is_some())
@@ -272,7 +273,7 @@ impl Database {
 fn use_wal(connection: &Connection, path: &Path) -> Result<(), Failure> {
     let mode = |pragma: &str| connection.query_row(pragma, [], |row| row.get::<_, String>(0));
     if mode("PRAGMA journal_mode")? != "wal" {
-        // It is empty. Whoever comes at this moment is to find no journal beside it.
+        // It is empty. A process that opens it at this moment must find no journal beside it.
         mode("PRAGMA journal_mode = MEMORY")?;
     }
     let mode = mode("PRAGMA journal_mode = WAL")?;

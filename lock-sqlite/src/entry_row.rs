@@ -1,11 +1,11 @@
-//! [`EntryRow`]: an entry as it stands in the file.
+//! [`EntryRow`]: a row of the table `entries`.
 
 use lock_core::{Claim, EntryId, Kind, shown_label};
 use rusqlite::types::ValueRef;
 
 use crate::error::Failure;
 
-/// An entry as it stands in the file.
+/// An entry as the file has it.
 #[derive(Clone, Debug)]
 pub(crate) struct EntryRow {
     pub(crate) token: i64,
@@ -19,7 +19,7 @@ pub(crate) struct EntryRow {
 
 impl EntryRow {
     /// # Errors
-    /// If it is none that this library wrote, or those of SQLite.
+    /// If this library did not write it, or an error of SQLite.
     pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<Self, Failure> {
         Ok(Self {
             token: row.get(0)?,
@@ -40,10 +40,10 @@ fn text<'a>(row: &'a rusqlite::Row<'_>, column: usize) -> rusqlite::Result<&'a s
     }
 }
 
-/// Its kind stands in this column, and its numbers in the next two.
+/// The claim whose kind is in this column, and whose numbers are in the next two.
 ///
 /// # Errors
-/// If there is none, or those of SQLite.
+/// If there is no claim, or an error of SQLite.
 pub(crate) fn read_claim(row: &rusqlite::Row<'_>, column: usize) -> Result<Claim, Failure> {
     let (permits, limit) = (row.get(column + 1)?, row.get(column + 2)?);
     let kind = Kind::from_word(text(row, column)?);

@@ -1,4 +1,4 @@
-//! What went wrong between us and the file, as a [`BackendError`].
+//! [`Failure`]s, and the [`BackendError`]s that callers get.
 
 use std::{io, path::Path, time::Duration};
 
@@ -7,19 +7,19 @@ use rusqlite::{Error as Sqlite, ErrorCode};
 
 use crate::{config::SqliteConfig, writer::Writer};
 
-/// What [`BackendError`]s of this store call it.
+/// The name of this store in [`BackendError`]s.
 pub(crate) const STORE: &str = "sqlite";
 
-/// Why a verb was not carried out.
+/// Why an operation was not carried out.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// SQLite, or what is behind it.
+    /// An error of SQLite, or of the file behind it.
     Sqlite(Sqlite),
-    /// The answer is no.
+    /// The request is refused.
     Refused(BackendError),
-    /// Something in the file is none that this library wrote, as `an entry id`.
+    /// Something in the file was not written by this library, such as `an entry id`.
     Damaged(&'static str),
-    /// It is more than the caller of a verb has time for. Nobody but the desk ever sees it.
+    /// It takes more time than the caller of a verb has. Only the executor sees this.
     TakesTime,
 }
 
@@ -38,7 +38,7 @@ impl Failure {
         matches!(self, Self::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull))
     }
 
-    /// With the file that it is about. The transaction was rolled back.
+    /// The error for callers, with the path of the file. The transaction was rolled back.
     pub(crate) fn at(self, path: &Path) -> BackendError {
         match self {
             Self::Refused(error) => error,
@@ -79,7 +79,7 @@ fn kind(code: Option<ErrorCode>, path: &Path) -> Kind {
         Some(ErrorCode::OperationInterrupted) => Kind::TimedOut,
         Some(ErrorCode::ReadOnly) => Kind::ReadOnly,
         Some(ErrorCode::PermissionDenied) => Kind::Denied,
-        // The shared memory beside the file cannot say that the disk is full.
+        // A full disk is an I/O error when the shared memory grows.
         Some(ErrorCode::SystemIoFailure) if is_full(path) => Kind::OutOfMemory,
         Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => Kind::Unreachable,
         _ => Kind::Protocol,
@@ -102,7 +102,7 @@ pub(crate) fn of_io(doing: &str, path: &Path, error: io::Error) -> BackendError 
     BackendError::new(STORE, kind, format!("{doing} {}: {error}", path.display())).with_source(error)
 }
 
-/// The folder in which the file is to be is not there.
+/// The folder of the file is missing.
 pub(crate) fn no_folder(database: &Path, folder: &Path, error: io::Error) -> BackendError {
     let remedy = if database == Path::new(SqliteConfig::MACHINE_FILE) {
         "make it as root: `distlock setup-machine --group NAME`"
@@ -113,7 +113,7 @@ pub(crate) fn no_folder(database: &Path, folder: &Path, error: io::Error) -> Bac
     BackendError::new(STORE, Kind::Unreachable, message).unsent().advised().with_source(error)
 }
 
-/// Nobody else could write for the whole time that a command may take: whoever asked does not ask once more.
+/// The file was not free to write to for the whole time limit, so the caller does not retry at once.
 pub(crate) fn busy(path: &Path, patience: Duration, writer: Option<&Writer>) -> BackendError {
     let (path, pid) = (path.display(), writer.map_or(0, Writer::pid));
     let why = match writer {
@@ -129,22 +129,22 @@ pub(crate) fn busy(path: &Path, patience: Duration, writer: Option<&Writer>) -> 
     BackendError::new(STORE, Kind::TimedOut, message).unsent().advised()
 }
 
-/// Something that this file, or what it is on, cannot be used with. `why` says what to do.
+/// A file, or a file system, that locks cannot be kept on. `why` says what to do.
 pub(crate) fn unsupported(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Unsupported, format!("{}: {why}", path.display())).unsent().advised()
 }
 
-/// Somebody may have put there what is not to be used. `why` says what to do.
+/// A file that another user may have put there. `why` says what to do.
 pub(crate) fn denied(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Denied, format!("{}: {why}", path.display())).unsent().advised()
 }
 
-/// It is not as it should be, which others can mend.
+/// A state that others can still mend.
 pub(crate) fn not_ready(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Unavailable, format!("{}: {why}", path.display())).unsent()
 }
 
-/// What is there is not ours. `why` says what to do.
+/// The file is no database of locks. `why` says what to do.
 pub(crate) fn not_ours(path: &Path, why: &str) -> BackendError {
     BackendError::new(STORE, Kind::Protocol, format!("{}: {why}", path.display())).unsent().advised()
 }

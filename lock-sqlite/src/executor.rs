@@ -1,5 +1,5 @@
-//! [`Executor`]: where verbs are carried out. By their callers if it can be done at once; else, in order, by a thread that has the
-//! time.
+//! [`Executor`]: carries out operations: on the threads of their callers if that is possible at once; else, in order, on the worker, which
+//! has the time.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -17,19 +17,19 @@ use crate::{
     store_lock::StoreLock, transaction::Transaction,
 };
 
-/// What the thread is to do. It gives what is to be done when the store is free again: to answer.
+/// A task for the worker. It returns the answer, which is given when the store is free again.
 pub(crate) type Job = Box<dyn FnOnce(&mut Store) -> Answer + Send>;
 
-/// Wakes whoever asked.
+/// Wakes the caller.
 pub(crate) type Answer = Box<dyn FnOnce()>;
 
-/// Carries out what callers ask for, on their threads or on that of the worker.
+/// Carries out operations on the threads of their callers, or on the worker.
 #[derive(Debug)]
 pub(crate) struct Executor {
     pub(crate) notifier: Notifier,
     store: Arc<StoreLock>,
     checkpointer: Checkpointer,
-    /// Whether the worker looks after those who wait; else it has to be told that there are some.
+    /// Whether the worker watches for waiters; else it has to be told when there are some.
     worker_watches: AtomicBool,
 }
 
@@ -40,8 +40,8 @@ impl Executor {
         Self { notifier, store, checkpointer, worker_watches }
     }
 
-    /// Carries out an operation on the thread of its caller. None, with nothing done, if anything is in the way: somebody else who
-    /// writes, here or in another process; a disk that was slow; or more work than a caller has time for.
+    /// Carries out an operation on the thread of its caller. Returns None, with nothing done, if anything is in the way: another writer,
+    /// here or in another process; a disk that was slow; or more work than a caller has time for.
     pub(crate) fn run_inline<T>(
         &self,
         operation: &impl Fn(&mut Transaction<'_>) -> Result<T, Failure>,
@@ -54,12 +54,12 @@ impl Executor {
         done
     }
 
-    /// Waits for the store, and works on it. Whoever is concerned is told when it is free again.
+    /// Waits for the store, and works on it. Messages are sent when it is free again.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Store) -> T) -> T {
         self.store.with(work)
     }
 
-    /// Gives the worker something to do. False if there is no worker any more.
+    /// Gives the worker something to do. Returns false if the worker has ended.
     pub(crate) fn submit(&self, jobs: &Sender<Job>, job: Job) -> bool {
         self.store.add_queued();
         let given = jobs.send(job).is_ok();
@@ -69,9 +69,9 @@ impl Executor {
         given
     }
 
-    /// Does what the worker was given. Whoever is answered finds the store free, and nobody before that.
+    /// Does a task of the worker. The caller is answered when the store is free.
     pub(crate) fn run_job(&self, job: Job) {
-        // Whoever asked learns of a panic, having no answer.
+        // The caller learns of a panic by getting no answer.
         let done = catch_unwind(AssertUnwindSafe(|| {
             self.with(|store| {
                 let answer = job(store);
@@ -83,20 +83,20 @@ impl Executor {
         }));
         self.store.remove_queued();
         let Ok((answer, checkpoint_due)) = done else { return };
-        // It wakes whoever asked, which is code of others.
+        // It wakes the caller, which is code of others.
         drop(catch_unwind(AssertUnwindSafe(answer)));
         if checkpoint_due {
             self.checkpointer.request(&self.store);
         }
     }
 
-    /// Whether somebody waits, and the worker does not know of it.
+    /// Whether there are waiters that the worker does not know of.
     pub(crate) fn needs_worker(&self) -> bool {
         !self.worker_watches.load(Ordering::Acquire) && !self.notifier.waiters.is_empty()
     }
 
-    /// Called by the worker before it goes to sleep for as long as nobody calls it. False if it has to stay awake. Whoever
-    /// begins to wait is either seen here, or sees that the worker does not look.
+    /// Called by the worker before it sleeps until it is called. Returns false if it has to stay awake. A new waiter is either seen here,
+    /// or sees that the worker does not watch.
     pub(crate) fn may_sleep(&self) -> bool {
         self.worker_watches.store(false, Ordering::Release);
         let nobody = self.notifier.waiters.is_empty();
@@ -117,7 +117,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    /// Whose file is open, and has tokens.
+    /// An executor whose file is open, and has tokens.
     fn executor() -> (tempfile::TempDir, Arc<Executor>) {
         let folder = tempfile::tempdir().unwrap();
         let files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
@@ -168,7 +168,7 @@ mod tests {
         assert!(runs_inline(&executor), "what was never given is waited for");
     }
 
-    /// As the look for holders that died: whoever has to be woken first would always find that a caller was quicker.
+    /// For example the look for dead holders: a thread that has to be woken first would always find that a caller was quicker.
     #[test]
     fn callers_do_not_pass_a_thread_that_waits_for_the_store() {
         let (_folder, executor) = executor();
@@ -177,7 +177,7 @@ mod tests {
             let waiter = std::thread::spawn(move || waits.with(|_| ()));
             let started = Instant::now();
             while queued() < 2 {
-                assert!(started.elapsed() < PATIENCE, "callers do not know of whoever waits");
+                assert!(started.elapsed() < PATIENCE, "callers do not know of the thread that waits");
                 std::thread::yield_now();
             }
             waiter
@@ -191,7 +191,7 @@ mod tests {
         assert!(runs_inline(&executor));
     }
 
-    /// Else the answer to one verb would send the next one to the thread, for ever.
+    /// Else the answer to one verb would send the next one to the worker, forever.
     #[test]
     fn a_caller_that_is_answered_finds_the_store_free() {
         let (_folder, executor) = executor();
@@ -237,7 +237,7 @@ mod tests {
         let hints = executor.notifier.waiters.listen(entry);
         executor.notifier.waiters.mark_waiting(entry, &name, lock_core::FencingToken::new(1));
         assert!(executor.needs_worker(), "it sleeps");
-        assert!(!executor.may_sleep() && !executor.needs_worker(), "it looks after whoever waits");
+        assert!(!executor.may_sleep() && !executor.needs_worker(), "it watches for waiters");
         drop(hints);
         assert!(executor.may_sleep());
     }

@@ -1,5 +1,5 @@
-//! [`ExecutorHandle`]: what all who use a file in this process have in common: the threads, the connection, and what stands for the process beside
-//! the file.
+//! [`ExecutorHandle`]: shares one executor and its threads among all backends of this process that use the same file with the same
+//! settings.
 
 use std::{
     collections::BTreeMap,
@@ -23,17 +23,17 @@ use crate::{
     worker,
 };
 
-/// Who shares: those who were given the same path and the same time limit. By its path a file is found again when it was replaced, so two
-/// paths that lead to the same file today have a store each. So has a fork, which has none of the threads.
+/// Backends with the same path and the same time limit share a handle. The path, not the file, is the key, because a replaced file is found
+/// again by its path: so two paths to one file have a store each. A fork has its own, as it has none of the threads.
 type Key = (PathBuf, bool, Duration, u32);
 
 static IN_USE: Mutex<BTreeMap<Key, Weak<ExecutorHandle>>> = Mutex::new(BTreeMap::new());
 
-/// How often it is tried to see who is there. In a fork, somebody who is not there may seem to be looking for ever.
+/// How often the lock is tried: in a fork, a thread that does not exist may hold it forever.
 const TRIES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The desk of a file, and the way to its thread. The thread ends with the last who has this.
+/// An executor, and the way to its worker. The worker ends with the last handle.
 #[derive(Debug)]
 pub(crate) struct ExecutorHandle {
     pub(crate) executor: Arc<Executor>,
@@ -41,7 +41,7 @@ pub(crate) struct ExecutorHandle {
 }
 
 impl ExecutorHandle {
-    /// That of those who are there already, or a new one.
+    /// The handle that is in use, or a new one.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -62,7 +62,7 @@ impl ExecutorHandle {
         let executor = Arc::new(Executor::new(Store::new(files.clone(), Notifier::default(), patience)));
         worker::start(todo, Arc::clone(&executor))?;
         let handle = Arc::new(Self { executor, jobs });
-        // It keeps no thread from its end.
+        // A weak reference, so that the worker can end.
         let weak = Arc::downgrade(&handle);
         handle.executor.notifier.waiters.waker.set_wake(Box::new(move || {
             if let Some(handle) = weak.upgrade() {
@@ -72,13 +72,13 @@ impl ExecutorHandle {
         Ok(handle)
     }
 
-    /// Gives the thread something to do. False if there is no thread any more.
+    /// Gives the worker something to do. Returns false if the worker has ended.
     pub(crate) fn submit(&self, job: Job) -> bool {
         self.executor.submit(&self.jobs, job)
     }
 }
 
-/// None if somebody has it for longer than anybody needs it.
+/// None if the lock is held for longer than any use of it takes.
 fn in_use() -> Option<MutexGuard<'static, BTreeMap<Key, Weak<ExecutorHandle>>>> {
     for _ in 0..TRIES {
         if let Some(in_use) = IN_USE.try_lock() {

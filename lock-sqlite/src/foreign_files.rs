@@ -1,5 +1,5 @@
-//! What stands under the names that SQLite opens, before it does: it waits for ever at a pipe, carries out what a journal says, and
-//! writes into whatever is there.
+//! Refuses foreign files under the names that SQLite opens, before it opens them: it waits forever at a pipe, carries out what a journal
+//! says, and writes into any file.
 
 use std::{
     fs::{self, Metadata},
@@ -14,16 +14,17 @@ use crate::{
     error::{Failure, denied, of_io},
 };
 
-/// What is made beside the database gets its mode and its group a moment later.
+/// A new file beside the database gets its mode and its group a moment later.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// SQLite opens by path, so somebody who may write to the folder can still be quicker than the look. See `docs/security.md`.
+/// Refuses foreign files. SQLite opens files by path, so a user who may write to the folder can still be quicker than this check. See
+/// `docs/security.md`.
 ///
 /// # Errors
-/// If something is there that nobody made who uses the database as this library does.
+/// If there is a file that no user of the database can have made through this library.
 pub(crate) fn refuse(database: &Path) -> Result<(), Failure> {
-    // That it is not there, SQLite says.
+    // SQLite reports a missing file.
     let Some(found) = look(database)? else { return Ok(()) };
     if !found.is_file() {
         return Err(refused(database, "it is no file; remove it"));
@@ -44,7 +45,7 @@ pub(crate) fn refuse(database: &Path) -> Result<(), Failure> {
     }
     let journal = beside(database, "-journal");
     match look(&journal)? {
-        // To play it back is to delete the file that it names.
+        // Playing it back deletes the file that it names.
         Some(_) => {
             Err(refused(&journal, "a journal stands beside the database that is none of ours; remove it"))
         }

@@ -1,4 +1,4 @@
-//! A fork of a process that has a database open cannot open one.
+//! Refuses to open a database in a fork of a process that had one open.
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use lock_core::{BackendError, FirstProcess};
 
 use crate::error::unsupported;
 
-/// The process that first opened a database. SQLite keeps what it has locked for a whole process, and the kernel whose it is: a fork
-/// has the one and not the other, and would take the locks of its parent for its own.
+/// The process that first opened a database. SQLite keeps its locks for a whole process in memory, which a fork inherits; the kernel keeps
+/// them for a process id, which it does not: a fork would take the locks of its parent for its own.
 static OPENED: FirstProcess = FirstProcess::new();
 
-/// To be called before a database is opened.
+/// Called before a database is opened.
 ///
 /// # Errors
-/// If that was done before this process was forked.
+/// If a database was opened before this process was forked.
 pub(crate) fn check(database: &Path) -> Result<(), BackendError> {
     if OPENED.is_this() {
         return Ok(());

@@ -1,10 +1,10 @@
 //! Locks between the processes of one machine, over one file and without a server, for the `lock-core` crate.
 //!
-//! The file is an SQLite database in WAL mode, and every verb is one transaction of it. Leases are counted on the clock of
-//! the boot time, so that a step of the wall clock changes nothing and a reboot frees every lock. Each process keeps a file of
-//! its own locked, by which the others see at once that it has died: the lock of a holder that was killed is free within 100 ms,
-//! not when its ttl ends; within 2 s, if the first two who wait end with it or are stopped. A datagram tells the next waiter that it holds
-//! the lock; a waiter also looks by itself, in case a datagram was lost.
+//! The file is an SQLite database in WAL mode, and every verb is one transaction. Leases are counted on the clock of the boot time, so a
+//! step of the wall clock changes nothing and a reboot frees every lock. Each process keeps a file of its own locked, so the others see at
+//! once that it has died: the lock of a killed holder is free within 100 ms, not when its ttl ends; within 2 s, if the first two waiters
+//! end with it or are stopped. A datagram tells the next waiter that it holds the lock; each waiter also looks by itself, in case a
+//! datagram was lost.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -29,7 +29,7 @@
 //! | what it promises | [`Sqlite::guarantees`](lock_core::Backend::guarantees) |
 //! | what is stored, what it costs, what to take care of | `docs/backends/sqlite.md` |
 //!
-//! It needs Linux: the boot id, `CLOCK_BOOTTIME`, `flock` and `/proc` are what it rests on.
+//! Linux only: it needs the boot id, `CLOCK_BOOTTIME`, `flock` and `/proc`.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("lock-sqlite needs Linux: a boot id, CLOCK_BOOTTIME, flock and /proc are what it rests on");

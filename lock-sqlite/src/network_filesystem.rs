@@ -1,8 +1,8 @@
-//! File systems on which neither SQLite's shared memory nor `flock` reaches all who could open the file.
+//! Refuses file systems on which neither SQLite's shared memory nor `flock` reaches all who can open the file.
 
 use std::{io, path::Path};
 
-/// What `statfs` calls them (`statfs(2)`, `linux/magic.h`), and what people do.
+/// The numbers of `statfs` (`statfs(2)`, `linux/magic.h`), and common names.
 const REMOTE: &[(u32, &str)] = &[
     (0x6969, "NFS"),
     (0x517B, "SMB"),
@@ -22,11 +22,11 @@ const REMOTE: &[(u32, &str)] = &[
     (0x2003_0528, "OrangeFS"),
     (0x786F_4256, "a folder shared by VirtualBox"),
     (0xBACB_ACBC, "a folder shared by VMware"),
-    // sshfs, virtiofs and many more, and nothing tells them from those that are local.
+    // sshfs, virtiofs and many more. Local ones cannot be told from them.
     (0x6573_5546, "FUSE"),
 ];
 
-/// The name of the file system of a folder, if locks cannot be kept on it.
+/// The name of a folder's file system, if locks cannot be kept on it.
 ///
 /// # Errors
 /// If the folder cannot be looked at.

@@ -1,4 +1,5 @@
-//! A new database: made whole under another name, and named when nothing is left beside it of a former one.
+//! Creates a database: whole under another name, which is then changed to its own, when no log or shared memory of a former one is left
+//! beside it.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -17,17 +18,17 @@ use rustix::{
 
 use crate::{error::of_io, files::Files, random, schema};
 
-/// For nobody else but the user.
+/// A file for the user alone.
 const OWN_FILE: u32 = 0o600;
 
-/// How often, and after which pause, others are waited for who take away the same.
+/// How often, and how long each time, other processes are waited for that remove the same files.
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Makes the file, if it is missing, with the tables in it.
+/// Creates the database, if it is missing.
 ///
 /// # Errors
-/// If it cannot be made, or is where locks cannot be kept.
+/// If it cannot be created, or is on a file system on which locks cannot be kept.
 pub(crate) fn prepare(files: &mut Files) -> Result<(), BackendError> {
     files.locate()?;
     if files.identity().is_none() {
@@ -36,11 +37,11 @@ pub(crate) fn prepare(files: &mut Files) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// Makes the file before SQLite sees it, so that nobody else can ever open it, and gives it its name when it is whole. It is
-/// closed before: to close it later would drop the locks that this process may have on it by then.
+/// Creates the file before SQLite sees it, so that nobody else can ever open it incomplete. It is closed before it gets its name: closing
+/// it later would drop the locks that this process may have on it by then.
 ///
 /// # Errors
-/// If it cannot be made.
+/// If it cannot be created.
 fn make(files: &Files) -> Result<(), BackendError> {
     let failed = |error| of_io("making", &files.database, error).unsent();
     let mut new = files.database.clone().into_os_string();
@@ -51,11 +52,11 @@ fn make(files: &Files) -> Result<(), BackendError> {
         name(file, &new, files).map_err(failed)
     });
     if !matches!(named, Ok(true)) {
-        // It may not have been made.
+        // It may not exist.
         let _ = fs::remove_file(&new);
     }
     if named? {
-        // So that the name outlives a loss of power, as the tokens in it do.
+        // Makes the name survive a loss of power, as the tokens in the file do.
         File::open(files.folder()).and_then(|folder| folder.sync_all()).map_err(failed)?;
     }
     Ok(())
@@ -65,7 +66,7 @@ fn create(new: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(OWN_FILE).open(new)
 }
 
-/// False if somebody else was quicker: then his is the file.
+/// Returns false if another process was quicker: then its file is the database.
 fn name(file: File, new: &Path, files: &Files) -> io::Result<bool> {
     file.sync_all()?;
     clear(files)?;
@@ -84,17 +85,17 @@ fn name(file: File, new: &Path, files: &Files) -> io::Result<bool> {
     }
 }
 
-/// Takes away the log and the shared memory of a database that is gone: SQLite would take what stands in them for a part of the new one.
-/// Whoever still has them open finds that the database is another one.
+/// Removes the log and the shared memory of a database that is gone: SQLite would take their content for a part of the new one. A process
+/// that still has them open finds that the database is another one.
 fn clear(files: &Files) -> io::Result<()> {
     if left_of(files).is_empty() {
         return Ok(());
     }
-    // One at a time: whoever finds nothing left names his, and the log of that one is not to be taken away.
+    // One process at a time: one that finds nothing left names its file, whose log must not be removed.
     let folder = File::open(files.folder())?;
     lock(&folder)?;
     let left = left_of(files);
-    // Looked at afterwards: if it is there now, they may be its own.
+    // Checked afterwards: if there is a database now, they may be its own.
     if files.identity().is_some() {
         return Ok(());
     }
@@ -126,7 +127,7 @@ fn lock(folder: &File) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Who may write to the folder may move ours away, and put his there.
+    /// A user who may write to the folder can replace the new file.
     #[test]
     fn a_file_that_was_put_in_the_place_of_a_new_one_gets_no_name() {
         let folder = tempfile::tempdir().unwrap();
@@ -156,7 +157,7 @@ mod tests {
         };
         let next = rusqlite::Connection::open(&files.database).unwrap();
         assert!(token(&next) > 7, "the log of the former one was taken for its own");
-        // He who has that open still sees it, and takes nothing away when he goes.
+        // The connection to the former one still sees it, and removes nothing when it closes.
         assert_eq!(token(&former), 7);
         drop(former);
         assert_eq!(left_of(&files).len(), 2);

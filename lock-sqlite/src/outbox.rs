@@ -1,4 +1,4 @@
-//! [`Outbox`]: what is told when a transaction is committed, and the store is free again.
+//! [`Outbox`]: the messages of committed transactions, until the store is free again.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use crate::{
     transaction::Effects,
 };
 
-/// Messages that are not sent yet, and files of the dead. To send them wakes tasks, which is code of others.
+/// Messages to send, and dead processes whose files are to be removed. Delivering a message wakes tasks, which is code of others.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     here: Vec<Message>,
-    /// The post of that time: the file may be replaced before they are sent.
+    /// With the mailbox of that time: the file may be replaced before they are sent.
     away: Vec<(Arc<Mailbox>, i64, Message)>,
     reaped: Vec<(Arc<ProcessFolder>, i64)>,
 }
 
 impl Outbox {
-    /// What a transaction has brought, whose process is found at `home`.
+    /// Adds the effects of a transaction of the process with these files.
     pub(crate) fn add(&mut self, effects: Effects, process_files: &ProcessFiles) {
         for (member, message) in effects.messages {
             if member == process_files.id() {

@@ -1,4 +1,4 @@
-//! [`ProcessFiles`]: where this process is found by the others: its locked file, and its socket.
+//! [`ProcessFiles`]: the files of this process beside the database: its process lock, and its mailbox.
 
 use std::{
     fs::{self, File},
@@ -18,7 +18,7 @@ use crate::{
     process_lock::{self, Member, ProcessLock},
 };
 
-/// The locked file and the socket of this client, in the folder as it was opened.
+/// The process lock and the mailbox, in the folder as it was opened.
 #[derive(Debug)]
 pub(crate) struct ProcessFiles {
     process_lock: ProcessLock,
@@ -48,19 +48,19 @@ impl ProcessFiles {
         self.process_lock.member
     }
 
-    /// Where the files of all the others are, too.
+    /// The folder, which has the files of the other processes, too.
     pub(crate) fn folder(&self) -> &Arc<ProcessFolder> {
         &self.folder
     }
 
-    /// Whether those who come now, and look into the folder under this path, find our file there to judge us by.
+    /// Whether processes that look into the folder at this path find the lock file of this one there.
     pub(crate) fn is_in_place(&self, processes: &Path) -> bool {
         let Member { id, device, inode } = self.process_lock.member;
         let found = fs::symlink_metadata(processes.join(process_lock::lock_name(id)));
         found.is_ok_and(|found| (found.dev(), found.ino()) == (device, inode))
     }
 
-    /// The file again: whoever has it open is taken for alive.
+    /// Another handle to the lock file: a process that has one counts as alive.
     ///
     /// # Errors
     /// If the process has too many files open.
@@ -68,7 +68,7 @@ impl ProcessFiles {
         self.process_lock.file.try_clone()
     }
 
-    /// Takes the files away, when nobody looks for them any more.
+    /// Removes the files, when nobody looks for them any more.
     pub(crate) fn remove(self) {
         let Self { process_lock, mailbox, folder } = self;
         drop(mailbox);

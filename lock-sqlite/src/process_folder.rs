@@ -1,5 +1,5 @@
-//! [`ProcessFolder`]: the folder of the processes, as it was opened. What is done in it is done by its descriptor, so that nobody is led
-//! astray by what others put in its place meanwhile.
+//! [`ProcessFolder`]: the folder with the files of all processes. It is used through its descriptor, so that another folder in its place is
+//! never used by mistake.
 
 use std::{
     fs::{self, File},
@@ -26,7 +26,7 @@ use crate::{
     random,
 };
 
-/// An open folder into which nobody puts anything who may not write to the database.
+/// An open folder to which only those may write who may write to the database.
 #[derive(Debug)]
 pub(crate) struct ProcessFolder {
     fd: OwnedFd,
@@ -35,10 +35,10 @@ pub(crate) struct ProcessFolder {
 }
 
 impl ProcessFolder {
-    /// Opens it, and makes it first if it is not there.
+    /// Opens the folder, and creates it if it is missing.
     ///
     /// # Errors
-    /// If it cannot be made, is none, or is open to others.
+    /// If it cannot be created, is no folder, or is open to others.
     pub(crate) fn open(path: &Path, access: Access) -> io::Result<Self> {
         let opened = match look_into(CWD, path) {
             Err(Errno::NOENT) => {
@@ -67,21 +67,21 @@ impl ProcessFolder {
         &self.path
     }
 
-    /// Opens a file that stands in it. Who may write to the folder may have put anything there: a pipe would keep us until
-    /// somebody writes to it, and with us, in the middle of a transaction, everybody; a link leads anywhere.
+    /// Opens a file in the folder. A user who may write to the folder may have put anything there: opening a pipe would block until
+    /// somebody writes to it, in the middle of a transaction that blocks all others; a link leads anywhere.
     ///
     /// # Errors
-    /// If there is none, or it is something else.
+    /// If there is none, or it is no file.
     pub(crate) fn open_file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(openat(&self.fd, name, flags, Mode::empty())?);
         if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
     }
 
-    /// The same for a file of somebody who may write to the database.
+    /// The same for a file whose owner may write to the database.
     ///
     /// # Errors
-    /// If there is none, or it is something else, or a stranger's.
+    /// If there is none, or it is no file, or belongs to another user.
     pub(crate) fn open_trusted_file(&self, name: &str) -> io::Result<File> {
         let file = self.open_file(name)?;
         if self.access.is_of_one(&file.metadata()?) {
@@ -91,20 +91,20 @@ impl ProcessFolder {
         }
     }
 
-    /// Makes a file, for this user alone.
+    /// Creates a file for this user alone.
     ///
     /// # Errors
-    /// If the folder takes none, or the name is taken.
+    /// If it cannot be created, or exists already.
     pub(crate) fn create(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(File::from(openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)?))
     }
 
-    /// Makes a socket, for those who may write to the database. It gets its name when it is theirs: until then it stands in a folder
-    /// `by_way_of`, which is ours alone.
+    /// Creates a socket for those who may write to the database. It gets its name once they may use it: until then it is in the folder
+    /// `staging`, which is private.
     ///
     /// # Errors
-    /// If the folder takes none.
+    /// If it cannot be created.
     pub(crate) fn bind(&self, name: &str, staging: &str, access: Access) -> io::Result<UnixDatagram> {
         mkdirat(&self.fd, staging, Mode::RWXU)?;
         let bound = look_into_own(self.fd.as_fd(), staging).and_then(|own| {
@@ -116,13 +116,13 @@ impl ProcessFolder {
         if bound.is_err() {
             self.remove(staging);
         } else {
-            // If it stays, it is swept by the next.
+            // If it remains, the next process removes it.
             let _ = unlinkat(&self.fd, staging, AtFlags::REMOVEDIR);
         }
         bound
     }
 
-    /// Where somebody sends to who tells a socket in it something. A path to it may be too long for the address of a socket.
+    /// The address of a socket in the folder. Its whole path may be too long for the address of a socket.
     pub(crate) fn address(&self, name: &str) -> PathBuf {
         address(&self.fd, name)
     }
@@ -133,14 +133,13 @@ impl ProcessFolder {
         Ok(renameat(&self.fd, from, &self.fd, to)?)
     }
 
-    /// Takes away a file, a socket, or a folder by way of which one was to be made. It may be gone already; whatever stays is swept by
-    /// the next.
+    /// Removes a file, a socket, or a staging folder. It may be gone already; if it remains, the next process removes it.
     pub(crate) fn remove(&self, name: &str) {
         if unlinkat(&self.fd, name, AtFlags::empty()) != Err(Errno::ISDIR) {
             return;
         }
         if let Ok(inner) = look_into(self.fd.as_fd(), name) {
-            // The one that it was made for. A folder with anything else in it is none of ours, and stays.
+            // The socket that it was made for. A folder with anything else in it is not ours, and stays.
             let own = name.replace(".new", ".sock");
             let _ = unlinkat(&inner, &own, AtFlags::empty());
         }
@@ -153,7 +152,7 @@ impl ProcessFolder {
         found.ok().map(|found| (found.dev(), found.ino()))
     }
 
-    /// What stands in it. Nothing, if it cannot be read.
+    /// The names in the folder. None if it cannot be read.
     pub(crate) fn names(&self) -> Vec<String> {
         names_in(&self.fd).unwrap_or_default()
     }
@@ -172,8 +171,8 @@ fn look_into(folder: BorrowedFd<'_>, name: impl Arg) -> rustix::io::Result<Owned
     openat(folder, name, flags, Mode::empty())
 }
 
-/// Opens a folder that we have just made for ourselves. Who may rename what stands beside it may have put another one of ours in
-/// its place: then nothing in that one is given to anybody.
+/// Opens a folder that was just made for this process alone. A user who may rename folders beside it may have put another one of ours in
+/// its place: then it is not empty or not private, and is refused.
 fn look_into_own(folder: BorrowedFd<'_>, name: impl Arg) -> io::Result<OwnedFd> {
     let own = look_into(folder, name)?;
     let found = fstat(&own)?;
@@ -196,7 +195,7 @@ fn names_in(folder: &OwnedFd) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// It gets its name when everybody may use it who is to.
+/// Creates the folder. It gets its name once all who may write to the database may use it.
 fn make(path: &Path, access: Access) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(format!("-{:016x}.new", random::number()?));
@@ -204,12 +203,12 @@ fn make(path: &Path, access: Access) -> io::Result<()> {
     let named = look_into_own(CWD, &new).and_then(|own| {
         access.apply_to_folder(&own)?;
         match renameat_with(CWD, &new, CWD, path, RenameFlags::NOREPLACE) {
-            // Somebody else was quicker, and his is as good.
+            // Another process was quicker, and its folder is as good.
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(error) => Err(error.into()),
         }
     });
-    // If it has got its name, there is nothing.
+    // After a success there is none.
     let _ = unlinkat(CWD, &new, AtFlags::REMOVEDIR);
     named
 }
@@ -221,7 +220,7 @@ mod tests {
     use super::*;
     use crate::access::own;
 
-    /// What it was made for stands in it; a link to it, or what others may write to, is no folder of ours, and stays as it is.
+    /// A link to it, or a folder that others may write to, is no folder of ours, and stays as it is.
     #[test]
     fn a_link_and_a_folder_open_to_others_are_refused_and_left_alone() {
         let root = tempfile::tempdir().unwrap();
@@ -251,7 +250,7 @@ mod tests {
         assert_eq!(socket.recv(&mut [0; 8]).unwrap(), 5);
         let found = fs::symlink_metadata(folder.path().join("7.sock")).unwrap();
         assert_eq!(found.mode() & 0o777, 0o600);
-        // As somebody leaves it who ends in the middle.
+        // As a process leaves it that ends halfway.
         fs::create_dir(folder.path().join("8.new")).unwrap();
         fs::write(folder.path().join("8.new/8.sock"), "").unwrap();
         folder.remove("8.new");

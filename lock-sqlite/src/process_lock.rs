@@ -1,4 +1,4 @@
-//! [`ProcessLock`]: the file by which others see that this process lives, and by which we see it of others.
+//! [`ProcessLock`]: the locked file by which others see that this process lives; and the same look at others.
 
 use std::{fs::File, io, os::unix::fs::MetadataExt};
 
@@ -6,21 +6,21 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::{access::Access, process_folder::ProcessFolder, random};
 
-/// How often a name is drawn anew when somebody who sweeps was quicker.
+/// How often another name is tried, if a process that cleans up was quicker.
 const TRIES: u32 = 16;
 
-/// A client of the store, by the file that it keeps locked as long as it lives.
+/// A process that uses the file, by the lock file that it keeps locked while it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     /// A random number, never used twice.
     pub(crate) id: i64,
-    /// The file that was locked: one of the same name that somebody put there says nothing (PR31).
+    /// The device of the lock file: another file of the same name says nothing (PR31).
     pub(crate) device: u64,
-    /// Its number on that device.
+    /// Its inode on that device.
     pub(crate) inode: u64,
 }
 
-/// This client's own file. The kernel drops the lock with the last process that has it open.
+/// The lock file of this process. The kernel drops the lock with the last process that has it open.
 #[derive(Debug)]
 pub(crate) struct ProcessLock {
     pub(crate) member: Member,
@@ -28,16 +28,16 @@ pub(crate) struct ProcessLock {
 }
 
 impl ProcessLock {
-    /// Made under another name, locked, and only then given its own: nobody ever sees it unlocked (PR31).
+    /// Creates the file under another name, locks it, and only then gives it its own: nobody ever sees it unlocked (PR31).
     ///
     /// # Errors
-    /// If the folder takes no file.
+    /// If it cannot be created.
     pub(crate) fn make(folder: &ProcessFolder, access: Access) -> io::Result<Self> {
         let mut last = io::Error::other("no name was free");
         for _ in 0..TRIES {
             match Self::try_to_make(folder, access) {
                 Ok(process_lock) => return Ok(process_lock),
-                // Somebody took it for a leftover, before it was locked.
+                // Another process took it for a leftover, before it was locked.
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::WouldBlock) => {
                     last = error;
                 }
@@ -58,40 +58,40 @@ impl ProcessLock {
     }
 }
 
-/// Whether a client is certainly dead: the file that it locked is there, and nobody has it locked. What cannot be judged is
-/// not dead; its leases end by themselves.
+/// Whether a process is certainly dead: its lock file is there, and nobody has it locked. A process that cannot be judged is not dead; its
+/// leases end by themselves.
 pub(crate) fn is_dead(folder: &ProcessFolder, member: &Member) -> bool {
     let Ok(file) = folder.open_file(&lock_name(member.id)) else { return false };
     let same = file.metadata().is_ok_and(|found| (found.dev(), found.ino()) == (member.device, member.inode));
     same && is_unlocked(&file)
 }
 
-/// Whether the file that a client locked is there, to judge it by.
+/// Whether the lock file of a process is there, to judge it by.
 pub(crate) fn can_be_judged(folder: &ProcessFolder, member: &Member) -> bool {
     folder.identity(&lock_name(member.id)) == Some((member.device, member.inode))
 }
 
-/// Whether a client of another boot or clock may still be there. Its file may have another number by now, so any of that name is judged,
-/// but for those of strangers.
+/// Whether a process of another boot or clock may still live. Its file may have another inode by now, so any file of that name counts,
+/// except those of other users.
 pub(crate) fn may_live(folder: &ProcessFolder, id: i64) -> bool {
     folder.open_trusted_file(&lock_name(id)).is_ok_and(|file| !is_unlocked(&file))
 }
 
-/// Shared, so that two who look at the same time do not take each other for the owner.
+/// A shared lock, so that two that look at the same time do not take each other for the owner.
 fn is_unlocked(file: &File) -> bool {
     flock(file, FlockOperation::NonBlockingLockShared).is_ok()
 }
 
-/// Takes away what clients left behind that died before they were known, or whose end was noticed.
+/// Removes the files of processes that died before they were registered, or were removed.
 pub(crate) fn sweep(folder: &ProcessFolder, known: impl Fn(i64) -> bool) {
     for name in folder.names() {
         let Some((id, kind)) = read_name(&name).filter(|(id, _)| !known(*id)) else { continue };
         let kept = match folder.open_file(&name) {
             Ok(file) => !is_unlocked(&file),
-            // What is somebody else's alone cannot be judged.
+            // A private file of another user cannot be judged.
             Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
         };
-        // A socket, and what it is made by way of, belong to whoever has the file locked.
+        // A socket, and its staging folder, belong to the process that has the lock file locked.
         if !kept && (kind == LOCK || !may_live(folder, id)) {
             folder.remove(&name);
         }
@@ -108,22 +108,22 @@ const LOCK: &str = "lock";
 const SOCKET: &str = "sock";
 const NEW: &str = "new";
 
-/// The name of the file that a client keeps locked.
+/// The name of a lock file.
 pub(crate) fn lock_name(id: i64) -> String {
     format!("{id:016x}.{LOCK}")
 }
 
-/// That of its socket.
+/// The name of the socket.
 pub(crate) fn socket_name(id: i64) -> String {
     format!("{id:016x}.{SOCKET}")
 }
 
-/// That of what has no name of its own yet.
+/// The name of a file or folder that is not complete.
 pub(crate) fn new_name(id: i64) -> String {
     format!("{id:016x}.{NEW}")
 }
 
-/// Whose file has this name, and what it is. None if the name is none of these.
+/// The process and the kind of a file with this name. None if the name is none of these.
 fn read_name(name: &str) -> Option<(i64, &str)> {
     let (id, kind) = name.split_once('.')?;
     let id = i64::from_str_radix(id, 16).ok()?;
@@ -158,7 +158,7 @@ mod tests {
         assert!(is_dead(&folder, &member) && !may_live(&folder, member.id));
     }
 
-    /// Its number is not compared, so its owner is.
+    /// Its inode is not compared, so its owner is.
     #[test]
     fn a_file_of_a_stranger_is_no_process_that_may_live() {
         if !rustix::process::geteuid().is_root() {
@@ -237,7 +237,7 @@ mod tests {
         assert!(!folder.path().join(lock_name(ids[0])).exists());
     }
 
-    /// A verb looks into the folder in the middle of its transaction.
+    /// A transaction looks into the folder.
     #[test]
     fn a_pipe_under_the_name_of_a_file_keeps_nobody() {
         let (_root, folder) = folder();

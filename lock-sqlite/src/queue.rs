@@ -1,4 +1,4 @@
-//! [`Queue`]: the live entries of a name, as a transaction sees them. Who is admitted is decided by `lock_core::admission`.
+//! [`Queue`]: the live entries of a name, as a transaction sees them. `lock_core::admission` decides which are admitted.
 
 use lock_core::{Claim, Entry, EntryId, LockName, QueueRow, admission};
 
@@ -9,34 +9,34 @@ use crate::{
     transaction::Transaction,
 };
 
-/// How much of a queue is looked at.
+/// How much of a queue is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// All of it: for people.
     All,
-    /// From the front to the first who lives and does not fit: all that a verb can change, and whom it can concern.
+    /// From the front to the first live entry that does not fit: all that an operation can change or concern.
     Head,
 }
 
-/// Live entries, in the order in which they came.
+/// Live entries, in the order of the queue.
 #[derive(Debug)]
 pub(crate) struct Queue {
     name: LockName,
-    /// Those at the front; and behind them one who stands further back, if he is the one that it is about.
+    /// The front of the queue; and behind it one entry further back, if the operation is about it.
     pub(crate) rows: Vec<EntryRow>,
-    /// How many of them come one behind the other.
+    /// How many of them are the front.
     front: usize,
     /// Whether there are others behind the front.
     goes_on: bool,
-    /// Whether somebody else may be the first that waits than before.
+    /// Whether the first waiter may be another one than before.
     moved: bool,
 }
 
-/// Who is ahead of somebody who waits.
+/// The entries ahead of a waiter.
 #[derive(Debug)]
 pub(crate) struct Predecessors {
     pub(crate) number: u64,
-    /// The earliest end of a lease that is in his way (PR15).
+    /// The earliest end of a lease that is in its way (PR15).
     pub(crate) first_expiry: Option<i64>,
 }
 
@@ -47,10 +47,10 @@ const NUMBER: &str = "SELECT count(*) FROM entries WHERE name = ?1 AND token < ?
 const NEAREST: &str = "SELECT kind, permits, size, expires FROM entries WHERE name = ?1 AND token < ?2 AND expires > ?3 ORDER BY token DESC";
 
 impl Queue {
-    /// Reads a queue, and drops the dead of what is read.
+    /// Reads a queue, and deletes entries whose leases ended.
     ///
     /// # Errors
-    /// Those of SQLite, and if a row is none that we wrote.
+    /// An error of SQLite, or a row that this library did not write.
     pub(crate) fn load(
         transaction: &Transaction<'_>,
         name: &LockName,
@@ -85,10 +85,10 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Where the entry with this token stands. Who is dead is removed.
+    /// The index of the entry with this token. It is deleted if its lease ended.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// An error of SQLite.
     pub(crate) fn find_token(
         &mut self,
         transaction: &Transaction<'_>,
@@ -105,7 +105,7 @@ impl Queue {
     /// The same for the entry with this id.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// An error of SQLite.
     pub(crate) fn find(
         &mut self,
         transaction: &Transaction<'_>,
@@ -140,10 +140,10 @@ impl Queue {
         Ok(Some(self.rows.len() - 1))
     }
 
-    /// Who is ahead of one who waits, and for whom he waits.
+    /// The entries ahead of a waiter, and the first end of a lease that it waits for.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// An error of SQLite.
     pub(crate) fn ahead(&self, transaction: &Transaction<'_>, index: usize) -> Result<Predecessors, Failure> {
         let me = &self.rows[index];
         if index < self.front {
@@ -170,22 +170,22 @@ impl Queue {
         Ok(Predecessors { number: number.unsigned_abs(), first_expiry })
     }
 
-    /// What everybody in the queue agrees about, if it is not what this claim says.
+    /// The claim of the queue, if this one does not agree with it.
     pub(crate) fn conflicting_claim(&self, claim: Claim) -> Option<Claim> {
         self.rows.first().map(|row| row.claim).filter(|found| !found.agrees_with(&claim))
     }
 
-    /// Whether the first that waits stands there.
+    /// Whether this is the first waiter.
     pub(crate) fn is_next(&self, index: usize) -> bool {
         self.rows.iter().position(|row| !row.admitted) == Some(index)
     }
 
-    /// Somebody has gone who was ahead of others, or may have been.
+    /// An entry has gone that was ahead of others, or may have been.
     pub(crate) fn mark_moved(&mut self) {
         self.moved = true;
     }
 
-    /// Whether nobody else stands in it.
+    /// Whether there is no other entry.
     pub(crate) fn is_only_entry(&self) -> bool {
         self.rows.len() == 1 && !self.goes_on
     }
@@ -195,10 +195,10 @@ impl Queue {
         admission::fits(self.rows.iter().map(|row| u64::from(row.claim.permits())).sum(), claim)
     }
 
-    /// Puts an entry behind all others, and says where.
+    /// Appends an entry, and returns its index.
     ///
     /// # Errors
-    /// If there are no tokens left, or those of SQLite.
+    /// If there are no tokens left, or an error of SQLite.
     pub(crate) fn push(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -238,7 +238,7 @@ impl Queue {
     /// Extends a lease, and never shortens it (PR04).
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// An error of SQLite.
     pub(crate) fn refresh(
         &mut self,
         transaction: &Transaction<'_>,
@@ -257,7 +257,7 @@ impl Queue {
     }
 
     /// # Errors
-    /// Those of SQLite.
+    /// An error of SQLite.
     pub(crate) fn delete(&self, transaction: &Transaction<'_>, token: i64) -> Result<(), Failure> {
         let mut delete =
             transaction.connection.prepare_cached("DELETE FROM entries WHERE name = ?1 AND token = ?2")?;
@@ -265,11 +265,11 @@ impl Queue {
         Ok(())
     }
 
-    /// The end of every verb: admits all who now fit, and sees to it that each of them is told (PR11). But for one, who is
-    /// being answered. Then the first that waits is told that it is, if it may not have been before.
+    /// The end of every operation: admits all who now fit, and has each of them told (PR11), except the entry that is being answered. Then
+    /// the first waiter is told that it is the next, if it may not have been before.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// An error of SQLite.
     pub(crate) fn settle(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -294,7 +294,7 @@ impl Queue {
         Ok(())
     }
 
-    /// The clients of those who hold the lock.
+    /// The processes of the holders.
     pub(crate) fn holders(&self) -> Vec<i64> {
         let mut members: Vec<i64> =
             self.rows.iter().filter(|row| row.admitted).map(|row| row.member).collect();
@@ -303,7 +303,7 @@ impl Queue {
         members
     }
 
-    /// For people. Nothing is changed.
+    /// The rows for people. Nothing is changed.
     pub(crate) fn to_queue_rows(&self, now: i64) -> Vec<QueueRow> {
         let row = |row: &EntryRow| QueueRow {
             entry: Some(row.entry),

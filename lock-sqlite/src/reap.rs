@@ -1,4 +1,4 @@
-//! Removes processes that died, with all that they have in queues.
+//! Removes dead processes, with all their entries.
 
 use lock_core::LockName;
 
@@ -8,13 +8,13 @@ use crate::{
     transaction::Transaction,
 };
 
-/// To look whether a process lives takes as long as so many rows.
+/// A look at a process takes as long as so many rows.
 const A_LOOK: usize = 8;
 
-/// Whether one of these processes is dead; then it is removed.
+/// Removes those of these processes that are dead. Returns whether there was one.
 ///
 /// # Errors
-/// Those of SQLite, or if a caller has no time for it.
+/// An error of SQLite, or that a caller has no time for it.
 pub(crate) fn reap_dead(
     transaction: &mut Transaction<'_>,
     members: impl IntoIterator<Item = i64>,
@@ -31,10 +31,10 @@ pub(crate) fn reap_dead(
     Ok(any)
 }
 
-/// Removes a process, and all that it has in queues.
+/// Removes a process, and all its entries.
 ///
 /// # Errors
-/// Those of SQLite.
+/// An error of SQLite.
 pub(crate) fn reap(transaction: &mut Transaction<'_>, member: i64) -> Result<(), Failure> {
     let names: Vec<LockName> = {
         let mut find =

@@ -1,4 +1,4 @@
-//! How others who write are waited for.
+//! Waits while others write.
 
 use std::{
     thread,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::error::Failure;
 
-/// Tries until it is not busy, or the time is over. SQLite's own way to wait sleeps for up to 100 ms at a time.
+/// Repeats `work` until it is not busy, or the time is over. SQLite's own way to wait sleeps for up to 100 ms at a time.
 ///
 /// # Errors
 /// Those of `work`.

@@ -1,4 +1,4 @@
-//! What stands in the file: made when it is empty, and checked when it is not.
+//! The tables of the file: created when it is empty, and checked when it is not.
 
 use std::{
     path::Path,
@@ -14,16 +14,16 @@ use crate::{
     error::{Failure, not_ours, unsupported},
 };
 
-/// `dlck`, as a number: what the file is, for whoever asks (`file locks.db`).
+/// `dlck`, as a number: tells tools what the file is (`file locks.db`).
 const APPLICATION: i32 = 0x646C_636B;
 
-/// The version of what stands below.
+/// The version of the format below.
 pub(crate) const VERSION: i32 = 1;
 
-/// So many tokens are minted until the disk has to keep that they were (PR33).
+/// So many tokens can be minted before the disk has to keep a higher ceiling (PR33).
 pub(crate) const TOKEN_BLOCK: i64 = 1 << 20;
 
-/// Times are nanoseconds since the boot, on the clock of `meta.domain`. Of one name, the order of tokens is that of the queue.
+/// Times are nanoseconds since the boot, on the clock of `meta.domain`. The entries of one name are in the order of their tokens.
 const TABLES: &str = "
     CREATE TABLE meta (
         one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -53,17 +53,17 @@ const TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// What a file is.
+/// What a database file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DatabaseState {
-    /// There is nothing in it.
+    /// It is empty.
     Empty,
-    /// It is one of ours, in the version that we know.
+    /// It is one of ours, in the known version.
     Ours,
 }
 
-/// Reads what a file is at one moment, and changes nothing. Others may fill it meanwhile: half of what they did is no database
-/// of somebody else.
+/// Inspects a file in one read transaction, and changes nothing. Others may create the tables meanwhile: without a transaction, half of
+/// them would look like a foreign database.
 ///
 /// # Errors
 /// If it is something else, or of a newer version.
@@ -90,7 +90,7 @@ pub(crate) fn inspect(connection: &Connection, path: &Path) -> Result<DatabaseSt
         return Err(Failure::Refused(other_version(path, version)));
     }
     let (found, ours) = (SchemaObject::all(connection)?, SchemaObject::ours()?);
-    // What is there and is none of ours; else what is not there.
+    // An object that is not ours; else one that is missing.
     let differs = found.iter().find(|part| !ours.contains(part));
     match differs.or_else(|| ours.iter().find(|part| !found.contains(part))) {
         Some(part) => Err(Failure::Refused(changed(path, part))),
@@ -98,7 +98,7 @@ pub(crate) fn inspect(connection: &Connection, path: &Path) -> Result<DatabaseSt
     }
 }
 
-/// A table, or anything else that a file is made of.
+/// A table, or another object of the schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SchemaObject {
     kind: String,
@@ -107,7 +107,7 @@ struct SchemaObject {
 }
 
 impl SchemaObject {
-    /// All of a file; of one that has many more than we make, the first of them.
+    /// All objects of a file, or the first of them if it has many more than ours.
     fn all(connection: &Connection) -> Result<Vec<Self>, Failure> {
         let mut select = connection.prepare("SELECT type, name, sql FROM sqlite_schema LIMIT 16")?;
         let parts = select
@@ -115,7 +115,7 @@ impl SchemaObject {
         Ok(parts.collect::<Result<_, _>>()?)
     }
 
-    /// Those that we make.
+    /// The objects of our tables.
     fn ours() -> Result<&'static [Self], Failure> {
         static OURS: OnceLock<Vec<SchemaObject>> = OnceLock::new();
         if let Some(ours) = OURS.get() {
@@ -128,7 +128,7 @@ impl SchemaObject {
     }
 }
 
-/// What others add may keep everybody from the locks: an index or a check is carried out with each change.
+/// Additions of others could keep everybody from the locks: an index or a check is carried out with each change.
 fn changed(path: &Path, part: &SchemaObject) -> BackendError {
     let SchemaObject { kind, name, .. } = part;
     let (kind, name) = (kind.escape_debug(), name.escape_debug());
@@ -149,10 +149,10 @@ fn other_version(path: &Path, version: i32) -> BackendError {
     unsupported(path, &why)
 }
 
-/// Makes the tables in an empty file that nobody else sees yet. The disk is not waited for: that is for the caller, once.
+/// Creates the tables in an empty file that nobody else sees yet, without waiting for the disk: the caller does that, once.
 ///
 /// # Errors
-/// Those of SQLite, and of the files that tell one boot from another.
+/// An error of SQLite, or of the files that tell one boot from another.
 pub(crate) fn initialize(path: &Path) -> Result<(), Failure> {
     let mut connection = connection::open(path)?;
     connection.pragma_update(None, "synchronous", "OFF")?;
@@ -160,14 +160,14 @@ pub(crate) fn initialize(path: &Path) -> Result<(), Failure> {
     let transaction = connection.transaction()?;
     create_tables(&transaction, &clock_domain::of_this_process()?)?;
     transaction.commit()?;
-    // It stands in the file, and nothing but the file is written for it.
+    // The header records the mode. No log is written for it.
     Ok(connection.pragma_update(None, "journal_mode", "WAL")?)
 }
 
-/// Fills an empty file. To be called in a transaction.
+/// Creates the tables in an empty file. Called in a transaction.
 ///
 /// # Errors
-/// Those of SQLite.
+/// An error of SQLite.
 pub(crate) fn create_tables(connection: &Connection, domain: &str) -> Result<(), Failure> {
     connection.execute_batch(TABLES)?;
     let token = since_1970();
@@ -176,8 +176,8 @@ pub(crate) fn create_tables(connection: &Connection, domain: &str) -> Result<(),
     Ok(connection.pragma_update(None, "user_version", VERSION)?)
 }
 
-/// Where tokens begin, in a file or a log that is new: above those of one that was there before, so that they grow over its loss
-/// too. Nobody mints one in a microsecond.
+/// The first token of a new file or log: above those of a former one, so that tokens grow even if it is lost. Nobody mints one in a
+/// microsecond.
 pub(crate) fn since_1970() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or_default()
@@ -189,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    /// The reader is stopped between its first question and its second until the maker is done.
+    /// The reader is stopped between its first question and its second until the tables are there.
     #[test]
     fn a_file_that_is_filled_while_it_is_read_is_not_taken_for_a_foreign_one() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! [`Store`]: the connection, used by one thread at a time, and what a verb is carried out in.
+//! [`Store`]: an open database with everything that an operation needs, used by one thread at a time.
 
 use std::{
     fs::File,
@@ -24,50 +24,50 @@ use crate::{
     writer::WriterCache,
 };
 
-/// How often a verb starts over in another file, or with more tokens, before something is badly wrong.
+/// How often an operation starts over in another file, or with more tokens, before it is given up.
 const STARTS: u32 = 8;
 
-/// After so many transactions of ours it is time to bring the log into the file, some megabytes.
+/// After so many transactions of this process, a checkpoint is due: the log has some megabytes then.
 const CHECKPOINT_AFTER: u64 = 1024;
 
-/// After so many everybody waits for that, however slow the disk is: the log would fill it.
+/// After so many without a checkpoint, all threads of this process wait for one, however slow the disk is: else the log would fill it.
 const WAIT_AFTER: u64 = 8 * CHECKPOINT_AFTER;
 
-/// After so many there is nobody who does it but the thread of the file.
+/// After so many the thread that makes checkpoints must have failed, and the worker makes them.
 const OVERDUE_AFTER: u64 = 2 * WAIT_AFTER;
 
-/// A caller who was kept for longer met a disk that is busy; or another thread took his turn, which looks the same.
+/// A transaction that took longer met a busy disk; or its thread lost its turn, which looks the same.
 const SLOW: Duration = Duration::from_millis(1);
 
-/// For so many times as long nobody is kept again; and each time that the next one is, too, for so many times as long as that.
+/// For so many times as long, no transaction runs on a caller's thread; and if the next one is slow again, for so many times that pause.
 const PAUSE_FACTOR: u32 = 4;
 
-/// But not for longer.
+/// But not for longer than this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The store as whoever uses it has it.
+/// The store of an executor.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) files: Files,
     pub(crate) notifier: Notifier,
     /// How long a caller waits.
     patience: Duration,
-    /// OpenFiles at first use, and anew when the file was replaced.
+    /// Opened at first use, and again when the file was replaced.
     pub(crate) database: Option<Database>,
     pub(crate) process_files: Option<ProcessFiles>,
     tombstones: Tombstones,
-    /// Transactions of our own, which SQLite does not tell of.
+    /// Transactions of this process, which SQLite does not report.
     pub(crate) commits: u64,
-    /// What we did by which others may have become holders; and how often the file was opened.
+    /// Transactions of this process that may have admitted others, and openings of the file.
     pub(crate) changes: u64,
-    /// How many there were when it was last begun to bring the log into the file.
+    /// The transactions when a checkpoint was last requested.
     requested_at: u64,
-    /// How many there were when all of it was in the file.
+    /// The transactions when the whole log was last in the file.
     checkpointed_at: u64,
-    /// How long callers are not to be kept, and until when. Zero if the last one was not kept for long.
+    /// How long no transaction runs on a caller's thread, and until when. Zero if the last one was quick.
     inline_pause: (Duration, Option<Instant>),
     outbox: Outbox,
-    /// Who kept us from writing.
+    /// Who kept this process from writing.
     seen: WriterCache,
 }
 
@@ -91,10 +91,10 @@ impl Store {
         }
     }
 
-    /// Runs a verb as one transaction, and tells everybody whom it concerns when it is done.
+    /// Runs an operation as one transaction. Its messages go to the outbox.
     ///
     /// # Errors
-    /// What went wrong. Then nothing of it was done, and it may be tried again.
+    /// The failure. Nothing was done then, and it may be tried again.
     pub(crate) fn write<T>(
         &mut self,
         give_up: Instant,
@@ -102,7 +102,7 @@ impl Store {
     ) -> Result<T, BackendError> {
         for _ in 0..STARTS {
             self.open(give_up)?;
-            // Both were made by `open`.
+            // `open` has made both.
             let (Some(database), Some(process_files)) = (&mut self.database, &self.process_files) else {
                 continue;
             };
@@ -132,8 +132,8 @@ impl Store {
         ))
     }
 
-    /// The same on the thread of a caller, who has no time. None, with nothing done, if it takes any: to wait for somebody, to
-    /// open the file, to look at many rows, or to find out what is wrong.
+    /// The same on the thread of a caller, which must not wait. Returns None, with nothing done, if it would have to: to wait for a writer,
+    /// to open the file, to read many rows, or to find out what is wrong.
     pub(crate) fn write_inline<T>(
         &mut self,
         operation: &impl Fn(&mut Transaction<'_>) -> Result<T, Failure>,
@@ -164,7 +164,7 @@ impl Store {
         }
     }
 
-    /// A disk that is busy keeps callers for a small part of their time.
+    /// A busy disk takes only a small part of callers' time.
     fn note_latency(&mut self, took: Duration) {
         self.inline_pause = if took > SLOW {
             let inline_pause = (took.max(self.inline_pause.0) * PAUSE_FACTOR).min(LONGEST_PAUSE);
@@ -174,7 +174,7 @@ impl Store {
         };
     }
 
-    /// Whether somebody should begin to bring the log into the file: said once.
+    /// Whether a checkpoint is due. Returns true once for each.
     pub(crate) fn take_checkpoint_due(&mut self) -> bool {
         let due = self.commits - self.requested_at >= CHECKPOINT_AFTER;
         if due {
@@ -183,28 +183,28 @@ impl Store {
         due
     }
 
-    /// Whether all of it has to be there before anybody goes on.
+    /// Whether all threads have to wait for a checkpoint.
     pub(crate) fn is_log_long(&self) -> bool {
         self.commits - self.checkpointed_at >= WAIT_AFTER
     }
 
-    /// Whether nobody does it.
+    /// Whether nobody makes checkpoints.
     pub(crate) fn is_checkpoint_overdue(&self) -> bool {
         self.commits - self.checkpointed_at >= OVERDUE_AFTER
     }
 
-    /// Which file is open, and where, for one more connection. None if another one is there by now.
+    /// The open files and the path, for one more connection. None if another file is there by now.
     pub(crate) fn open_file(&mut self) -> Option<(OpenFiles, PathBuf)> {
         let database = self.database.as_ref().filter(|database| database.is_in_place(&self.files))?;
         Some((database.opened()?.share(), self.files.database.clone()))
     }
 
-    /// The log is in the file, and begins anew.
+    /// The whole log is in the file, and restarts.
     pub(crate) fn mark_checkpointed(&mut self) {
         self.checkpointed_at = self.commits;
     }
 
-    /// Brings the log into the file, as far as others let it.
+    /// Moves the log into the file, as far as others allow it.
     pub(crate) fn checkpoint(&mut self) {
         let Some(database) = &self.database else { return };
         match database.checkpoint() {
@@ -214,15 +214,15 @@ impl Store {
         }
     }
 
-    /// Whom to tell what, once nobody is kept from the store by it.
+    /// Takes the messages, which are sent when the store is free again.
     pub(crate) fn take_outbox(&mut self) -> Outbox {
         std::mem::take(&mut self.outbox)
     }
 
-    /// Reads, on a connection that is open.
+    /// Reads from the database, which is opened if it is not open.
     ///
     /// # Errors
-    /// What went wrong.
+    /// The failure.
     pub(crate) fn read<T>(
         &mut self,
         give_up: Instant,
@@ -238,7 +238,7 @@ impl Store {
         done.map_err(|failure| self.failed(failure))
     }
 
-    /// What the error is to others. After anything but a busy or full database the file is opened anew.
+    /// The error for callers. After anything but a busy or full database the file is opened anew.
     fn failed(&mut self, failure: Failure) -> BackendError {
         if failure.is_busy() {
             let writer = self.seen.writer(&self.files.database);
@@ -258,7 +258,8 @@ impl Store {
         }
     }
 
-    /// Closes the file if it is open, and is no longer where it was opened. As long as somebody has half of it, nobody else gets any.
+    /// Closes the file if it was moved or replaced since it was opened: while a process has only a part of its files, others cannot open
+    /// it.
     pub(crate) fn close_if_moved(&mut self) {
         if !self.is_in_place() {
             self.database = None;
@@ -269,14 +270,14 @@ impl Store {
         self.database.as_ref().is_some_and(|database| database.is_in_place(&self.files))
     }
 
-    /// Whether others who come now see that this process lives.
+    /// Whether processes that come now see that this one lives.
     fn is_seen(&self) -> bool {
         self.process_files
             .as_ref()
             .is_some_and(|process_files| process_files.is_in_place(&self.files.processes))
     }
 
-    /// Opens the file if it is not open, or is another one by now.
+    /// Opens the file if it is not open, or another one has its path by now.
     ///
     /// # Errors
     /// If it cannot be used.
@@ -285,8 +286,8 @@ impl Store {
             return Ok(());
         }
         fork_check::check(&self.files.database)?;
-        // Of a database that is elsewhere by now nobody gets anything until this process has the one that is here; of the same one this
-        // process would get nothing.
+        // A database that was moved is kept open until this process has the one that is here, so that nobody gets it in between. The same
+        // one is closed first, as it would be in its own way.
         let _elsewhere = self.database.take().filter(|database| !database.is_of(&self.files));
         new_database::prepare(&mut self.files)?;
         let opened = self.try_to_open(give_up);
@@ -295,13 +296,13 @@ impl Store {
 
     fn try_to_open(&mut self, give_up: Instant) -> Result<(), Failure> {
         let mut database = Database::connect(&self.files, give_up)?;
-        // Only now: beside a file of somebody else nothing is put.
+        // Only now: nothing is put beside a foreign file.
         let made = if self.is_seen() {
             None
         } else {
             Some(ProcessFiles::make(&self.files, &self.notifier).map_err(Failure::Refused)?)
         };
-        // What was there before stays locked until the file knows of the other: else this process would be taken for dead.
+        // The former lock file stays locked until the database knows the new one: else this process would be taken for dead.
         let former = self.process_files.as_ref().filter(|_| made.is_some()).map(ProcessFiles::id);
         // One of them is there.
         let Some(process_files) = made.as_ref().or(self.process_files.as_ref()) else { return Ok(()) };
@@ -325,10 +326,10 @@ impl Store {
         Ok(())
     }
 
-    /// The file that tells others that this process lives, once more.
+    /// Another handle to the lock file of this process.
     ///
     /// # Errors
-    /// What went wrong.
+    /// The failure.
     pub(crate) fn process_file(&mut self, give_up: Instant) -> Result<File, BackendError> {
         let folder = self.files.processes.clone();
         self.read(give_up, |_, process_files| {
@@ -338,28 +339,28 @@ impl Store {
         })
     }
 
-    /// Goes on as if `last` had been minted. Never goes back.
+    /// Continues as if `last` had been minted. Never goes back.
     ///
     /// # Errors
-    /// What went wrong.
+    /// The failure.
     pub(crate) fn raise_tokens(&mut self, give_up: Instant, last: FencingToken) -> Result<(), BackendError> {
         self.write(give_up, |transaction| transaction.raise_tokens(last))?;
-        // Whoever is told that they are raised throws the old file away: so the disk keeps it first.
+        // A caller that is told so may delete the old file: so the disk has to keep it first.
         let kept =
             self.database.as_ref().map_or(Ok(()), |database| database.raise_ceiling(Budget::Until(give_up)));
         kept.map_err(|failure| self.failed(failure))
     }
 
-    /// Leaves the file in an orderly way: what is still there of this client is free at once.
+    /// Leaves the file in an orderly way: all entries of this process are gone at once.
     pub(crate) fn close(&mut self, give_up: Instant) {
         let known = self.database.is_some();
         let Some(me) = self.process_files.as_ref().map(ProcessFiles::id) else { return };
         let left = known && self.write(give_up, |transaction| reap(transaction, me)).is_ok();
-        // If the others still know of us, our file has to tell them that we are gone.
+        // If this process is still registered, its lock file has to tell others that it is gone.
         if let Some(process_files) = self.process_files.take().filter(|_| left) {
             process_files.remove();
         }
-        // The last one brings the log into the file, and waits for the disk.
+        // The last one moves the log into the file, and waits for the disk.
         self.database = None;
     }
 }

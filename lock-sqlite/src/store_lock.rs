@@ -12,9 +12,9 @@ use crate::{notify::notifier::Notifier, store::Store};
 pub(crate) struct StoreLock {
     notifier: Notifier,
     store: Mutex<Store>,
-    /// Jobs that the worker was given and has not done, and others who wait for the store. While there are any, no caller
-    /// passes them: what a process sent first is done first (PR08), and those who always find the store free would keep it
-    /// from whoever has to be woken first.
+    /// Tasks that the worker was given and has not done, and threads that wait for the store. While there are any, no caller passes them:
+    /// requests of one process are carried out in order (PR08), and callers that always find the store free would starve a thread that must
+    /// wake first.
     queued: AtomicUsize,
 }
 
@@ -23,9 +23,9 @@ impl StoreLock {
         Self { notifier: store.notifier.clone(), store: Mutex::new(store), queued: AtomicUsize::new(0) }
     }
 
-    /// Works on the store if it is free and nobody waits for it. Whoever is concerned is told when it is free again.
+    /// Works on the store if it is free and nobody waits for it. Messages are sent when it is free again.
     pub(crate) fn try_with<T>(&self, work: impl FnOnce(&mut Store) -> T) -> Option<T> {
-        // After a panic, too: the worker mends it.
+        // None after a panic, too: the worker recovers from it.
         let mut store = self.store.try_lock().ok()?;
         if self.queued() > 0 {
             return None;
@@ -37,7 +37,7 @@ impl StoreLock {
         Some(done)
     }
 
-    /// Waits for the store, and works on it. Whoever is concerned is told when it is free again.
+    /// Waits for the store, and works on it. Messages are sent when it is free again.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Store) -> T) -> T {
         let queued = self.enqueue();
         let mut store = self.lock();
@@ -71,7 +71,7 @@ impl StoreLock {
 
     fn lock(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(|poisoned: PoisonError<MutexGuard<'_, Store>>| {
-            // A panic, perhaps in a transaction. What was begun is undone with its connection.
+            // After a panic, perhaps in a transaction: closing the connection undoes what was begun.
             self.store.clear_poison();
             let mut store = poisoned.into_inner();
             store.database = None;
@@ -80,7 +80,7 @@ impl StoreLock {
     }
 }
 
-/// Somebody who waits for the store, or has it.
+/// A thread that waits for the store, or has it.
 #[derive(Debug)]
 pub(crate) struct Queued<'a>(&'a StoreLock);
 

@@ -1,4 +1,4 @@
-//! Links in the place of the file: followed where they stand in nobody else's power.
+//! Follows links in the place of the file, if nobody else could have put them there.
 
 use std::{
     ffi::OsStr,
@@ -14,16 +14,16 @@ use rustix::{
 
 use crate::access::is_ours;
 
-/// So many are followed. The system itself follows no more.
+/// So many links are followed, like the system does.
 const LINKS: usize = 40;
 
-/// Those who may write to such a folder may put a link there.
+/// Bits of a folder to which others may write, and so put a link there.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Where the links in the place of a file lead to. The file may be missing.
+/// Where the links in the place of a file lead. The file may be missing.
 ///
 /// # Errors
-/// If somebody who is not to be trusted may have put one of them there: it would have us make or open a file anywhere.
+/// If an untrusted user may have put one of them there: it could make this process create or open a file anywhere.
 pub(crate) fn follow(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
@@ -35,10 +35,10 @@ pub(crate) fn follow(path: &Path) -> io::Result<PathBuf> {
     Err(Errno::LOOP.into())
 }
 
-/// What a link says, of which it was looked whose it is. None if there is no link.
+/// The target of a trusted link. None if there is no link.
 fn target(path: &Path) -> io::Result<Option<PathBuf>> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // What is wrong with the path is told by whoever uses it.
+    // Other problems with the path are reported when the file is opened.
     let Ok(link) = openat(CWD, path, flags, Mode::empty()) else { return Ok(None) };
     let found = fstat(&link)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::Symlink {
@@ -47,7 +47,7 @@ fn target(path: &Path) -> io::Result<Option<PathBuf>> {
     let folder = folder_of(path);
     if !(found.st_uid == 0 || is_ours(&found) || is_closed(folder)?) {
         let why = format!(
-            "it is a link of user {}, who may have it lead anywhere; give the path that it leads to, or let root make the link",
+            "it is a link of user {}, who can make it lead anywhere; give the path that it leads to, or let root make the link",
             found.st_uid
         );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
@@ -56,7 +56,7 @@ fn target(path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(Some(PathBuf::from(OsStr::from_bytes(target.as_bytes()))))
 }
 
-/// Whether only its owner may put something into a folder; for root, who may do more than he, only root.
+/// Whether only its owner may add files to a folder. Root, who has more to lose, trusts only folders of root.
 fn is_closed(folder: &Path) -> io::Result<bool> {
     let found = fs::metadata(folder)?;
     let root = rustix::process::geteuid().is_root();

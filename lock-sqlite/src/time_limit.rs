@@ -1,4 +1,4 @@
-//! [`TimeLimit`]: until when SQLite may go on with what it carries out: others may have written more into the file than locks.
+//! [`TimeLimit`]: interrupts SQLite when the time for an operation is over: others may have written more into the file than locks.
 
 use std::{
     ffi::c_int,
@@ -13,10 +13,10 @@ use rusqlite::Connection;
 
 use crate::{clock::nanos, error::Failure};
 
-/// So many steps of SQLite are done between two looks at the clock: some ten microseconds.
+/// SQLite does so many steps between two looks at the clock: some ten microseconds.
 const STEPS: c_int = 1000;
 
-/// The end of what goes on over a connection. Whatever is in the middle of something then is interrupted.
+/// When statements of a connection are interrupted.
 #[derive(Debug)]
 pub(crate) struct TimeLimit {
     start: Instant,
@@ -25,7 +25,7 @@ pub(crate) struct TimeLimit {
 }
 
 impl TimeLimit {
-    /// Watches over a connection, and ends nothing yet.
+    /// Installs a limit that never ends anything yet.
     ///
     /// # Errors
     /// If somebody else owns the connection.
@@ -42,7 +42,7 @@ impl TimeLimit {
         self.end.store(nanos(after), Ordering::Relaxed);
     }
 
-    /// To be called before what was done is committed: SQLite could say that it was interrupted, and have done it.
+    /// Removes the limit. Called before a commit: SQLite could report an interruption although it has committed.
     pub(crate) fn lift(&self) {
         self.end.store(i64::MAX, Ordering::Relaxed);
     }

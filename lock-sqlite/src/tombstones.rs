@@ -1,19 +1,19 @@
-//! [`Tombstones`]: behind whom nobody comes back.
+//! [`Tombstones`]: entries that left, and must not come back.
 
 use std::{collections::HashMap, time::Duration};
 
 use lock_core::{BootTime, Clock, EntryId, SystemClock};
 
-/// How long a late create finds the door closed behind an entry that left while it was in doubt.
+/// How long a late create is refused at least, after its entry left while the create was in doubt.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// Entries that left while a create was in doubt, and until when they may not come back (PR08). Only the client that made an
-/// entry ever creates it, so nobody else has to know.
+/// Entries that left while a create was in doubt, and until when a create is refused (PR08). Only the process of an entry ever creates it,
+/// so nobody else has to know.
 #[derive(Debug, Default)]
 pub(crate) struct Tombstones(HashMap<EntryId, BootTime>);
 
 impl Tombstones {
-    /// Shuts the door behind an entry.
+    /// Refuses creates of an entry from now on.
     pub(crate) fn add(&mut self, entry: EntryId, ttl: Duration) {
         let now = SystemClock.now();
         self.0.retain(|_, until| *until > now);

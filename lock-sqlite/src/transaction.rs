@@ -1,4 +1,4 @@
-//! [`Transaction`]: a transaction that has begun, with the reading of the clock by which it judges.
+//! [`Transaction`]: an open transaction, with one reading of the clock by which it judges every lease.
 
 use std::time::Instant;
 
@@ -17,19 +17,19 @@ use crate::{
     tombstones::Tombstones,
 };
 
-/// How long a transaction waits for others.
+/// How long a transaction may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Budget {
-    /// Not at all, and it does not do much either: a caller's own thread is kept by it.
+    /// It waits for nobody, and does little: it runs on a caller's thread.
     Immediate,
     Until(Instant),
 }
 
-/// What a verb sees and does. Nothing of it is seen by others until it is committed.
+/// What an operation sees and changes. Others see nothing of it until it is committed.
 #[derive(Debug)]
 pub(crate) struct Transaction<'a> {
     pub(crate) connection: &'a Connection,
-    /// Read when nobody else could write any more, and the only one: whoever is dead by it is dead for all of the verb (PR06).
+    /// Read once nobody else can write any more, and only once: an entry that is dead by it is dead for the whole operation (PR06).
     pub(crate) now: i64,
     pub(crate) me: i64,
     pub(crate) epoch: i64,
@@ -42,28 +42,28 @@ pub(crate) struct Transaction<'a> {
     pub(crate) effects: Effects,
 }
 
-/// So many rows at the most does a verb look at on the thread of its caller: some ten microseconds.
+/// At most so many rows are read on the thread of a caller: that takes some ten microseconds.
 const FEW: usize = 32;
 
-/// What a verb needs beside the database.
+/// What an operation needs beside the database.
 #[derive(Debug)]
 pub(crate) struct TransactionContext<'a> {
-    /// Whose verb it is.
+    /// The process that runs it.
     pub(crate) me: i64,
     pub(crate) files: &'a Files,
-    /// Where it is seen who lives.
+    /// The folder with the lock files of all processes.
     pub(crate) folder: &'a ProcessFolder,
     pub(crate) notifier: &'a Notifier,
     pub(crate) tombstones: &'a mut Tombstones,
     pub(crate) budget: Budget,
 }
 
-/// What is done once a verb is committed.
+/// What is done once a transaction is committed.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
-    /// Whom to tell what.
+    /// Messages, with the processes they are for.
     pub(crate) messages: Vec<(i64, Message)>,
-    /// Whose files to take away.
+    /// Dead processes, whose files are removed.
     pub(crate) reaped: Vec<i64>,
 }
 
@@ -74,10 +74,10 @@ impl Effects {
 }
 
 impl<'a> Transaction<'a> {
-    /// Reads the clock, and what the file has of tokens.
+    /// Reads the clock and the state of the tokens.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// An error of SQLite.
     pub(crate) fn begin(
         connection: &'a Connection,
         context: TransactionContext<'a>,
@@ -114,7 +114,7 @@ impl<'a> Transaction<'a> {
         if self.budget == Budget::Immediate { Err(Failure::TakesTime) } else { Ok(()) }
     }
 
-    /// Whether the disk does not know yet of a token that this verb may mint.
+    /// Whether the operation may mint a token that the disk does not know of yet.
     pub(crate) fn lacks_tokens(&self) -> bool {
         self.token >= self.ceiling && self.ceiling < i64::MAX
     }
@@ -122,7 +122,7 @@ impl<'a> Transaction<'a> {
     /// The next token.
     ///
     /// # Errors
-    /// If there is none, or those of SQLite.
+    /// If there is none, or an error of SQLite.
     pub(crate) fn mint(&mut self) -> Result<i64, Failure> {
         let exhausted = || {
             let kind = BackendErrorKind::TokensExhausted;
@@ -133,10 +133,10 @@ impl<'a> Transaction<'a> {
         Ok(self.token)
     }
 
-    /// What the disk keeps is not raised with them: see [`Database::raise_ceiling`](crate::database::Database::raise_ceiling).
+    /// Does not raise the ceiling that the disk keeps: see [`Database::raise_ceiling`](crate::database::Database::raise_ceiling).
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// An error of SQLite.
     pub(crate) fn raise_tokens(&mut self, last: FencingToken) -> Result<(), Failure> {
         // The largest that there is.
         let last = i64::try_from(last.get()).unwrap_or(i64::MAX);
@@ -144,10 +144,10 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Goes on above what may have been minted in a log that is lost.
+    /// Continues above all tokens that may have been minted in a lost log.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// An error of SQLite.
     pub(crate) fn skip_tokens(&mut self) -> Result<(), Failure> {
         // At the very end there is no room to skip any.
         let skip = "UPDATE meta SET token = CASE WHEN token <= ?1 THEN ?1 ELSE max(token, ceiling) END WHERE ceiling < ?2";
@@ -155,34 +155,34 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// An entry of somebody was admitted.
+    /// Tells a process that its entry was admitted.
     pub(crate) fn notify_admitted(&mut self, member: i64, entry: EntryId, token: i64) {
         self.effects
             .messages
             .push((member, Message::Admitted(entry, FencingToken::new(token.cast_unsigned()))));
     }
 
-    /// An entry of somebody is the first that waits. A client that is told already that it holds something looks anyway.
+    /// Tells a process that its entry is the first that waits. A process that is told already that it was admitted looks anyway.
     pub(crate) fn notify_next(&mut self, member: i64, entry: EntryId) {
         if !self.effects.messages.iter().any(|(messages, _)| *messages == member) {
             self.effects.messages.push((member, Message::Next(entry)));
         }
     }
 
-    /// All clients that were not buried.
+    /// All registered processes.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// An error of SQLite.
     pub(crate) fn members(&self) -> Result<Vec<Member>, Failure> {
         let mut all = self.connection.prepare_cached("SELECT id, device, inode FROM members")?;
         let members = all.query_map([], member)?;
         Ok(members.collect::<Result<_, _>>()?)
     }
 
-    /// Whether a process that the file knows is dead.
+    /// Whether a registered process is dead.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// An error of SQLite.
     pub(crate) fn is_dead(&self, id: i64) -> Result<bool, Failure> {
         let mut find =
             self.connection.prepare_cached("SELECT id, device, inode FROM members WHERE id = ?1")?;
@@ -190,21 +190,21 @@ impl<'a> Transaction<'a> {
         Ok(found.is_some_and(|member| process_lock::is_dead(self.folder, &member)))
     }
 
-    /// What a client has in queues, another one has that is the same: it was not to be judged any more.
+    /// Takes over the entries of this process under its former id, whose lock file is gone.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// An error of SQLite.
     pub(crate) fn inherit(&self, former: i64) -> Result<(), Failure> {
         self.connection.execute("UPDATE entries SET member = ?2 WHERE member = ?1", (former, self.me))?;
         self.connection.execute("DELETE FROM members WHERE id = ?1", [former])?;
         Ok(())
     }
 
-    /// Declares void all that was written by another clock, and goes on above every token that may have been minted there.
-    /// Gives the new epoch.
+    /// Voids all leases, which were counted on another clock, and continues above every token that may have been minted there. Returns the
+    /// new epoch.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// An error of SQLite.
     pub(crate) fn void(&mut self, domain: &str) -> Result<i64, Failure> {
         self.connection.execute_batch("DELETE FROM entries; DELETE FROM members")?;
         self.epoch = random::number().map_err(|error| {

@@ -1,5 +1,5 @@
-//! [`OpenFiles`]: the log and the shared memory that belong to a database as it was opened. Each is half of it: under another name, and where
-//! they were deleted, it has others, and is another world.
+//! [`OpenFiles`]: the write-ahead log and the shared memory of a database as it was opened. Each is a part of it: under another path, or
+//! after they were deleted, the same file would be another database.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use crate::{
     time_limit::TimeLimit,
 };
 
-/// What stands beside a database now.
+/// The files beside a database now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WalFiles {
     pub(crate) wal: Option<FileId>,
@@ -39,11 +39,11 @@ impl WalFiles {
     }
 }
 
-/// Databases that connections of this process have open, with their shared memory and the number of these connections. SQLite has
-/// one such memory for all of them, and takes it without a look whether it still has its name.
+/// Databases that connections of this process have open, with their shared memory and the number of connections. SQLite keeps one shared
+/// memory for all of them, without checking that it still has its name.
 static OPEN: Mutex<BTreeMap<FileId, (FileId, usize)>> = Mutex::new(BTreeMap::new());
 
-/// What a connection has open, until it is closed.
+/// The files that a connection has open, until it is closed.
 #[derive(Debug)]
 pub(crate) struct OpenFiles {
     database: FileId,
@@ -52,10 +52,10 @@ pub(crate) struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// To be called when the connection has read: then it has both open, and nobody takes them away but by force.
+    /// Called when the connection has read: then it has both files open, and they are only removed by force.
     ///
     /// # Errors
-    /// If somebody did.
+    /// If they were removed.
     pub(crate) fn take(database: FileId, files: &Files) -> Result<Self, Failure> {
         let wal_files = WalFiles::of(files);
         let (Some(_), Some(shm)) = (wal_files.wal, wal_files.shm) else { return Err(incomplete(files)) };
@@ -68,14 +68,14 @@ impl OpenFiles {
         Ok(Self { database, shm, wal_files })
     }
 
-    /// For one more connection to the same.
+    /// For one more connection to the same files.
     pub(crate) fn share(&self) -> Self {
         OPEN.lock().entry(self.database).or_insert((self.shm, 0)).1 += 1;
         let Self { database, shm, wal_files } = *self;
         Self { database, shm, wal_files }
     }
 
-    /// Whether all of it still stands under its name. Three looks at the file system.
+    /// Whether all of them still have their names. Takes three looks at the file system.
     pub(crate) fn is_in_place(&self, files: &Files) -> bool {
         files.identity() == Some(self.database) && WalFiles::of(files) == self.wal_files
     }
@@ -97,8 +97,8 @@ impl Drop for OpenFiles {
     }
 }
 
-/// Under each of its names a database would be another world. Who has it open is found without this, by the locks that SQLite holds on
-/// the file itself; but only as long as he is there, and not by whoever finds a log of former times under his name.
+/// Refuses a database with several names: under each it would have another log, and so other locks. Without this, the locks that SQLite
+/// holds on the file itself would reveal it only while the other user is there, and not to a process that finds an old log under its name.
 ///
 /// # Errors
 /// If it has more than one.
@@ -110,7 +110,7 @@ pub(crate) fn refuse_other_names(path: &Path) -> Result<(), Failure> {
         );
         return Err(Failure::Refused(unsupported(path, &why)));
     }
-    // Kernels before 5.8 do not tell.
+    // Kernels before 5.8 do not report this.
     let found = statx(CWD, path, AtFlags::empty(), StatxFlags::empty());
     if found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
         let why = "it is mounted by itself, without what stands beside it; mount its folder";
@@ -119,18 +119,18 @@ pub(crate) fn refuse_other_names(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whoever begins a log, or a shared memory, waits until nobody has the database open: nobody who comes or goes at this moment, nobody
-/// from whom they were taken away, and nobody who has others, under another path. All that those have written is in the file then, if
-/// they were not killed: the last one who goes brings it there.
+/// Before this process creates a log or a shared memory, waits until nobody has the database open: no process that comes or goes at this
+/// moment, none whose files were deleted, and none under another path. All that these have written is in the file then, unless they were
+/// killed: the last one to close it moves the log there.
 ///
 /// # Errors
-/// If somebody has it open for all that time, or those of SQLite.
+/// If somebody has it open for all that time, or an error of SQLite.
 pub(crate) fn wait_for_others(files: &Files, give_up: Instant) -> Result<(), Failure> {
-    // He who goes does not bring anything into the file while somebody looks: so this is done ever more seldom.
+    // A process that closes the file does not move the log into it while another looks, so looks become ever rarer.
     const LONGEST: u64 = 200;
     let mut longest = 1;
     while !WalFiles::of(files).is_whole() && !is_unused(&files.database, give_up)? {
-        // Two who always look at the same moment would keep each other from it.
+        // Two that always look at the same moment would block each other.
         let drawn = random::number().map_or(1, i64::cast_unsigned) % longest;
         let pause = Duration::from_millis(1 + drawn);
         if Instant::now() + pause >= give_up {
@@ -142,13 +142,13 @@ pub(crate) fn wait_for_others(files: &Files, give_up: Instant) -> Result<(), Fai
     Ok(())
 }
 
-/// Whether nobody has a database open, under whatever path. In WAL mode each connection holds a lock on the file from its first look to
-/// its end; and one that is to have a log for itself alone takes it from all others before it touches the log.
+/// Whether nobody has a database open, under any path. In WAL mode each connection holds a lock on the file from its first read to its end;
+/// and an exclusive one takes the lock from all others before it touches the log.
 fn is_unused(database: &Path, give_up: Instant) -> Result<bool, Failure> {
     let connection = connection::open(database)?;
     TimeLimit::on(&connection)?.set(give_up);
     if connection.is_readonly("main")? {
-        // Whoever opens it is told so.
+        // Opening it reports that.
         return Ok(true);
     }
     connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
@@ -162,8 +162,8 @@ fn is_unused(database: &Path, give_up: Instant) -> Result<bool, Failure> {
 fn incomplete(files: &Files) -> Failure {
     let path = files.database.display();
     let why = format!(
-        "somebody has it open whose log or shared memory (`-wal`, `-shm`) is not here: they were deleted or replaced, or he came by \
-         another path (`mv`, a mount); it can be used when he has noticed, within seconds, or has ended (`fuser {path}`)"
+        "a process has it open whose log or shared memory (`-wal`, `-shm`) is not here: they were deleted or replaced, or it came by \
+         another path (`mv`, a mount); the file can be used when that process has noticed, within seconds, or ended (`fuser {path}`)"
     );
     Failure::Refused(not_ready(&files.database, &why))
 }
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use crate::new_database::prepare;
 
-    /// A database with a connection that has a log and a shared memory, in a folder of its own.
+    /// A database in a folder of its own, with a connection that has a log and a shared memory.
     fn in_use() -> (tempfile::TempDir, Files, rusqlite::Connection) {
         let folder = tempfile::tempdir().unwrap();
         let mut files = Files::new(Some(&folder.path().join("locks.db"))).unwrap();
@@ -199,7 +199,7 @@ mod tests {
         assert!(!refuses(&files), "the last one left nothing beside it, and is gone");
     }
 
-    /// What was written into it is in the file, when he who has it open goes.
+    /// All that the connection wrote is in the file when it closes.
     #[test]
     fn half_of_an_open_database_keeps_others_out_and_nothing_is_lost() {
         for lost in [[true, true], [true, false], [false, true]] {
@@ -209,9 +209,9 @@ mod tests {
                     fs::remove_file(path).unwrap();
                 }
             }
-            assert!(refuses(&files), "{lost:?}: another world was begun beside that of somebody");
+            assert!(refuses(&files), "{lost:?}: a second log was begun beside the one in use");
             drop(connection);
-            assert!(!refuses(&files), "{lost:?}: he is gone");
+            assert!(!refuses(&files), "{lost:?}: it is closed");
             assert_eq!(token(&connection::open(&files.database).unwrap()), 7, "{lost:?}");
         }
     }
@@ -228,7 +228,7 @@ mod tests {
         assert!(!refuses(&moved));
     }
 
-    /// SQLite gives a new connection the memory that this process has, whatever has its name by now.
+    /// SQLite gives a new connection the shared memory that this process has, whatever file has its name by now.
     #[test]
     fn a_replaced_shared_memory_is_refused_while_the_former_one_is_open() {
         let (_folder, files, _connection) = in_use();

@@ -1,5 +1,5 @@
-//! The thread that does what takes time, so that nobody else waits for other processes or the disk, and that looks after those
-//! who wait.
+//! The worker: a thread that does what takes time, so that no caller waits for other processes or the disk, and that watches holders for
+//! the waiters of this process.
 
 use std::{
     io,
@@ -18,10 +18,10 @@ use crate::{
     store::Store,
 };
 
-/// How often somebody who does nothing looks whether the file is still where it was: if he has half of it, others wait for him.
+/// How often an idle process checks that the file is still in its place: if it has only a part of it, others wait for this process.
 const PLACE_CHECK: Duration = Duration::from_secs(5);
 
-/// How long the end waits for others.
+/// How long it waits for others when it ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// # Errors
@@ -30,12 +30,12 @@ pub(crate) fn start(jobs: Receiver<Job>, executor: Arc<Executor>) -> io::Result<
     thread::Builder::new().name("distlock-sqlite".into()).spawn(move || work(&jobs, &executor)).map(drop)
 }
 
-/// Until nobody is left who could give it something to do.
+/// Runs until no handle is left that could give it a task.
 fn work(jobs: &Receiver<Job>, executor: &Arc<Executor>) {
     let (mut watch, mut next_look, mut heard) = (HolderWatch::new(), Instant::now(), 0);
     loop {
         let asleep = executor.may_sleep();
-        // Somebody here may be the next by now.
+        // A waiter here may be the next by now.
         let soon = Instant::now() + NEXT;
         let wakes = executor.notifier.waiters.waker.prepare_sleep(next_look > soon);
         if std::mem::replace(&mut heard, wakes) != wakes {
@@ -51,9 +51,9 @@ fn work(jobs: &Receiver<Job>, executor: &Arc<Executor>) {
             }
         }
         if Instant::now() >= next_look && !executor.notifier.waiters.is_empty() {
-            // What is logged is told to code of others.
+            // Log subscribers are code of others.
             let looked = catch_unwind(AssertUnwindSafe(|| executor.with(|store| watch.look(store))));
-            // They wake tasks, for which the store has to be free.
+            // Hints wake tasks, so the store must be free.
             for (entry, hint) in looked.unwrap_or_default() {
                 executor.notifier.waiters.tell(entry, hint);
             }

@@ -1,5 +1,5 @@
-//! Verbs are carried out by their callers, who are not kept by it: neither by others who write, nor from other tasks; and what
-//! callers write does not pile up.
+//! Verbs run on the threads of their callers, which are not blocked by it: neither by other writers, nor from other tasks; and what callers
+//! write does not pile up.
 
 #[allow(dead_code, reason = "shared with the suite")]
 mod file;

@@ -158,7 +158,7 @@ async fn a_link_in_place_of_the_process_folder_is_refused_and_not_followed() {
     assert_eq!(fs::metadata(&elsewhere).unwrap().mode() & 0o777, 0o700);
 }
 
-/// Who may write to the file may have SQLite do something with each change that never ends.
+/// A user who may write to the file could have SQLite run an endless statement with each change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_others_wrote_into_the_file_is_not_run_and_newcomers_are_told() {
     const NUMBERS: &str =
@@ -177,7 +177,7 @@ async fn what_others_wrote_into_the_file_is_not_run_and_newcomers_are_told() {
     assert!(job(&file.path()).try_acquire().await.unwrap().is_some());
 }
 
-/// It would have to be in memory to be looked at, in that of everybody who comes.
+/// It would have to be read into the memory of each process that opens the file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_label_that_nobody_could_have_given_is_refused_before_it_is_read() {
     let file = OwnFile::new();
@@ -244,7 +244,7 @@ mod alone {
         assert_eq!(swapper.says(), "ready");
         let mut met = 0;
         for _ in 0..TIMES {
-            // He may spoil what is in the folder, so that nothing can be made there.
+            // The user may spoil the folder so that nothing can be made there.
             let connected = Sqlite::connect(config(&file.path()), &Keeper::start().unwrap()).await;
             met += usize::from(processes(&file, "sock").iter().any(|path| path.is_symlink()));
             drop(connected);

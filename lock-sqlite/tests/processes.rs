@@ -84,7 +84,7 @@ fn write(path: &Path) {
     listen();
 }
 
-/// A hundred waiters, each of whom notes its turn in a file while it has it.
+/// A hundred waiters; each notes its turn in a file while it holds the lock.
 async fn crowd(path: &Path) {
     let (lock, turns) = (job(path), path.with_file_name("turns"));
     let waiters: Vec<_> = (0..CROWD / PROCESSES)
@@ -145,7 +145,7 @@ async fn a_holder_that_was_killed_is_replaced_at_once_and_not_when_its_ttl_ends(
     }
 }
 
-/// Those who look often are among the dead: those behind look at them, too.
+/// The processes that look often are among the dead: those behind look at them, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_takes_over_when_the_holder_and_all_ahead_are_killed() {
     let file = OwnFile::new();
@@ -190,7 +190,7 @@ async fn a_try_right_after_the_death_of_the_holder_gets_the_lock() {
         let guard = lock.try_acquire().await.unwrap().expect("its holder is dead");
         guard.release().await.unwrap();
     }
-    // And of the dead nothing is left but the one who is here.
+    // And the files of the dead processes are removed.
     let lock = job(&file.path());
     lock.queue().await.unwrap();
     let left = fs::read_dir(file.processes()).unwrap().count();

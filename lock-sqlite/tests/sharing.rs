@@ -1,4 +1,4 @@
-//! Those who use one file in one process have its threads, and what is open, in common.
+//! Clients of one file in one process share its threads and open files.
 
 #[allow(dead_code, reason = "shared with the suite")]
 mod file;
@@ -48,7 +48,7 @@ async fn connect_and_count(path: &Path, number: u64, limit: impl Fn(u64) -> Dura
     let held = all[0].acquire().await.unwrap();
     assert!(all[1].try_acquire().await.unwrap().is_none());
     held.release().await.unwrap();
-    // Whoever stays is not concerned by those who go.
+    // The clients that remain do not notice.
     drop(all.remove(0));
     for lock in &all {
         lock.acquire().await.unwrap().release().await.unwrap();

@@ -10,7 +10,7 @@ use crate::{
     transaction::Transaction,
 };
 
-/// Where an entry stands.
+/// Where an entry stands after `enter`.
 pub(crate) enum EntryState {
     Admitted {
         token: FencingToken,
@@ -19,7 +19,7 @@ pub(crate) enum EntryState {
         token: FencingToken,
         ahead: u64,
         holder: Option<String>,
-        /// In nanoseconds: how long until somebody's lease ends that is in the way.
+        /// In nanoseconds: how long until a lease ends that is in the way.
         look_again: u64,
         hints: Hints,
     },
@@ -27,10 +27,10 @@ pub(crate) enum EntryState {
     Gone,
 }
 
-/// Stands in the queue, or looks again.
+/// Takes a place in the queue, or looks again from it.
 ///
 /// # Errors
-/// If the name is in use with another claim, or those of SQLite.
+/// If the name is in use with another claim, or an error of SQLite.
 pub(crate) fn enter(
     transaction: &mut Transaction<'_>,
     entry: &Entry,
@@ -47,7 +47,7 @@ pub(crate) fn enter(
             Some(index) if queue.rows[index].entry == entry.id => index,
             None if step == Step::Create && !transaction.tombstones.contains(entry.id) => {
                 if let Some(found) = queue.conflicting_claim(entry.claim) {
-                    // Who is dead agrees with everybody.
+                    // A dead holder cannot conflict.
                     if reap_dead(transaction, queue.holders())? {
                         continue;
                     }
@@ -73,7 +73,7 @@ pub(crate) fn enter(
         if queue.rows[index].admitted {
             return Ok(EntryState::Admitted { token });
         }
-        // Before anybody is told to wait: whom for?
+        // Nobody waits for a holder that is dead.
         if !reap_dead(transaction, queue.holders())? {
             return waits(transaction, &queue, index, entry, token);
         }
@@ -87,7 +87,7 @@ fn waits(
     entry: &Entry,
     token: FencingToken,
 ) -> Result<EntryState, Failure> {
-    // C6: nobody else can write, and so admit us, before this is committed.
+    // C6: until this is committed nobody else can write, and so nobody can admit the entry before it listens.
     let hints = transaction.notifier.waiters.listen(entry.id);
     transaction.notifier.waiters.mark_waiting(entry.id, &entry.name, token);
     let ahead = queue.ahead(transaction, index)?;
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::{files::Files, notify::notifier::Notifier, store::Store};
 
-    /// What the file says of those ahead is what the rule says of the whole queue, of which some are dead.
+    /// The counts that SQL gives for an entry far behind are those of the rule on the whole queue, with some of its entries dead.
     #[test]
     fn an_entry_far_behind_is_told_the_same_as_from_the_whole_queue() {
         let folder = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ mod tests {
         for ((id, claim), number) in ids().zip(claims).zip(1..) {
             let index =
                 queue.push(transaction, &Entry::new(name.clone(), id, *claim, Duration::from_secs(60)))?;
-            // In another order than that in which they stand.
+            // In another order than that of the queue.
             let expires = transaction.now + 1 + number * 7 % 11;
             let set = "UPDATE entries SET expires = ?3 WHERE name = ?1 AND token = ?2";
             transaction.connection.execute(set, (name.as_str(), queue.rows[index].token, expires))?;
@@ -180,7 +180,7 @@ mod tests {
         Ok(())
     }
 
-    /// Who may write to the file has put more there than anybody can read in the least time that a command may be given.
+    /// A user who may write to the file has put more into it than can be read within the shortest time limit for a command.
     #[test]
     fn a_verb_on_a_huge_queue_ends_when_its_time_is_over() {
         const READERS: &str =

@@ -8,10 +8,10 @@ use crate::{
     transaction::Transaction,
 };
 
-/// Leaves the queue, and lets all in who now fit. Says whose entry it was, if it was there.
+/// Leaves the queue, and admits all who now fit. Returns the process of the entry, if there was one.
 ///
 /// # Errors
-/// Those of SQLite.
+/// An error of SQLite.
 pub(crate) fn leave(
     transaction: &mut Transaction<'_>,
     name: &LockName,

@@ -1,4 +1,4 @@
-//! [`Sqlite`]: the verbs on one file, each one transaction.
+//! [`Sqlite`]: the backend over one file. Each verb is one transaction.
 
 pub(crate) mod enter;
 pub(crate) mod leave;
@@ -37,11 +37,11 @@ use crate::{
     transaction::Transaction,
 };
 
-/// After so many verbs of callers one of them gives way to other tasks.
+/// After so many verbs, a caller yields once to other tasks.
 const TURNS: usize = 16;
 
-/// Locks between the processes of one machine, over one file. Make one for a process, and share it: those that are made with the same
-/// settings have the threads and what they have open in common.
+/// Locks between the processes of one machine, over one file. Make one for a process, and share it. Backends with the same settings share
+/// their threads and open files.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -60,16 +60,16 @@ pub struct Sqlite {
     pub(crate) files: Files,
     config: SqliteConfig,
     handle: Arc<ExecutorHandle>,
-    /// Known when it has run something of ours.
+    /// Known once the keeper has run a task of ours.
     keeper_thread: Arc<OnceLock<ThreadId>>,
-    /// Verbs that were carried out by their callers, or tried to be.
+    /// Verbs that their callers carried out, or tried to.
     turns: AtomicUsize,
-    /// The process that started the thread: a fork has no such thread.
+    /// The process that started the worker: a fork has no such thread.
     pid: u32,
 }
 
 impl Sqlite {
-    /// A backend that opens the file when it is first used.
+    /// Makes a backend that opens the file at its first use.
     ///
     /// # Errors
     /// [`ConnectError`] if the configuration is wrong, or a thread cannot be started.
@@ -89,46 +89,46 @@ impl Sqlite {
         Ok(Self { keeper, files, config, handle, keeper_thread, turns: AtomicUsize::new(0), pid })
     }
 
-    /// The same, after the file was opened, or made, and found to be one that can be used.
+    /// Makes a backend, and opens the file, or creates it, so that an unusable file is reported at once.
     ///
     /// # Errors
-    /// [`ConnectError`] if the configuration is wrong; the file cannot be opened or made, is damaged, read-only, of a newer
-    /// version, or something else; or is where locks cannot be kept, as on a network file system.
+    /// [`ConnectError`] if the configuration is wrong; if the file cannot be opened or created, is damaged, read-only, of a newer version,
+    /// or no database of locks; or if it is on a file system on which locks cannot be kept, such as a network file system.
     ///
     /// # Cancel safety
-    /// Safe to drop: nothing is taken.
+    /// If the future is dropped, no lock is taken; the file may have been created.
     pub async fn connect(config: SqliteConfig, keeper: &Keeper) -> Result<Self, ConnectError> {
         let sqlite = Self::new(config, keeper)?;
         sqlite.call(Store::open).await.map_err(ConnectError::Store)?;
         Ok(sqlite)
     }
 
-    /// The file by which others see that this process lives, once more. Whoever has it open, as a child process that
-    /// inherits it, is taken for the holder: only when all are gone is a lock free before its ttl ends. It is closed in
-    /// programs that are executed, unless `FD_CLOEXEC` is taken from it.
+    /// Another handle to the file by which others see that this process lives. A process that has it open, such as a child that inherits
+    /// it, counts as this one: its locks are free before their ttl ends only when all handles are closed. Executed programs do not inherit
+    /// it, unless `FD_CLOEXEC` is cleared.
     ///
     /// # Errors
     /// [`BackendError`] if the file cannot be opened.
     ///
     /// # Cancel safety
-    /// Safe to drop.
+    /// If the future is dropped, nothing has changed.
     pub async fn process_file(&self) -> Result<File, BackendError> {
         self.call(Store::process_file).await
     }
 
-    /// Goes on as if `last` had been minted, in every name: for whoever moves to a new file, and knows the largest token
-    /// of the old one. Never goes back.
+    /// Continues as if `last` had been minted, in every name: for a move to a new file, with the largest token of the old one. Tokens never
+    /// go back.
     ///
     /// # Errors
     /// [`BackendError`] if the file cannot be written.
     ///
     /// # Cancel safety
-    /// It may be done or not.
+    /// If the future is dropped, the tokens may have been raised or not.
     pub async fn raise_tokens(&self, last: FencingToken) -> Result<(), BackendError> {
         self.call(move |store, give_up| store.raise_tokens(give_up, last)).await
     }
 
-    /// Runs a verb: at once where its caller is, if nothing is in the way, else by the thread.
+    /// Runs an operation as one transaction: on the caller's thread if nothing is in the way, else on the worker.
     async fn run<T: Send + 'static>(
         &self,
         operation: impl Fn(&mut Transaction<'_>) -> Result<T, Failure> + Send + 'static,
@@ -148,8 +148,7 @@ impl Sqlite {
         self.call(move |store, give_up| store.write(give_up, &operation)).await
     }
 
-    /// The thread of the keeper is nobody's own: on it one store would keep the others waiting (PR35). Until it is known
-    /// which one it is, it may be any.
+    /// The keeper's thread serves all stores, so a slow file must not block it (PR35). Until it is known which thread it is, it may be any.
     fn may_run_inline(&self) -> bool {
         self.keeper_thread.get().is_some_and(|keepers| *keepers != thread::current().id())
     }
@@ -163,19 +162,18 @@ impl Sqlite {
         Err(BackendError::new(STORE, BackendErrorKind::Unreachable, message).unsent().advised())
     }
 
-    /// Has something done by the thread of the file, in the order of the calls, and waits for its answer no longer than the
-    /// time limit for a command.
+    /// Runs work on the worker, in the order of the calls, and waits for its answer no longer than the time limit for a command.
     pub(crate) async fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Store, Instant) -> Result<T, BackendError> + Send + 'static,
     ) -> Result<T, BackendError> {
         self.check_fork()?;
         let limit = self.config.command_timeout;
-        // It gives up before its caller does, and says what it waited for.
+        // The worker gives up before its caller does, and says what it waited for.
         let give_up = Instant::now() + limit * 7 / 8;
         let (reply, answer) = oneshot::channel();
         let job: Job = Box::new(move |store| {
-            // Nobody waits for it any more: whoever gave up sees to it that nothing is left.
+            // Nobody waits for it any more. The core cleans up after a call that was given up.
             if reply.is_canceled() {
                 return Box::new(|| ());
             }
@@ -195,7 +193,7 @@ impl Sqlite {
     }
 }
 
-/// Lets other tasks of the runtime come first: a verb that never waits would keep them waiting for ever.
+/// Lets other tasks of the runtime run first: a verb that never waits would block them forever.
 async fn yield_once() {
     let mut yielded = false;
     poll_fn(|cx| {
@@ -227,7 +225,7 @@ impl Backend for Sqlite {
                 valid_until,
                 ahead,
                 holder: Some(Holder::Ours { label: holder }),
-                // From now: who looks too early has to look twice.
+                // From now: a look that comes too early has to be repeated.
                 look_again: self.keeper.now() + Duration::from_nanos(look_again),
                 hints,
             },
@@ -249,7 +247,7 @@ impl Backend for Sqlite {
         };
         match renewed.await {
             Ok(renewed) => leases.iter().zip(renewed).map(renewal).collect(),
-            // What happened to all happened to each.
+            // They share one transaction, so each has its error.
             Err(error) => leases.iter().map(|_| Err(error.clone())).collect(),
         }
     }
@@ -265,7 +263,7 @@ impl Backend for Sqlite {
         .await
     }
 
-    /// There is nothing but entries, and the files of this process, which go with it.
+    /// Nothing is kept but entries, and the files of this process, which go with it.
     async fn give_back(&self) {}
 
     fn alarms(&self) -> Alarms {
@@ -293,7 +291,7 @@ mod tests {
 
     use super::*;
 
-    /// What happened to all leases is told of each as it is: with its advice, and whether anything was sent.
+    /// Each lease of a batch gets the error as it is: with its advice, and whether anything was sent.
     #[tokio::test]
     async fn a_fork_is_told_once_what_to_do_and_so_is_each_of_its_leases() {
         let folder = tempfile::tempdir().unwrap();
@@ -315,7 +313,7 @@ mod tests {
         }
     }
 
-    /// PR35: one store would keep all others waiting.
+    /// PR35: one slow store would block all others.
     #[tokio::test]
     async fn the_keepers_own_thread_carries_nothing_out() {
         let folder = tempfile::tempdir().unwrap();

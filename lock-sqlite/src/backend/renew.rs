@@ -9,11 +9,11 @@ use crate::{
     transaction::Transaction,
 };
 
-/// Extends the lease of a holder. False if it is over, for good; and for a waiter, who looks again instead: he may take himself for a
-/// holder because somebody told him so who is none of us.
+/// Extends the lease of a holder. Returns false if the lease is over, for good; and for a waiter, which looks again instead: a forged
+/// message may have told it that it was admitted.
 ///
 /// # Errors
-/// Those of SQLite.
+/// An error of SQLite.
 pub(crate) fn renew(transaction: &mut Transaction<'_>, lease: &Lease) -> Result<bool, Failure> {
     let Lease { entry, token } = lease;
     // PR06: judged by its own end first. PR04: never shorter.

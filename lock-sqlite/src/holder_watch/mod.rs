@@ -1,4 +1,5 @@
-//! [`HolderWatch`]: looks after those who wait here. Who died tells nobody; and what was told may be lost.
+//! [`HolderWatch`]: watches, for the waiters of this process, whether the holders ahead of them are alive, and finds hints that were lost.
+//! A dead process cannot tell anybody.
 
 #[cfg(test)]
 mod pace_tests;
@@ -19,54 +20,54 @@ pub(crate) use self::watched_processes::NEXT;
 use self::watched_processes::WatchedProcesses;
 use crate::{error::Failure, process_lock, reap::reap_dead, store::Store};
 
-/// How often it is looked for hints that were lost.
+/// How often lost hints are looked for.
 const HINTS: Duration = Duration::from_millis(100);
 
-/// With so many looks, the file is asked whether anybody wrote, however its log looks.
+/// At every look of this number, SQLite is asked whether anybody wrote, even if the log looks unchanged.
 const UNASKED: u32 = 10;
 
-/// The log tells when somebody last wrote, as exactly as its file system keeps times. Before they are as old as this, two of them may look
-/// like one.
+/// The modification time of the log tells when somebody last wrote, with the precision of its file system. Two writes that are younger than
+/// this may have the same time.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// How long a look waits for others.
+/// How long a look waits for writers.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// So many waiters of one name are each looked up. Of more, all are read that this process has there.
+/// Up to so many waiters of one name are looked up one by one. With more, all entries of this process in the queue are read.
 const FEW: usize = 8;
 
-/// Who waits, by name.
+/// The waiters of this process, by name.
 type Waiting = BTreeMap<LockName, Vec<(FencingToken, EntryId)>>;
 
-/// What somebody here waits for, and who holds that.
+/// What is known of the holders that this process waits for.
 #[derive(Debug)]
 pub(crate) struct HolderWatch {
-    /// What was seen without asking SQLite, when it was last asked.
+    /// What was seen without SQLite, when it was last asked.
     fingerprint: Option<Fingerprint>,
     /// Looks since then.
     unasked: u32,
-    /// When the rest was read: what SQLite counts of others, what the store counts of our own, and who waited.
+    /// The state at the last read: SQLite's count of the commits of others, the store's count of its own, and that of the waiters.
     read_at: Option<(i64, u64, u64)>,
     waiting: Waiting,
     watched: WatchedProcesses,
-    /// Looks since anything of this was another.
+    /// Looks since any of this changed.
     still: u32,
-    /// Whether a hint may have been lost since it was last looked for some.
+    /// Whether a hint may have been lost since the last search for lost ones.
     hints_due: bool,
     hints_at: Option<Instant>,
 }
 
-/// What can have changed only if one of these did.
+/// If none of this changed, nothing else did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fingerprint {
-    /// The device, the inode, the length, and when it was written to.
+    /// Of the log: device, inode, length and modification time.
     log: Option<(u64, u64, u64, i64, i64)>,
     changes: u64,
     waiters: u64,
 }
 
 impl Fingerprint {
-    /// One look at the file system. The second tells whether the log is too new to tell two writes of it from one.
+    /// Takes one look at the file system. The second value tells whether the log is so new that two writes may look like one.
     fn at(store: &Store) -> (Self, bool) {
         let found = fs::metadata(&store.files.wal).ok();
         let age = found.as_ref().and_then(|found| found.modified().ok()?.elapsed().ok());
@@ -96,7 +97,7 @@ impl HolderWatch {
         self.watched.pause(self.still)
     }
 
-    /// A dead process tells nobody. And what it would have told, had it lived, may be lost: that is given.
+    /// Removes dead holders, and returns hints that were lost.
     pub(crate) fn look(&mut self, store: &mut Store) -> Vec<(EntryId, Hint)> {
         let give_up = Instant::now() + PATIENCE;
         self.try_to_look(store, give_up).unwrap_or_else(|error| {
@@ -116,7 +117,7 @@ impl HolderWatch {
         if self.fingerprint != Some(fingerprint) || is_fresh || self.unasked >= UNASKED {
             self.ask(store, fingerprint, give_up)?;
         }
-        // It was made by what was read.
+        // Reading has created them.
         let Some(folder) =
             store.process_files.as_ref().map(|process_files| Arc::clone(process_files.folder()))
         else {
@@ -131,7 +132,7 @@ impl HolderWatch {
             .collect();
         if !dead.is_empty() {
             store.write(give_up, |transaction| reap_dead(transaction, dead.iter().copied()))?;
-            // Who holds it now may be dead, too.
+            // The next holder may be dead, too.
             (self.read_at, self.fingerprint, self.watched) = (None, None, WatchedProcesses::at_the_front());
         }
         if self.hints_due && self.hints_at.is_none_or(|at| at.elapsed() >= HINTS) {
@@ -142,7 +143,7 @@ impl HolderWatch {
         Ok(Vec::new())
     }
 
-    /// Whether anybody wrote. If so, it is read who holds what is waited for.
+    /// Asks SQLite whether anybody wrote. If so, reads which processes are ahead of the waiters.
     fn ask(
         &mut self,
         store: &mut Store,
@@ -176,7 +177,7 @@ impl HolderWatch {
         Ok(())
     }
 
-    /// A datagram that found no room is not sent again.
+    /// Finds hints whose datagrams were lost: one that finds no room is not sent again.
     fn lost_hints(&self, store: &mut Store, give_up: Instant) -> Result<Vec<(EntryId, Hint)>, BackendError> {
         store.read(give_up, |connection, process_files| {
             let mut hints = Vec::new();
@@ -203,7 +204,7 @@ fn by_name(places: Vec<(EntryId, LockName, FencingToken)>) -> Waiting {
     waiting
 }
 
-/// Which of these are there, by their tokens, and whether they are admitted.
+/// Which of these entries are in the queue, by their tokens, and whether they are admitted.
 fn admitted(
     connection: &Connection,
     name: &LockName,
@@ -252,7 +253,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// A holder, and so many who wait behind it as another client.
+    /// A holder, and so many waiters of another client behind it.
     struct Queue {
         _folder: tempfile::TempDir,
         holder: Store,
@@ -289,7 +290,7 @@ mod tests {
             Self { _folder: folder, holder, waiters, hints }
         }
 
-        /// Nobody is told of it: this is not the store of a desk.
+        /// Nobody is told: this store has no executor that sends messages.
         fn leave(&mut self, number: u128) {
             let leave = |transaction: &mut crate::transaction::Transaction<'_>| {
                 leave::leave(transaction, &entry(number).name, entry(number).id).map(drop)
@@ -298,7 +299,7 @@ mod tests {
         }
     }
 
-    /// Whether the log of a database is old enough that nothing but a write makes a look ask.
+    /// Whether the log is so old that only a write makes a look ask SQLite.
     fn is_quiet(log: &Path) -> bool {
         fs::metadata(log).unwrap().modified().unwrap().elapsed().is_ok_and(|age| age > FRESH)
     }
@@ -309,7 +310,7 @@ mod tests {
         STATEMENTS.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// As many looks as the next one has in two seconds.
+    /// As many looks as the next waiter has in two seconds.
     #[test]
     fn idle_waiters_ask_the_file_equally_seldom_however_many_they_are() {
         const LOOKS: usize = 80;
@@ -356,7 +357,7 @@ mod tests {
         }
     }
 
-    /// Those who wait in this process may be behind others, who look more often.
+    /// The waiters of this process may be behind another one, which looks more often.
     #[test]
     fn a_process_that_is_not_the_next_looks_less_often_until_it_is() {
         let (mut queue, mut watch) = (Queue::of(1), HolderWatch::new());

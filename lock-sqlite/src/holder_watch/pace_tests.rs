@@ -1,4 +1,4 @@
-//! How often a process looks that waits behind others.
+//! How often a process looks at those ahead, by its place in the queue.
 
 use lock_core::{Claim, Entry, Hints, Step, WaitMode};
 
@@ -18,7 +18,7 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One client of a queue, and what it listens to while it waits.
+/// One client of a queue, and the hints it listens to while it waits.
 struct Client {
     store: Store,
     entry: Entry,
@@ -26,7 +26,7 @@ struct Client {
 }
 
 impl Client {
-    /// So many, in this order. The first holds the lock.
+    /// So many clients, in this order. The first holds the lock.
     fn queue(folder: &tempfile::TempDir, number: u128) -> Vec<Self> {
         (0..number).map(|number| Self::come(folder, number)).collect()
     }
@@ -46,7 +46,7 @@ impl Client {
         Self { store, entry, _hints: hints }
     }
 
-    /// As its own desk has it done.
+    /// Leaves, and sends its messages, as an executor does.
     fn leave(&mut self) {
         let entry = &self.entry;
         let leave =
@@ -60,7 +60,7 @@ impl Client {
         self.store.notifier.waiters.waker.prepare_sleep(false)
     }
 
-    /// How many stand in the queue.
+    /// The length of the queue.
     fn count(&mut self) -> i64 {
         let count = "SELECT count(*) FROM entries";
         let read = self.store.read(Instant::now() + PATIENCE, |connection, _| {
@@ -76,7 +76,7 @@ fn a_process_behind_two_others_looks_ever_more_seldom() {
     let mut clients = Client::queue(&folder, 5);
     for (place, pause) in [(1, NEXT), (2, BEHIND), (3, FAR), (4, FAR)] {
         let mut watch = HolderWatch::new();
-        // On a busy machine some of them come to nothing.
+        // On a busy machine some looks fail.
         for _ in 0..20 {
             watch.look(&mut clients[place].store);
         }
@@ -86,7 +86,7 @@ fn a_process_behind_two_others_looks_ever_more_seldom() {
     assert_eq!((far.pause(0), far.pause(1), far.pause(u32::MAX)), (BEHIND, BEHIND * 2, FAR));
 }
 
-/// Else nobody would look any more, when those who look often are dead.
+/// Else nobody would look any more once those who look often are dead.
 #[test]
 fn dead_processes_that_looked_often_are_removed_by_one_behind_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -103,7 +103,7 @@ fn dead_processes_that_looked_often_are_removed_by_one_behind_them() {
     assert_eq!(clients[0].count(), 2, "the holder was taken for dead");
 }
 
-/// It has gone to sleep for long, and would not look for so long whether the holder lives.
+/// It sleeps for long, and would not look for so long whether the holder lives.
 #[test]
 fn only_the_process_that_becomes_the_next_is_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ fn only_the_process_that_becomes_the_next_is_told() {
     clients[4].leave();
     clients[1].leave();
     until_told(&clients, [0, 0, 1, 0, 0, 0]);
-    // That one is the holder, and the one behind it is the next.
+    // Now that process holds the lock, and the one behind it is the next.
     clients[0].leave();
     until_told(&clients, [0, 0, 2, 1, 0, 0]);
 }

@@ -1,4 +1,4 @@
-//! [`WatchedProcesses`]: whose files are looked at for those who wait in this process, and how soon they are looked at again.
+//! [`WatchedProcesses`]: the processes that are watched for the waiters of this one, and how often.
 
 use std::time::Duration;
 
@@ -7,28 +7,28 @@ use rusqlite::Connection;
 
 use crate::{error::Failure, process_lock::Member, transaction::member};
 
-/// How often holders are looked at where the next is one of ours (PR34).
+/// How often holders are looked at if the next waiter is in this process (PR34).
 pub(crate) const NEXT: Duration = Duration::from_millis(25);
 
-/// And where one process is ahead, which looks for itself: it may be stopped, or die with the holder.
+/// The same with one process ahead, which looks for itself: it may be stopped, or die with the holder.
 pub(crate) const BEHIND: Duration = Duration::from_millis(75);
 
-/// And where more are, of which two would have to die: at first as often, then more and more seldom as long as the queue stands still,
-/// down to this. A hundred processes that wait cost no more than a few.
+/// The same with more processes ahead, of which two would have to die: at first as often, then ever more seldom while the queue stands
+/// still, down to this. So a hundred waiting processes cost no more than a few.
 pub(crate) const FAR: Duration = Duration::from_secs(2);
 
-/// So many processes that wait look often. Those behind them look whether they live.
+/// So many waiting processes look often. Those behind them watch these, too.
 const WATCHERS: usize = 2;
 
-/// Of so many who wait at the most it is read whose they are. If all are of few processes, we may be among those who look often.
+/// The processes of at most so many waiters are read. If all of them belong to few processes, this one may be among those that look often.
 const FEW: usize = 16;
 
-/// What somebody here waits for.
+/// The processes ahead of the waiters of this one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct WatchedProcesses {
-    /// Those who hold it, and of those who wait for it ahead of ours the first. None of them is this process.
+    /// The holders, and the first waiters ahead of ours. Never this process.
     pub(crate) members: Vec<Member>,
-    /// How many other processes wait ahead of ours, where they are fewest. As far as it was read.
+    /// How many other processes wait ahead of ours, in the queue with the fewest, as far as it was read.
     ahead: usize,
 }
 
@@ -38,12 +38,12 @@ impl WatchedProcesses {
         Self { members: Vec::new(), ahead: WATCHERS }
     }
 
-    /// Somebody of ours may be the next. It was not read.
+    /// A waiter of ours may be the next: nothing was read yet.
     pub(crate) fn at_the_front() -> Self {
         Self { members: Vec::new(), ahead: 0 }
     }
 
-    /// How long until the next look, after so many looks that saw nothing else.
+    /// How long until the next look, after so many looks without a change.
     pub(crate) fn pause(&self, looks: u32) -> Duration {
         match self.ahead {
             0 => NEXT,
@@ -52,10 +52,10 @@ impl WatchedProcesses {
         }
     }
 
-    /// One name more for which somebody of ours waits.
+    /// Adds the queue of one more name.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// An error of SQLite.
     pub(crate) fn add(&mut self, connection: &Connection, name: &LockName, me: i64) -> Result<(), Failure> {
         let mut select = connection.prepare_cached(
             "SELECT members.id, device, inode, admitted, member FROM entries LEFT JOIN members ON members.id = member
@@ -65,7 +65,7 @@ impl WatchedProcesses {
         let (mut ahead, mut waiting) = (Vec::new(), 0);
         while let Some(row) = rows.next()? {
             let id = row.get::<_, i64>(4)?;
-            // Those who are admitted come first.
+            // Admitted entries come first.
             if !row.get::<_, bool>(3)? {
                 waiting += 1;
                 if id == me || waiting > FEW {
@@ -75,7 +75,7 @@ impl WatchedProcesses {
                     ahead.push(id);
                 }
             }
-            // Without a file that is known, nobody can tell whether it lives.
+            // Without a known file, nobody can tell whether a process lives.
             if id != me && row.get::<_, Option<i64>>(0)?.is_some() {
                 let found = member(row)?;
                 if !self.members.contains(&found) {

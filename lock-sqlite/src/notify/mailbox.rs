@@ -1,5 +1,6 @@
-//! [`Mailbox`]: one datagram socket for each client, by which the others tell it something. What is lost is looked for. What is told is
-//! believed, until a renewal of it is refused: whoever may send to the socket may have a waiter take itself for a holder for so long.
+//! [`Mailbox`]: one datagram socket for each process, for messages from the others. Lost messages are found by looking. A message is
+//! believed until a renewal of what it says is refused: for so long, a user who may send to the socket can make a waiter take itself for a
+//! holder.
 
 use std::{
     io,
@@ -22,7 +23,7 @@ use crate::{
     process_lock::{new_name, socket_name},
 };
 
-/// Sends to all clients of a store, and receives for this one, on a thread of its own that ends with it.
+/// Sends to all processes of a store, and receives for this one, on a thread of its own that ends with it.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     folder: Arc<ProcessFolder>,
@@ -33,7 +34,7 @@ pub(crate) struct Mailbox {
 
 impl Mailbox {
     /// # Errors
-    /// If the socket cannot be made, or its thread not be started.
+    /// If the socket cannot be made, or its thread cannot be started.
     pub(crate) fn open(
         folder: &Arc<ProcessFolder>,
         id: i64,
@@ -51,7 +52,7 @@ impl Mailbox {
         Ok(Self { folder: Arc::clone(folder), sender, receiver, ended })
     }
 
-    /// Without waiting: a client whose socket is full, or gone, is not told.
+    /// Sends without waiting: a process whose socket is full, or gone, is not told.
     pub(crate) fn send(&self, to: i64, message: Message) {
         let address = self.folder.address(&socket_name(to));
         if let Err(error) = self.sender.send_to(message.to_string().as_bytes(), address) {
@@ -63,7 +64,7 @@ impl Mailbox {
 impl Drop for Mailbox {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Release);
-        // Its receiver wakes up, and ends.
+        // The receiving thread wakes up, and ends.
         let _ = self.receiver.shutdown(Shutdown::Both);
     }
 }

@@ -1,15 +1,15 @@
-//! [`Message`]: what one process tells another one, in a datagram.
+//! [`Message`]: what one process tells another, in a datagram.
 
 use std::fmt;
 
 use lock_core::{EntryId, FencingToken};
 
-/// What one client tells another.
+/// What one process tells another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// This entry of yours was made a holder.
+    /// This entry of yours was admitted.
     Admitted(EntryId, FencingToken),
-    /// This entry of yours was taken out of its queue by force.
+    /// This entry of yours was evicted.
     Evicted(EntryId),
     /// This entry of yours is the first that waits.
     Next(EntryId),
@@ -19,7 +19,7 @@ pub(crate) enum Message {
 pub(crate) const BUFFER: usize = 128;
 
 impl Message {
-    /// None if it is no message: anybody may send anything.
+    /// None if it is no message: others may send anything.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut words = std::str::from_utf8(bytes).ok()?.split(' ');
         let (what, entry) = (words.next()?, words.next()?.parse().ok()?);
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(Message::read(b""), None);
     }
 
-    /// Who may send to the socket may send anything.
+    /// A user who may send to the socket may send anything.
     #[test]
     fn what_is_one_byte_from_a_message_is_none_or_one_as_it_is_written() {
         let entry = EntryId::new(u128::MAX / 3);

@@ -1,10 +1,10 @@
-//! [`Notifier`]: tells those in this process whom a message is about.
+//! [`Notifier`]: delivers messages to the waiters of this process, and to listeners for alarms.
 
 use lock_core::{Alarms, Hint, Switchboard};
 
 use super::{message::Message, waiters::Waiters};
 
-/// Whoever in this process is told something: waiters, and those who listen for alarms.
+/// Delivers messages within this process. Clones share their listeners.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notifier {
     pub(crate) waiters: Waiters,
@@ -25,7 +25,7 @@ impl Notifier {
             }
             Message::Next(_) => {}
         }
-        // Who holds something by now, or waits for something else, may be the next in another place.
+        // A process that was told something may be the next in another queue by now.
         self.waiters.waker.wake();
     }
 }

@@ -1,4 +1,4 @@
-//! [`Waiters`]: who waits in this process, and for what.
+//! [`Waiters`]: the waiting entries of this process.
 
 use std::{
     collections::BTreeMap,
@@ -13,11 +13,11 @@ use parking_lot::Mutex;
 
 use super::worker_waker::WorkerWaker;
 
-/// The entries of this process that listen for hints. Clones are the same.
+/// The entries of this process that listen for hints. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiters {
     board: Switchboard,
-    /// For the thread that looks after them.
+    /// Wakes the worker, which watches for them.
     pub(crate) waker: WorkerWaker,
     table: Arc<Mutex<WaiterTable>>,
 }
@@ -27,14 +27,14 @@ struct WaiterTable {
     listening: BTreeMap<EntryId, Waiting>,
     /// How many of them are known to wait.
     waiting_count: usize,
-    /// How often that changed.
+    /// How often that set changed.
     changes: u64,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     listeners: usize,
-    /// Where it stands, once the store has said so.
+    /// Its place, once the store has reported it.
     place: Option<(LockName, FencingToken)>,
 }
 
@@ -46,7 +46,7 @@ impl Waiters {
         Box::pin(Listener { entry, hints, waiters: self.clone(), pid })
     }
 
-    /// The store has said where an entry waits. Nothing, if nobody listens any more.
+    /// The store has reported where an entry waits. Does nothing if nobody listens any more.
     pub(crate) fn mark_waiting(&self, entry: EntryId, name: &LockName, token: FencingToken) {
         let mut table = self.table.lock();
         let WaiterTable { listening, waiting_count, changes } = &mut *table;
@@ -60,7 +60,7 @@ impl Waiters {
         }
     }
 
-    /// Those who are known to wait.
+    /// The entries that are known to wait.
     pub(crate) fn places(&self) -> Vec<(EntryId, LockName, FencingToken)> {
         let place = |(entry, waiting): (&EntryId, &Waiting)| {
             waiting.place.clone().map(|(name, token)| (*entry, name, token))
@@ -68,17 +68,17 @@ impl Waiters {
         self.table.lock().listening.iter().filter_map(place).collect()
     }
 
-    /// Another number, if since the last one somebody began or ceased to be known to wait.
+    /// A number that changes whenever an entry begins or ceases to be known to wait.
     pub(crate) fn changes(&self) -> u64 {
         self.table.lock().changes
     }
 
-    /// Whether nobody is known to wait.
+    /// Whether no entry is known to wait.
     pub(crate) fn is_empty(&self) -> bool {
         self.table.lock().waiting_count == 0
     }
 
-    /// How many listen.
+    /// How many listeners there are.
     pub(crate) fn listeners(&self) -> usize {
         self.board.listeners()
     }
@@ -106,7 +106,7 @@ impl Stream for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // In a fork the thread of the file, which is not there, may seem to hold them for ever.
+        // In a fork the worker does not exist, but may seem to hold the lock forever.
         if self.pid != std::process::id() {
             return;
         }
@@ -140,7 +140,7 @@ mod tests {
         drop(old);
         let changes = waiters.changes();
         waiters.mark_waiting(entry, &name, FencingToken::new(1));
-        assert_eq!(waiters.changes(), changes, "he stands where he stood");
+        assert_eq!(waiters.changes(), changes, "it waits where it waited");
         assert_eq!(waiters.places(), [(entry, name, FencingToken::new(1))]);
         drop(new);
         assert!(waiters.is_empty() && waiters.places().is_empty() && waiters.changes() > changes);

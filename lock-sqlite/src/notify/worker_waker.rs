@@ -1,4 +1,4 @@
-//! [`WorkerWaker`]: calls the thread that looks after those who wait, when it has gone to sleep for longer than one that is the next can wait.
+//! [`WorkerWaker`]: wakes the worker when it sleeps for longer than the next waiter may wait for a look.
 
 use std::{
     fmt,
@@ -8,29 +8,29 @@ use std::{
     },
 };
 
-/// Wakes the thread.
+/// Wakes the worker.
 type Call = Box<dyn Fn() + Send + Sync>;
 
-/// Rung when somebody here begins to wait, or is told something. Clones are the same.
+/// Used when an entry begins to wait, or is told something. Clones share the worker.
 #[derive(Clone, Default)]
 pub(crate) struct WorkerWaker(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    /// How often it was rung.
+    /// How often `wake` was called.
     wakes: AtomicU64,
-    /// Whether the thread sleeps for long, and was not called since it began to.
+    /// Whether the worker sleeps for long, and was not woken since.
     is_sleeping: AtomicBool,
     call: OnceLock<Call>,
 }
 
 impl WorkerWaker {
-    /// How to call the thread, from now on. Said once.
+    /// Sets how to wake the worker. Only the first call counts.
     pub(crate) fn set_wake(&self, call: Call) {
         let _ = self.0.call.set(call);
     }
 
-    /// Wakes the thread if it sleeps for long. Nothing but a count else: those who wait may be many, and change often.
+    /// Wakes the worker if it sleeps for long. Otherwise only counts: waiters may be many, and change often.
     pub(crate) fn wake(&self) {
         self.0.wakes.fetch_add(1, Ordering::SeqCst);
         if self.0.is_sleeping.swap(false, Ordering::SeqCst)
@@ -40,8 +40,8 @@ impl WorkerWaker {
         }
     }
 
-    /// Called by the thread before it goes to sleep, which may be for long. Gives how often it was rung: who rings is either seen
-    /// here, or sees that the thread sleeps.
+    /// Called by the worker before it goes to sleep, which may be for long. Returns how often `wake` was called: each call is either
+    /// counted here, or sees that the worker sleeps.
     pub(crate) fn prepare_sleep(&self, for_long: bool) -> u64 {
         self.0.is_sleeping.store(for_long, Ordering::SeqCst);
         self.0.wakes.load(Ordering::SeqCst)
@@ -58,7 +58,7 @@ impl fmt::Debug for WorkerWaker {
 mod tests {
     use super::*;
 
-    /// Each call is a job for the thread, and while it has one, callers go to it.
+    /// Each call is a task for the worker, and while it has one, callers must go to it.
     #[test]
     fn only_a_thread_that_sleeps_for_long_is_called_and_only_once() {
         let (waker, calls) = (WorkerWaker::default(), Arc::new(AtomicU64::new(0)));

@@ -37,7 +37,7 @@ pub(crate) fn client(path: &Path, keeper: &Keeper) -> Sqlite {
 #[derive(Debug)]
 pub(crate) struct OwnFile {
     folder: TempDir,
-    /// Somebody who writes and does not come to an end.
+    /// A connection that writes and does not end.
     writer: Mutex<Option<Connection>>,
 }
 
@@ -60,7 +60,7 @@ impl OwnFile {
         self.beside("-processes")
     }
 
-    /// A connection of somebody with `sqlite3`.
+    /// A connection as `sqlite3` opens one.
     pub(crate) fn open(&self) -> Connection {
         Connection::open(self.path()).expect("the file is there")
     }
@@ -72,7 +72,7 @@ impl OwnFile {
         path.into()
     }
 
-    /// Takes the database away from those who have it open.
+    /// Removes the database while clients have it open.
     pub(crate) fn remove(&self) {
         for suffix in ["", "-wal", "-shm"] {
             // It may not be there yet.
@@ -95,7 +95,7 @@ impl ServerControl for OwnFile {
         NO_SERVER
     }
 
-    /// Somebody writes, and nobody else can meanwhile.
+    /// Begins to write, so that nobody else can.
     async fn pause(&self) -> Control {
         let connection = self.open();
         connection.execute_batch("BEGIN IMMEDIATE").expect("nobody else writes for more than five seconds");
@@ -121,7 +121,7 @@ impl ServerControl for OwnFile {
 
     /// The log, which is brought into the file.
     async fn forget(&self) -> Control {
-        // It is not all brought in while somebody reads.
+        // Not all of the log is moved into the file while somebody reads.
         let _ = self.open().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         Ok(())
     }
@@ -134,7 +134,7 @@ impl ServerControl for OwnFile {
         NO_LIMIT
     }
 
-    /// As somebody does who clears a disk.
+    /// As somebody does to clear a disk.
     async fn evict(&self) -> Control {
         self.remove();
         Ok(())

@@ -28,7 +28,7 @@ const ABOUT_NOTIFICATIONS: &[(&str, &str)] = &[
     ("liveness", "waiters_go_on_when_their_notifications_are_cut"),
     ("lost_signal", "the_signal_comes_at_once_when_an_operator_evicts_the_holder"),
     ("fairness", "a_hand_off_costs_the_same_however_many_wait"),
-    ("rules_b", "waiters_look_again_when_their_notifications_come_back"),
+    ("liveness", "waiters_look_again_when_their_notifications_come_back"),
     ("wire", "a_hint_that_overtakes_the_answer_to_a_look_is_not_lost"),
     ("wire", "a_silent_notification_connection_is_noticed_in_the_promised_time"),
     ("wire", "all_waiters_look_again_when_their_notifications_come_back"),

@@ -18,7 +18,7 @@ use crate::{Harness, Layer, MakeBug, Silent, cases, declarations::declaration, f
 const ABOUT_HINTS: &[(&str, &str)] = &[
     ("liveness", "a_waiter_that_goes_away_in_the_middle_of_the_queue_is_passed_over"),
     ("liveness", "a_release_between_the_look_and_the_wait_is_not_missed"),
-    ("rules_b", "waiters_look_again_when_their_notifications_come_back"),
+    ("liveness", "waiters_look_again_when_their_notifications_come_back"),
     ("wire", "a_silent_notification_connection_is_noticed_in_the_promised_time"),
     ("wire", "all_waiters_look_again_when_their_notifications_come_back"),
 ];
@@ -29,7 +29,7 @@ const NO_HINTS: &str = "declared NOTIFICATIONS: the store has no hints that coul
 /// The cases that cut notifications at the server.
 const ABOUT_CUTS: &[(&str, &str)] = &[
     ("liveness", "waiters_go_on_when_their_notifications_are_cut"),
-    ("rules_b", "waiters_look_again_when_their_notifications_come_back"),
+    ("liveness", "waiters_look_again_when_their_notifications_come_back"),
 ];
 
 /// Takes all hints from the clients of a store, and checks that each case about hints fails then: what is missed is not

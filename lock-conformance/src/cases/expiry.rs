@@ -1,5 +1,8 @@
 //! When a lease ends, and when not.
 
+mod dead_entries;
+mod deadlines;
+
 use std::{
     pin::pin,
     sync::{
@@ -16,6 +19,20 @@ use lock_core::{
     Standing, Step, WaitMode,
 };
 
+use self::{
+    dead_entries::{
+        a_hint_for_a_former_life_grants_nothing,
+        a_later_life_of_an_entry_is_none_of_the_former_ones_business,
+        the_dead_are_out_although_nobody_has_removed_them, the_dead_do_not_count_against_those_behind_them,
+    },
+    deadlines::{
+        a_deadline_comes_from_an_answered_look_and_not_from_one_that_was_lost,
+        a_machine_that_slept_past_a_deadline_learns_of_the_loss_within_a_second,
+        a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_promised,
+        a_promise_is_counted_from_the_last_proof_and_kept_when_proofs_end, a_shorter_renewal_cuts_nothing,
+        who_waited_with_a_shorter_lease_is_covered_for_the_longer_one,
+    },
+};
 use super::{
     altered::{Alter, altered},
     lease::{assert_covered, deadline_at_least, deadline_at_most, ms, now, queued_behind, row, snatch},
@@ -44,6 +61,16 @@ macro_rules! expiry_cases {
             a_ttl_that_the_store_makes_longer_is_shown_and_not_relied_on ["E06"]
             the_longest_of_all_durations_work ["E07"]
             a_jump_of_the_wall_clock_moves_no_deadline ["E10"]
+            a_promise_is_counted_from_the_last_proof_and_kept_when_proofs_end ["PR01"]
+            a_deadline_comes_from_an_answered_look_and_not_from_one_that_was_lost ["PR02"]
+            a_hint_for_a_former_life_grants_nothing ["PR03"]
+            a_later_life_of_an_entry_is_none_of_the_former_ones_business ["PR03"]
+            a_shorter_renewal_cuts_nothing ["PR04"]
+            a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_promised ["PR04"]
+            who_waited_with_a_shorter_lease_is_covered_for_the_longer_one ["PR04"]
+            a_machine_that_slept_past_a_deadline_learns_of_the_loss_within_a_second ["PR05"]
+            the_dead_are_out_although_nobody_has_removed_them ["PR06"]
+            the_dead_do_not_count_against_those_behind_them ["PR06"]
         } }
     };
 }

@@ -1,9 +1,15 @@
 //! First come, first served, at a price that does not grow with the queue.
 
+mod queue;
+
 use std::sync::{Arc, Mutex};
 
 use lock_core::{DistributedLock, FencingToken};
 
+use self::queue::{
+    a_free_name_with_a_queue_goes_to_its_head_and_to_nobody_else,
+    a_waiter_keeps_its_place_beside_a_holder_with_a_longer_ttl,
+};
 use super::steps::{faulty, is_busy, mutex, permits, queue_of, take, take_free};
 use crate::{Case, Verb, World, audit::soon};
 
@@ -17,6 +23,8 @@ macro_rules! fairness_cases {
             a_lock_that_is_waited_for_is_not_taken_by_who_comes_later ["Q02"]
             a_small_portion_does_not_pass_a_large_one_that_waits ["Q02"]
             a_hand_off_costs_the_same_however_many_wait ["Q04"]
+            a_free_name_with_a_queue_goes_to_its_head_and_to_nobody_else ["PR12"]
+            a_waiter_keeps_its_place_beside_a_holder_with_a_longer_ttl ["PR13"]
         } }
     };
 }

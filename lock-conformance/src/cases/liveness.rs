@@ -1,5 +1,7 @@
 //! Whatever dies, somebody else goes on.
 
+mod hand_off;
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -8,6 +10,10 @@ use std::{
 use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Holder};
 use tokio::task::{JoinHandle, JoinSet};
 
+use self::hand_off::{
+    a_cancelled_writer_frees_the_readers_behind_it, an_expired_holder_is_noticed_by_whoever_comes_next,
+    permits_that_come_back_admit_all_who_fit, waiters_look_again_when_their_notifications_come_back,
+};
 use super::steps::{faulty, long, mutex, take_free};
 use crate::{
     Case, Client, Command, Critical, Data, Fault, Gate, SLACK, Side, Silent, Verb, World,
@@ -34,6 +40,10 @@ macro_rules! liveness_cases {
             a_release_is_noticed_without_hints ["L12"]
             a_dead_holder_is_noticed_without_hints_long_before_the_ttl_of_the_waiter ["L12"]
             waiters_go_on_when_their_notifications_are_cut ["L12"]
+            a_cancelled_writer_frees_the_readers_behind_it ["PR11"]
+            permits_that_come_back_admit_all_who_fit ["PR11"]
+            an_expired_holder_is_noticed_by_whoever_comes_next ["PR11"]
+            waiters_look_again_when_their_notifications_come_back ["PR14"]
         } }
     };
 }

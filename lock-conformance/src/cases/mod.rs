@@ -3,6 +3,8 @@
 mod alone;
 mod altered;
 mod cancellation;
+mod claims;
+mod close;
 mod exclusion;
 mod expiry;
 mod fairness;
@@ -10,7 +12,9 @@ mod fencing;
 mod growth;
 mod idle;
 mod inputs;
+mod keeper;
 mod lease;
+mod leave;
 mod liveness;
 mod logs;
 mod lost_signal;
@@ -19,8 +23,6 @@ mod process;
 mod reentrancy;
 mod renewal;
 pub(crate) mod resources;
-mod rules_a;
-mod rules_b;
 mod rwlock;
 mod semaphore;
 mod steady;
@@ -38,15 +40,17 @@ const GROUPS: &[&[Case]] = &[
     renewal::CASES,
     lost_signal::CASES,
     fencing::CASES,
-    rules_a::CASES,
     reentrancy::CASES,
     fairness::CASES,
     cancellation::CASES,
+    leave::CASES,
+    close::CASES,
     process::CASES,
     inputs::CASES,
     rwlock::CASES,
     semaphore::CASES,
-    rules_b::CASES,
+    claims::CASES,
+    keeper::CASES,
     wire::CASES,
     outages::CASES,
     alone::CASES,
@@ -74,15 +78,17 @@ macro_rules! each_group {
         $crate::renewal_cases! { $($to)* }
         $crate::lost_signal_cases! { $($to)* }
         $crate::fencing_cases! { $($to)* }
-        $crate::rules_a_cases! { $($to)* }
         $crate::reentrancy_cases! { $($to)* }
         $crate::fairness_cases! { $($to)* }
         $crate::cancellation_cases! { $($to)* }
+        $crate::leave_cases! { $($to)* }
+        $crate::close_cases! { $($to)* }
         $crate::process_cases! { $($to)* }
         $crate::inputs_cases! { $($to)* }
         $crate::rwlock_cases! { $($to)* }
         $crate::semaphore_cases! { $($to)* }
-        $crate::rules_b_cases! { $($to)* }
+        $crate::claims_cases! { $($to)* }
+        $crate::keeper_cases! { $($to)* }
         $crate::wire_cases! { $($to)* }
         $crate::outages_cases! { $($to)* }
         $crate::alone_cases! { $($to)* }

@@ -18,7 +18,7 @@ use super::{
     logs::{
         a_cleanup_that_fails_for_long_is_told_ever_more_rarely, an_outage_costs_a_line_a_second_and_message,
     },
-    rules_b::forks::{
+    process::forks::{
         a_fork_that_connects_again_has_locks_of_its_own,
         whoever_connects_again_in_a_fork_is_served_or_told_why_not,
     },

@@ -5,11 +5,23 @@ use std::{future::Future, pin::pin, task::Poll, time::Duration};
 use futures_util::{FutureExt, future::poll_fn};
 use lock_core::{DistributedLock, Error, Guard, LockName};
 
-use crate::{
-    Fault, Gate, SLACK, Verb, World,
-    audit::soon,
-    cases::steps::{faulty, freed, mutex, queue_of, refused, take_free},
-};
+use super::steps::{faulty, freed, mutex, queue_of, refused, take_free};
+use crate::{Case, Fault, Gate, SLACK, Verb, World, audit::soon};
+
+/// The cases of this group: `name ["ids"]` each.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! close_cases {
+    ($($to:tt)*) => {
+        $crate::__cases! { [$($to)*] close {
+            whoever_waits_is_told_of_a_close_at_once_and_never_granted ["C19"]
+            a_close_waits_for_a_guard_that_is_dropped_meanwhile ["C19"]
+            a_close_that_races_an_acquisition_grants_nothing_and_leaves_nothing ["C19"]
+        } }
+    };
+}
+
+pub(super) const CASES: &[Case] = close_cases!(list);
 
 fn assert_closed(granted: Result<Guard, Error>) {
     let error = refused(granted);
@@ -27,7 +39,7 @@ async fn polled_until<T>(future: &mut (impl Future<Output = T> + Unpin), seen: i
 }
 
 /// One that is polled, and one that nobody polls any more.
-pub(in crate::cases) async fn whoever_waits_is_told_of_a_close_at_once_and_never_granted(world: World) {
+pub(super) async fn whoever_waits_is_told_of_a_close_at_once_and_never_granted(world: World) {
     let (client, other) = (world.client().await, world.client().await);
     let name = world.name("job");
     let (lock, theirs) = (mutex(&client, &name), mutex(&other, &name));
@@ -56,7 +68,7 @@ pub(in crate::cases) async fn whoever_waits_is_told_of_a_close_at_once_and_never
 }
 
 /// And not for one that is not: that is named.
-pub(in crate::cases) async fn a_close_waits_for_a_guard_that_is_dropped_meanwhile(world: World) {
+pub(super) async fn a_close_waits_for_a_guard_that_is_dropped_meanwhile(world: World) {
     let (client, other) = (world.client().await, world.client().await);
     let (dropped, kept) = (world.name("dropped"), world.name("kept"));
     let (guard, stays) =
@@ -85,9 +97,7 @@ pub(in crate::cases) async fn a_close_waits_for_a_guard_that_is_dropped_meanwhil
 }
 
 /// A request that arrives late, and an answer that does; of one who is told, and of one that nobody polls any more.
-pub(in crate::cases) async fn a_close_that_races_an_acquisition_grants_nothing_and_leaves_nothing(
-    world: World,
-) {
+pub(super) async fn a_close_that_races_an_acquisition_grants_nothing_and_leaves_nothing(world: World) {
     for (i, polls) in [true, false].into_iter().enumerate() {
         for late in [Fault::InFlight as fn(Gate) -> Fault, Fault::HoldReply] {
             let ((client, faults), other) = (faulty(&world).await, world.client().await);

@@ -1,91 +1,35 @@
-//! What an entry is made for, and how it goes.
+//! Leaving: an entry that has left never comes back, and a release says what it knows.
 
 use std::{sync::Arc, time::Duration};
 
-use lock_core::{
-    BackendErrorKind, Claim, Creates, DistributedLock, Error, Kind, Lock, LockName, Standing, Step, WaitMode,
-};
+use lock_core::{BackendErrorKind, Claim, Creates, DistributedLock, LockName, Standing, Step, WaitMode};
 
+use super::{
+    lease,
+    steps::{LONG, absent, assert_lost, faulty, freed, mutex, pending, queue, take, take_free},
+};
 use crate::{
-    Client, Fault, Faulty, Gate, SLACK, Verb, World,
+    Case, Fault, Faulty, Gate, SLACK, Verb, World,
     audit::{eventually, soon},
-    cases::{
-        lease,
-        steps::{
-            LONG, absent, assert_lost, faulty, freed, is_busy, mutex, pending, permits, queue, queue_of,
-            reader, refused, take, take_free, writer,
-        },
-    },
 };
 
-/// Each against each; and what is refused stands nowhere, while what agrees may wait.
-pub(in crate::cases) async fn a_name_has_one_kind_and_one_limit_while_it_is_in_use(world: World) {
-    let (one, two) = (world.client().await, world.client().await);
-    let name = world.name("kinds");
-    let sides = |client: &Client| -> [(Box<dyn DistributedLock>, Kind, u32); 6] {
-        let of = |lock: Lock| -> Box<dyn DistributedLock> { Box::new(lock) };
-        [
-            (Box::new(mutex(client, &name)), Kind::Mutex, 1),
-            (of(reader(client, &name)), Kind::RwLock, Claim::MAX),
-            (of(writer(client, &name)), Kind::RwLock, Claim::MAX),
-            (of(permits(client, &name, 1, 1)), Kind::Semaphore, 1),
-            (of(permits(client, &name, 2, 3)), Kind::Semaphore, 3),
-            (of(permits(client, &name, 1, Claim::MAX)), Kind::Semaphore, Claim::MAX),
-        ]
+/// The cases of this group: `name ["ids"]` each.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! leave_cases {
+    ($($to:tt)*) => {
+        $crate::__cases! { [$($to)*] leave {
+            a_create_that_arrives_after_its_leave_finds_the_door_closed ["PR08"]
+            a_dropped_acquisition_leaves_nothing_although_its_request_comes_late ["PR08"]
+            a_release_whose_first_answer_was_lost_was_a_release ["PR10"]
+        } }
     };
-    for (held, kind, limit) in sides(&one) {
-        let guard = take_free(&*held).await;
-        for (asked, other_kind, other_limit) in sides(&two) {
-            if (kind, limit) == (other_kind, other_limit) {
-                continue;
-            }
-            for error in [refused(asked.try_acquire().await), refused(asked.acquire().await)] {
-                let Error::ClaimMismatch { found_kind, found_limit, .. } = error else { panic!("{error:?}") };
-                assert_eq!((found_kind, found_limit), (kind, limit));
-            }
-        }
-        assert_eq!(queue(&*held).await.len(), 1, "what was refused stands in the queue");
-        assert!(guard.is_held());
-        guard.release().await.unwrap();
-    }
-    // Also while only the second one is alive to remember it.
-    let first = take_free(&permits(&one, &name, 2, 2)).await;
-    let next = permits(&two, &name, 2, 2);
-    let waiting = tokio::spawn(async move { next.acquire().await });
-    queue_of(2, &mutex(&one, &name)).await;
-    first.release().await.unwrap();
-    let guard = soon("the grant", waiting).await.unwrap().unwrap();
-    assert!(matches!(refused(mutex(&one, &name).acquire().await), Error::ClaimMismatch { .. }));
-    guard.release().await.unwrap();
-    drop(take_free(&mutex(&one, &name)).await);
 }
 
-/// Two of the largest claims do not fit into 32 bits, four not into a sum that wraps to less than the limit.
-pub(in crate::cases) async fn sums_of_permits_do_not_overflow(world: World) {
-    let client = world.client().await;
-    let all = permits(&client, &world.name("semaphore"), Claim::MAX, Claim::MAX);
-    let write = writer(&client, &world.name("rwlock"));
-    for lock in [all, write] {
-        let mut turns = vec![take_free(&lock).await];
-        let mut waiting = Vec::new();
-        for place in 2..=5 {
-            let next = lock.clone();
-            waiting.push(tokio::spawn(async move { next.acquire().await }));
-            let rows = queue_of(place, &lock).await;
-            assert_eq!(rows.iter().filter(|row| row.admitted).count(), 1, "{rows:?}");
-            assert!(is_busy(&lock).await, "a full claim fits beside {place} others");
-        }
-        for waiter in waiting {
-            turns.pop().expect("somebody holds it").release().await.unwrap();
-            turns.push(soon("the next turn", waiter).await.unwrap().unwrap());
-            let admitted = queue(&lock).await.iter().filter(|row| row.admitted).count();
-            assert_eq!(admitted, 1);
-        }
-    }
-}
+pub(super) const CASES: &[Case] = leave_cases!(list);
 
 /// The verbs themselves: whatever the store answers, the entry is not there.
-pub(in crate::cases) async fn a_create_that_arrives_after_its_leave_finds_the_door_closed(world: World) {
+pub(super) async fn a_create_that_arrives_after_its_leave_finds_the_door_closed(world: World) {
     let client = world.client().await;
     let name = world.name("door");
     let lock = mutex(&client, &name);
@@ -113,9 +57,7 @@ pub(in crate::cases) async fn a_create_that_arrives_after_its_leave_finds_the_do
 }
 
 /// The future is dropped while its first request is on its way; the request arrives after the keeper's clean-up.
-pub(in crate::cases) async fn a_dropped_acquisition_leaves_nothing_although_its_request_comes_late(
-    world: World,
-) {
+pub(super) async fn a_dropped_acquisition_leaves_nothing_although_its_request_comes_late(world: World) {
     let (arriving, sending) = (Faulty::default(), Faulty::default());
     let client = world.client_through(&[Arc::new(arriving.clone()), Arc::new(sending.clone())]).await;
     let other = world.client().await;
@@ -142,7 +84,7 @@ pub(in crate::cases) async fn a_dropped_acquisition_leaves_nothing_although_its_
 
 /// It was repeated, and found nothing: that was our own departure. Where it cannot be repeated in time, the answer is
 /// honest, and the keeper sees to it.
-pub(in crate::cases) async fn a_release_whose_first_answer_was_lost_was_a_release(world: World) {
+pub(super) async fn a_release_whose_first_answer_was_lost_was_a_release(world: World) {
     let (client, faulty) = faulty(&world).await;
     let other = world.client().await;
     let name = world.name("repeated");

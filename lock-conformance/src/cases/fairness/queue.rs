@@ -81,29 +81,3 @@ pub(in crate::cases) async fn a_waiter_keeps_its_place_beside_a_holder_with_a_lo
     guard.release().await.unwrap();
     soon("the turn of the second", second).await.unwrap().unwrap().release().await.unwrap();
 }
-
-/// The release falls into the time in which nobody can be told of it.
-pub(in crate::cases) async fn waiters_look_again_when_their_notifications_come_back(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let names = [world.name("one"), world.name("two"), world.name("three")];
-    for _ in 0..5 {
-        let mut turns = Vec::new();
-        for name in &names {
-            let held = take_free(&mutex(&holder, name)).await;
-            let lock = mutex(&waiter, name);
-            let waiting = tokio::spawn(async move { lock.acquire().await });
-            queue_of(2, &mutex(&holder, name)).await;
-            turns.push((held, waiting));
-        }
-        world.server().cut_notifications().await.unwrap();
-        let mut waiters = Vec::new();
-        for (held, waiting) in turns {
-            held.release().await.unwrap();
-            waiters.push(waiting);
-        }
-        for waiting in waiters {
-            let guard = soon("the turn of a waiter who was told nothing", waiting).await.unwrap().unwrap();
-            guard.release().await.unwrap();
-        }
-    }
-}

@@ -1,6 +1,7 @@
 //! Every verb ends with the same step: the dead are dropped, and all who now fit are admitted and told.
 //!
-//! Nobody here looks again by itself: ttls are long, and no store says when to look. Each grant comes by a hint.
+//! Nobody here looks again by itself: ttls are long, and no store says when to look. Each grant comes by a hint; and where hints were
+//! cut, by the look that follows their return.
 
 use std::sync::Arc;
 
@@ -124,5 +125,31 @@ async fn visit(client: &Client, verb: &str, name: &str) {
             assert!(matches!(answers[..], [Ok(Renewal::Lost)]), "{answers:?}");
         }
         _ => absent(client, &entry, Creates::Answered).await,
+    }
+}
+
+/// The release falls into the time in which nobody can be told of it.
+pub(in crate::cases) async fn waiters_look_again_when_their_notifications_come_back(world: World) {
+    let (holder, waiter) = (world.client().await, world.client().await);
+    let names = [world.name("one"), world.name("two"), world.name("three")];
+    for _ in 0..5 {
+        let mut turns = Vec::new();
+        for name in &names {
+            let held = take_free(&mutex(&holder, name)).await;
+            let lock = mutex(&waiter, name);
+            let waiting = tokio::spawn(async move { lock.acquire().await });
+            queue_of(2, &mutex(&holder, name)).await;
+            turns.push((held, waiting));
+        }
+        world.server().cut_notifications().await.unwrap();
+        let mut waiters = Vec::new();
+        for (held, waiting) in turns {
+            held.release().await.unwrap();
+            waiters.push(waiting);
+        }
+        for waiting in waiters {
+            let guard = soon("the turn of a waiter who was told nothing", waiting).await.unwrap().unwrap();
+            guard.release().await.unwrap();
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use futures_util::future::BoxFuture;
 
-use crate::World;
+use crate::TestEnv;
 
 /// One case of the suite.
 #[derive(Clone, Copy)]
@@ -16,7 +16,7 @@ pub struct Case {
     /// The labels of what it shows, out of [`REQUIRED`].
     pub ids: &'static [&'static str],
     /// The case itself. It panics if the promise is broken.
-    pub run: fn(World) -> BoxFuture<'static, ()>,
+    pub run: fn(TestEnv) -> BoxFuture<'static, ()>,
 }
 
 /// The labels of the cases in which a hint has to come.

@@ -23,7 +23,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client on a backend that uses this keeper, outside of any [`World`](crate::World). Its locks have these options if
+    /// A client on a backend that uses this keeper, outside of any [`TestEnv`](crate::TestEnv). Its locks have these options if
     /// nothing else is said.
     #[must_use]
     pub fn on(backend: Arc<dyn Backend>, keeper: Keeper, options: AcquireOptions) -> Self {
@@ -42,7 +42,7 @@ impl Client {
         Self { locks, backend, keeper, options, page }
     }
 
-    /// The options that its locks have: those of [`World::options`](crate::World::options).
+    /// The options that its locks have: those of [`TestEnv::options`](crate::TestEnv::options).
     #[must_use]
     pub fn options(&self) -> AcquireOptions {
         self.options.clone()

@@ -63,7 +63,7 @@ pub trait Harness: fmt::Debug + Send + Sync + 'static {
         Self: Sized;
 
     /// Where other processes find the store. `None` if they cannot, as with a store in the memory of this process: then
-    /// [`World::process`](crate::World::process) gives a client that crashes as a process would.
+    /// [`TestEnv::process`](crate::TestEnv::process) gives a client that crashes as a process would.
     fn address(&self) -> Option<String>;
 
     /// A new client, as a new process would make it.

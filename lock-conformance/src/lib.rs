@@ -37,7 +37,7 @@
 //! | checking what clients of any lock saw, and simulations | [`history`], [`simulation`] |
 //! | tests of TLS, with the feature `tls` | `Authority`, `Impostor` |
 //! | seeing that a case finds a bug | [`Layer`], [`finds`], and the bank of bugs in `docs/bug-bank.md` |
-//! | writing tests of one's own with the same tools | [`World`], [`Client`], [`Process`], [`OwnProcess`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`Faulty`], [`Proxy`], [`Relay`], [`polls`], [`audit`] |
+//! | writing tests of one's own with the same tools | [`TestEnv`], [`Client`], [`ClientProcess`], [`TestServer`], [`Port`], [`ServerProcess`], [`ServerProgram`], [`Faulty`], [`Proxy`], [`Relay`], [`polls`], [`audit`] |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod alone;
@@ -47,6 +47,7 @@ pub mod cases;
 #[cfg(feature = "tls")]
 mod certificates;
 mod client;
+mod client_process;
 mod command;
 mod connections;
 mod critical;
@@ -62,10 +63,8 @@ pub mod history;
 mod impostor;
 mod layer;
 mod output;
-mod own_process;
 pub mod polls;
 mod port;
-mod process;
 mod proxy;
 mod ran_nothing;
 mod register;
@@ -80,16 +79,18 @@ mod signals;
 mod silence;
 pub mod simulation;
 mod suite;
+mod test_env;
+mod test_server;
 mod volume;
 mod wire;
 mod witness;
-mod world;
 
 pub use self::{
     alone::alone,
     audit::SLACK,
     case::{Case, Mode, REQUIRED},
     client::Client,
+    client_process::ClientProcess,
     command::{Command, Reply, Side},
     connections::connections_to,
     critical::{Critical, Inside},
@@ -101,9 +102,7 @@ pub use self::{
     harness::{Declared, Harness},
     hints::{HintsOnly, Silent},
     layer::{Layer, Layered, MakeBug, Sound},
-    own_process::OwnProcess,
     port::Port,
-    process::Process,
     proxy::{Flow, Links, Newcomers, Proxy, Way},
     ran_nothing::ran_nothing,
     relay::{Answer, Frame, Framed, Frames, Framing, Relay, Request, Traffic},
@@ -113,9 +112,10 @@ pub use self::{
     server_process::ServerProcess,
     server_program::ServerProgram,
     silence::{find_cuts, find_silence},
+    test_env::TestEnv,
+    test_server::TestServer,
     volume::volume,
     wire::Wire,
-    world::World,
 };
 #[cfg(feature = "tls")]
 pub use self::{

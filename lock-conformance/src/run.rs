@@ -10,16 +10,16 @@ use std::{
 use lock_core::{Keeper, Locks, SystemEntropy};
 
 use crate::{
-    Case, Command, Declared, Harness, MakeBug, Mode, Reply, SLACK, World, alone,
+    Case, Command, Declared, Harness, MakeBug, Mode, Reply, SLACK, TestEnv, alone,
     cases::{self, resources},
+    client_process::{MARK, VARIABLE},
     command::Interpreter,
     declarations::not_run,
     output::said,
-    process::{MARK, VARIABLE},
     ran_nothing,
     register::Register,
     residue,
-    world::Stated,
+    test_env::StoreInfo,
 };
 
 /// When a case that neither succeeds nor fails is given up.
@@ -67,10 +67,10 @@ fn carry_out<H: Harness>(case: &'static Case, mode: Mode, bug: Option<MakeBug>) 
     let (servers, clients) = (runtime(), runtime());
     let register = Arc::new(Register::default());
     let harness: Arc<dyn Harness> = Arc::new(servers.block_on(H::start(case)));
-    let stated = Stated { store: H::store(), notifications: H::notifications() };
-    let world = World::new(stated, Arc::clone(&harness), case, mode, bug, Arc::clone(&register));
+    let info = StoreInfo { store: H::store(), notifications: H::notifications() };
+    let env = TestEnv::new(info, Arc::clone(&harness), case, mode, bug, Arc::clone(&register));
     clients.block_on(async {
-        let over = tokio::time::timeout(limit, (case.run)(world)).await;
+        let over = tokio::time::timeout(limit, (case.run)(env)).await;
         over.unwrap_or_else(|_| panic!("{}::{} is not over after {limit:?}", case.group, case.name));
     });
     // With it goes what still waits or holds in a task: what is left then, nobody wants.
@@ -90,7 +90,7 @@ fn limit(case: &Case) -> Duration {
     }
 }
 
-/// The other process of [`Process`](crate::Process): reads commands and writes replies, until its input ends. Does
+/// The other process of [`ClientProcess`](crate::ClientProcess): reads commands and writes replies, until its input ends. Does
 /// nothing in an ordinary test run.
 ///
 /// # Panics

@@ -66,7 +66,7 @@ macro_rules! __cases {
             group: stringify!($group),
             name: stringify!($name),
             ids: &[$($id),*],
-            run: |world| Box::pin($name(world)),
+            run: |env| Box::pin($name(env)),
         }),*]
     };
 }

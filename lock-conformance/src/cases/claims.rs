@@ -3,7 +3,7 @@
 use lock_core::{Claim, DistributedLock, Error, Kind, Lock};
 
 use super::steps::{is_busy, mutex, permits, queue, queue_of, reader, refused, take_free, writer};
-use crate::{Case, Client, World, audit::soon};
+use crate::{Case, Client, TestEnv, audit::soon};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -20,9 +20,9 @@ macro_rules! claims_cases {
 pub(super) const CASES: &[Case] = claims_cases!(list);
 
 /// Each against each; and what is refused stands nowhere, while what agrees may wait.
-pub(super) async fn a_name_has_one_kind_and_one_limit_while_it_is_in_use(world: World) {
-    let (one, two) = (world.client().await, world.client().await);
-    let name = world.name("kinds");
+pub(super) async fn a_name_has_one_kind_and_one_limit_while_it_is_in_use(env: TestEnv) {
+    let (one, two) = (env.client().await, env.client().await);
+    let name = env.name("kinds");
     let sides = |client: &Client| -> [(Box<dyn DistributedLock>, Kind, u32); 6] {
         let of = |lock: Lock| -> Box<dyn DistributedLock> { Box::new(lock) };
         [
@@ -62,10 +62,10 @@ pub(super) async fn a_name_has_one_kind_and_one_limit_while_it_is_in_use(world: 
 }
 
 /// Two of the largest claims do not fit into 32 bits, four not into a sum that wraps to less than the limit.
-pub(super) async fn sums_of_permits_do_not_overflow(world: World) {
-    let client = world.client().await;
-    let all = permits(&client, &world.name("semaphore"), Claim::MAX, Claim::MAX);
-    let write = writer(&client, &world.name("rwlock"));
+pub(super) async fn sums_of_permits_do_not_overflow(env: TestEnv) {
+    let client = env.client().await;
+    let all = permits(&client, &env.name("semaphore"), Claim::MAX, Claim::MAX);
+    let write = writer(&client, &env.name("rwlock"));
     for lock in [all, write] {
         let mut turns = vec![take_free(&lock).await];
         let mut waiting = Vec::new();

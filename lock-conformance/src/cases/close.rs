@@ -6,7 +6,7 @@ use futures_util::{FutureExt, future::poll_fn};
 use lock_core::{DistributedLock, Error, Guard, LockName};
 
 use super::steps::{faulty, freed, mutex, queue_of, refused, take_free};
-use crate::{Case, Fault, Gate, SLACK, Verb, World, audit::soon};
+use crate::{Case, Fault, Gate, SLACK, TestEnv, Verb, audit::soon};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -39,9 +39,9 @@ async fn polled_until<T>(future: &mut (impl Future<Output = T> + Unpin), seen: i
 }
 
 /// One that is polled, and one that nobody polls any more.
-pub(super) async fn whoever_waits_is_told_of_a_close_at_once_and_never_granted(world: World) {
-    let (client, other) = (world.client().await, world.client().await);
-    let name = world.name("job");
+pub(super) async fn whoever_waits_is_told_of_a_close_at_once_and_never_granted(env: TestEnv) {
+    let (client, other) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let (lock, theirs) = (mutex(&client, &name), mutex(&other, &name));
     let held = take_free(&theirs).await;
     let waiting = tokio::spawn({
@@ -68,9 +68,9 @@ pub(super) async fn whoever_waits_is_told_of_a_close_at_once_and_never_granted(w
 }
 
 /// And not for one that is not: that is named.
-pub(super) async fn a_close_waits_for_a_guard_that_is_dropped_meanwhile(world: World) {
-    let (client, other) = (world.client().await, world.client().await);
-    let (dropped, kept) = (world.name("dropped"), world.name("kept"));
+pub(super) async fn a_close_waits_for_a_guard_that_is_dropped_meanwhile(env: TestEnv) {
+    let (client, other) = (env.client().await, env.client().await);
+    let (dropped, kept) = (env.name("dropped"), env.name("kept"));
     let (guard, stays) =
         (take_free(&mutex(&client, &dropped)).await, take_free(&mutex(&client, &kept)).await);
     let left = client.locks.close(Duration::ZERO).await.unwrap_err();
@@ -97,11 +97,11 @@ pub(super) async fn a_close_waits_for_a_guard_that_is_dropped_meanwhile(world: W
 }
 
 /// A request that arrives late, and an answer that does; of one who is told, and of one that nobody polls any more.
-pub(super) async fn a_close_that_races_an_acquisition_grants_nothing_and_leaves_nothing(world: World) {
+pub(super) async fn a_close_that_races_an_acquisition_grants_nothing_and_leaves_nothing(env: TestEnv) {
     for (i, polls) in [true, false].into_iter().enumerate() {
         for late in [Fault::InFlight as fn(Gate) -> Fault, Fault::HoldReply] {
-            let ((client, faults), other) = (faulty(&world).await, world.client().await);
-            let name = world.name(&format!("job {i}"));
+            let ((client, faults), other) = (faulty(&env).await, env.client().await);
+            let name = env.name(&format!("job {i}"));
             let theirs = mutex(&other, &name);
             let (gate, lock) = (Gate::new(), mutex(&client, &name));
             faults.next(Verb::Enter, late(gate.clone()));

@@ -41,7 +41,7 @@ use super::{
     wall_clock,
 };
 use crate::{
-    Case, Fault, SLACK, Verb, World,
+    Case, Fault, SLACK, TestEnv, Verb,
     audit::{assert_queue_empties, await_queue, safety, soon, within},
 };
 
@@ -78,9 +78,9 @@ macro_rules! expiry_cases {
 pub(super) const CASES: &[Case] = expiry_cases!(list);
 
 /// The waiter stands in the queue when the holder dies, so it is the first who can learn that the name is free.
-pub(super) async fn the_lock_of_a_dead_client_is_free_when_its_ttl_has_ended_and_not_before(world: World) {
-    let (dying, other) = (world.client().await, world.client().await);
-    let name = world.name("job");
+pub(super) async fn the_lock_of_a_dead_client_is_free_when_its_ttl_has_ended_and_not_before(env: TestEnv) {
+    let (dying, other) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let guard = dying.mutex(&name).acquire_with(&dying.options().ttl(ms(600))).await.unwrap();
     let waiter = tokio::spawn({
         let lock = other.mutex(&name);
@@ -96,9 +96,9 @@ pub(super) async fn the_lock_of_a_dead_client_is_free_when_its_ttl_has_ended_and
 }
 
 /// The holder lives, and does not renew: the lease ends at its ttl all the same, and not before.
-pub(super) async fn a_lock_is_refused_to_others_until_its_deadline_has_passed(world: World) {
-    let (holder, other) = (world.client().await, world.client().await);
-    let name = world.name("job");
+pub(super) async fn a_lock_is_refused_to_others_until_its_deadline_has_passed(env: TestEnv) {
+    let (holder, other) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let options = holder.options().renew(false);
     for ttl in [MIN_TTL, ms(150), ms(450)] {
         let guard = holder.mutex(&name).acquire_with(&options.clone().ttl(ttl)).await.unwrap();
@@ -109,9 +109,9 @@ pub(super) async fn a_lock_is_refused_to_others_until_its_deadline_has_passed(wo
 }
 
 /// Looks from both sides all the time, until the end.
-pub(super) async fn what_remains_only_shrinks_and_is_never_more_than_the_store_keeps(world: World) {
-    let client = world.client().await;
-    let name = world.name("job");
+pub(super) async fn what_remains_only_shrinks_and_is_never_more_than_the_store_keeps(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("job");
     let options = client.options().ttl(ms(500)).renew(false);
     let guard = client.mutex(&name).acquire_with(&options).await.unwrap();
     let (mut last, mut looks) = (guard.ttl(), 0);
@@ -136,13 +136,13 @@ pub(super) async fn what_remains_only_shrinks_and_is_never_more_than_the_store_k
 }
 
 /// Both the grant and a renewal are on their way back for a third of the ttl.
-pub(super) async fn an_answer_that_comes_late_moves_no_deadline(world: World) {
-    steady(world, ms(4500), answered_late).await;
+pub(super) async fn an_answer_that_comes_late_moves_no_deadline(env: TestEnv) {
+    steady(env, ms(4500), answered_late).await;
 }
 
-async fn answered_late(world: World, ttl: Duration) {
-    let (client, faults) = faulty(&world).await;
-    let name = world.name(&format!("job {ttl:?}"));
+async fn answered_late(env: TestEnv, ttl: Duration) {
+    let (client, faults) = faulty(&env).await;
+    let name = env.name(&format!("job {ttl:?}"));
     let options = client.options().ttl(ttl).renew(false);
     faults.next(Verb::Enter, Fault::DelayReply(ttl / 3));
     let guard = client.mutex(&name).acquire_with(&options).await.unwrap();
@@ -157,13 +157,13 @@ async fn answered_late(world: World, ttl: Duration) {
 
 /// The answers are there soon, and the task that asked gets no processor to read them with. Several times, because one
 /// that is there at the first look shows nothing.
-pub(super) async fn an_answer_that_is_read_late_moves_no_deadline(world: World) {
-    steady(world, ms(3000), read_late).await;
+pub(super) async fn an_answer_that_is_read_late_moves_no_deadline(env: TestEnv) {
+    steady(env, ms(3000), read_late).await;
 }
 
-async fn read_late(world: World, ttl: Duration) {
-    let client = world.client().await;
-    let lock = client.mutex(&world.name(&format!("job {ttl:?}")));
+async fn read_late(env: TestEnv, ttl: Duration) {
+    let client = env.client().await;
+    let lock = client.mutex(&env.name(&format!("job {ttl:?}")));
     // Connections are open from here on, so that the next request leaves at the first poll.
     lock.acquire().await.unwrap().release().await.unwrap();
     let options = client.options().ttl(ttl).renew(false);
@@ -188,9 +188,9 @@ async fn slowly<T>(every: Duration, future: impl Future<Output = T>) -> T {
 }
 
 /// Just below, just above, and the ends of what a duration can be.
-pub(super) async fn a_ttl_out_of_range_is_refused_and_nothing_is_sent(world: World) {
-    let (client, faults) = faulty(&world).await;
-    let name = world.name("job");
+pub(super) async fn a_ttl_out_of_range_is_refused_and_nothing_is_sent(env: TestEnv) {
+    let (client, faults) = faulty(&env).await;
+    let name = env.name("job");
     let lock = client.mutex(&name);
     let nanosecond = Duration::from_nanos(1);
     for ttl in
@@ -242,15 +242,15 @@ impl Alter for HalfAsFar {
 }
 
 /// In measure: about three renewals for each stretch that a proof reaches, and not as many as the store can answer.
-pub(super) async fn a_lease_that_reaches_less_far_than_asked_is_renewed_in_time_and_in_measure(world: World) {
-    steady(world, ms(2000), reaching_less_far).await;
+pub(super) async fn a_lease_that_reaches_less_far_than_asked_is_renewed_in_time_and_in_measure(env: TestEnv) {
+    steady(env, ms(2000), reaching_less_far).await;
 }
 
-async fn reaching_less_far(world: World, ttl: Duration) {
+async fn reaching_less_far(env: TestEnv, ttl: Duration) {
     let half = Arc::new(HalfAsFar::default());
-    let client = altered(&world, Arc::clone(&half)).await;
+    let client = altered(&env, Arc::clone(&half)).await;
     let guard = client
-        .mutex(&world.name(&format!("job {ttl:?}")))
+        .mutex(&env.name(&format!("job {ttl:?}")))
         .acquire_with(&client.options().ttl(ttl))
         .await
         .unwrap();
@@ -283,9 +283,9 @@ impl Alter for Longer {
 }
 
 /// Also checks that the store's own answers are of that kind, with a ttl that no store has among its steps.
-pub(super) async fn a_ttl_that_the_store_makes_longer_is_shown_and_not_relied_on(world: World) {
-    let plain = world.client().await;
-    let name = world.name("job");
+pub(super) async fn a_ttl_that_the_store_makes_longer_is_shown_and_not_relied_on(env: TestEnv) {
+    let plain = env.client().await;
+    let name = env.name("job");
     let asked = ms(1234);
     let entry = plain.entry(&name, Claim::mutex(), asked);
     match plain.backend.enter(&entry, Step::Create, WaitMode::Try).await.unwrap() {
@@ -296,8 +296,8 @@ pub(super) async fn a_ttl_that_the_store_makes_longer_is_shown_and_not_relied_on
         other => panic!("the name is free, and the answer is {other:?}"),
     }
 
-    let longer = altered(&world, Arc::new(Longer)).await;
-    let lock = longer.mutex(&world.name("longer"));
+    let longer = altered(&env, Arc::new(Longer)).await;
+    let lock = longer.mutex(&env.name("longer"));
     let guard = lock.acquire_with(&longer.options().ttl(asked).renew(false)).await.unwrap();
     assert!(guard.ttl() >= asked * 3, "the ttl is shown as {:?}", guard.ttl());
     assert!(guard.remaining() < asked);
@@ -307,9 +307,9 @@ pub(super) async fn a_ttl_that_the_store_makes_longer_is_shown_and_not_relied_on
 }
 
 /// Deadlines and timers that far away must neither overflow nor fire, and a waiter with them is still granted at once.
-pub(super) async fn the_longest_of_all_durations_work(world: World) {
-    let (client, other) = (world.client().await, world.client().await);
-    let name = world.name("job");
+pub(super) async fn the_longest_of_all_durations_work(env: TestEnv) {
+    let (client, other) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let longest = AcquireOptions::new().ttl(MAX_TTL).wait(Duration::MAX).max_hold(Duration::MAX);
     let guard = client.mutex(&name).acquire_with(&longest).await.unwrap();
     assert!(guard.remaining() > MAX_TTL / 100 * 98 && guard.remaining() < MAX_TTL, "{:?}", guard.remaining());
@@ -332,17 +332,17 @@ pub(super) async fn the_longest_of_all_durations_work(world: World) {
 }
 
 /// Runs itself once more in a process whose wall clock jumps by hours all the time, while the boot clock goes on.
-pub(super) async fn a_jump_of_the_wall_clock_moves_no_deadline(world: World) {
+pub(super) async fn a_jump_of_the_wall_clock_moves_no_deadline(env: TestEnv) {
     if !wall_clock::jumps_here() {
         return wall_clock::run_where_it_jumps("expiry::a_jump_of_the_wall_clock_moves_no_deadline").await;
     }
     wall_clock::assert_jumping().await;
-    steady(world, ms(3000), while_the_wall_clock_jumps).await;
+    steady(env, ms(3000), while_the_wall_clock_jumps).await;
 }
 
-async fn while_the_wall_clock_jumps(world: World, ttl: Duration) {
-    let (client, other) = (world.client().await, world.client().await);
-    let name = world.name(&format!("kept {ttl:?}"));
+async fn while_the_wall_clock_jumps(env: TestEnv, ttl: Duration) {
+    let (client, other) = (env.client().await, env.client().await);
+    let name = env.name(&format!("kept {ttl:?}"));
     let guard = client.mutex(&name).acquire_with(&client.options().ttl(ttl)).await.unwrap();
     let end = now() + ttl * 5 / 2;
     while now() < end {
@@ -357,7 +357,7 @@ async fn while_the_wall_clock_jumps(world: World, ttl: Duration) {
     assert!(waited < ms(400) + SLACK, "a wait of 400 ms took {waited:?}");
     guard.release().await.unwrap();
 
-    let name = world.name(&format!("let go {ttl:?}"));
+    let name = env.name(&format!("let go {ttl:?}"));
     let guard = client.mutex(&name).acquire_with(&client.options().ttl(ms(600)).renew(false)).await.unwrap();
     let next = snatch(&other, &name, guard.ttl() + SLACK).await;
     safety(!guard.is_held(), format_args!("granted {:?} before the holder's deadline", guard.remaining()));

@@ -11,7 +11,7 @@ use self::queue::{
     a_waiter_keeps_its_place_beside_a_holder_with_a_longer_ttl,
 };
 use super::steps::{faulty, is_busy, mutex, permits, queue_of, take, take_free};
-use crate::{Case, Verb, World, audit::soon};
+use crate::{Case, TestEnv, Verb, audit::soon};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -32,10 +32,10 @@ macro_rules! fairness_cases {
 pub(super) const CASES: &[Case] = fairness_cases!(list);
 
 /// Waiters of several clients, each of whom was seen in the queue before the next one asked.
-pub(super) async fn waiters_are_granted_in_the_order_in_which_they_came(world: World) {
+pub(super) async fn waiters_are_granted_in_the_order_in_which_they_came(env: TestEnv) {
     const WAITERS: usize = 9;
-    let clients = [world.client().await, world.client().await, world.client().await];
-    let name = world.name("order");
+    let clients = [env.client().await, env.client().await, env.client().await];
+    let name = env.name("order");
     let held = take_free(&mutex(&clients[0], &name)).await;
     let granted: Arc<Mutex<Vec<(usize, FencingToken)>>> = Arc::default();
 
@@ -65,9 +65,9 @@ pub(super) async fn waiters_are_granted_in_the_order_in_which_they_came(world: W
 }
 
 /// In the moment of a release, by whoever is nearest to the lock: the client that released it, and another one.
-pub(super) async fn a_lock_that_is_waited_for_is_not_taken_by_who_comes_later(world: World) {
-    let (holder, waiter, stranger) = (world.client().await, world.client().await, world.client().await);
-    let name = world.name("barging");
+pub(super) async fn a_lock_that_is_waited_for_is_not_taken_by_who_comes_later(env: TestEnv) {
+    let (holder, waiter, stranger) = (env.client().await, env.client().await, env.client().await);
+    let name = env.name("barging");
     let lock = mutex(&holder, &name);
     for _ in 0..20 {
         let held = take_free(&lock).await;
@@ -84,9 +84,9 @@ pub(super) async fn a_lock_that_is_waited_for_is_not_taken_by_who_comes_later(wo
 }
 
 /// There is room for one more permit, but somebody who needs more of them is next.
-pub(super) async fn a_small_portion_does_not_pass_a_large_one_that_waits(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let name = world.name("portions");
+pub(super) async fn a_small_portion_does_not_pass_a_large_one_that_waits(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, env.client().await);
+    let name = env.name("portions");
     let held = take_free(&permits(&holder, &name, 2, 3)).await;
     let all = permits(&waiter, &name, 3, 3);
     let waiting = tokio::spawn(async move { all.acquire().await });
@@ -103,11 +103,11 @@ pub(super) async fn a_small_portion_does_not_pass_a_large_one_that_waits(world: 
 
 /// One release wakes one waiter: what the clients ask of the store grows with the number of hand-offs, and not
 /// with the number of those who wait.
-pub(super) async fn a_hand_off_costs_the_same_however_many_wait(world: World) {
+pub(super) async fn a_hand_off_costs_the_same_however_many_wait(env: TestEnv) {
     for waiters in [2, 24] {
-        let (client, faulty) = faulty(&world).await;
-        let watcher = world.client().await;
-        let name = world.name(&format!("herd of {waiters}"));
+        let (client, faulty) = faulty(&env).await;
+        let watcher = env.client().await;
+        let name = env.name(&format!("herd of {waiters}"));
         let seen = mutex(&watcher, &name);
         let held = take_free(&mutex(&client, &name)).await;
         let mut waiting = Vec::new();

@@ -25,7 +25,7 @@ use super::{
     steps::{LONG, assert_lost, faulty, mutex, queue, reader, take, take_free, writer},
 };
 use crate::{
-    Case, Fault, SLACK, Verb, World,
+    Case, Fault, SLACK, TestEnv, Verb,
     audit::{assert_free, await_queue, soon, within},
 };
 
@@ -53,12 +53,12 @@ macro_rules! fencing_cases {
 pub(super) const CASES: &[Case] = fencing_cases!(list);
 
 /// In the order of the grants, while many clients contend; and the store shows the token that the guard has.
-pub(super) async fn every_grant_has_a_larger_token_than_the_one_before(world: World) {
-    let name = world.name("job");
+pub(super) async fn every_grant_has_a_larger_token_than_the_one_before(env: TestEnv) {
+    let name = env.name("job");
     let grants = Arc::new(Mutex::new(Vec::new()));
     let mut contenders = Vec::new();
     for _ in 0..4 {
-        let client = world.client().await;
+        let client = env.client().await;
         for _ in 0..3 {
             let (lock, grants) = (mutex(&client, &name), Arc::clone(&grants));
             contenders.push(tokio::spawn(async move {
@@ -81,9 +81,9 @@ pub(super) async fn every_grant_has_a_larger_token_than_the_one_before(world: Wo
 }
 
 /// By the same client when the answer was lost, and by whoever asks twice; a new entry gets a new one.
-pub(super) async fn a_request_that_is_repeated_gets_the_same_token(world: World) {
-    let (client, faults) = faulty(&world).await;
-    let name = world.name("job");
+pub(super) async fn a_request_that_is_repeated_gets_the_same_token(env: TestEnv) {
+    let (client, faults) = faulty(&env).await;
+    let name = env.name("job");
     let entry = client.entry(&name, Claim::mutex(), LONG);
     let (token, _) = admitted(&client, &entry, Step::Create).await;
     for step in [Step::Create, Step::Again(token), Step::Create] {
@@ -109,9 +109,9 @@ pub(super) async fn a_request_that_is_repeated_gets_the_same_token(world: World)
 }
 
 /// Kinds are mixed, and names that are parts of each other; one of them is deleted again and again.
-pub(super) async fn what_happens_to_one_name_does_nothing_to_the_tokens_of_another(world: World) {
-    let (client, other) = (world.client().await, world.client().await);
-    let names = ["a", "a/", "a/b", "b"].map(|tag| world.name(tag));
+pub(super) async fn what_happens_to_one_name_does_nothing_to_the_tokens_of_another(env: TestEnv) {
+    let (client, other) = (env.client().await, env.client().await);
+    let names = ["a", "a/", "a/b", "b"].map(|tag| env.name(tag));
     let kept = take_free(&mutex(&client, &names[3])).await;
     let before = kept.token();
     let mut last = [FencingToken::new(0); 3];
@@ -126,7 +126,7 @@ pub(super) async fn what_happens_to_one_name_does_nothing_to_the_tokens_of_anoth
             assert!(guard.token() > *last, "`{}` went from {last} to {}", guard.name(), guard.token());
             *last = guard.token();
         }
-        world.server().delete(&lock_name(&names[0])).await.unwrap();
+        env.server().delete(&lock_name(&names[0])).await.unwrap();
         for guard in &guards[1..] {
             let row = row(&other, guard.name(), guard.entry_id()).await;
             assert_eq!(row.expect("only the first was deleted").token, Some(guard.token()));
@@ -142,10 +142,10 @@ pub(super) async fn what_happens_to_one_name_does_nothing_to_the_tokens_of_anoth
 }
 
 /// Not even when somebody else holds the name with a larger one.
-pub(super) async fn a_token_does_not_change_when_its_lock_is_lost(world: World) {
-    let (client, other) = (world.client().await, world.client().await);
+pub(super) async fn a_token_does_not_change_when_its_lock_is_lost(env: TestEnv) {
+    let (client, other) = (env.client().await, env.client().await);
     // Where nobody is told of an eviction, the first renewal finds it, which has to be within the time that the loss may take.
-    let lock = client.mutex(&world.name("job")).with_options(client.options().ttl(ms(15_000)));
+    let lock = client.mutex(&env.name("job")).with_options(client.options().ttl(ms(15_000)));
     let guard = take(&lock).await;
     let (hold, token) = (guard.hold(), guard.token());
     other.locks.operator().evict(guard.name(), guard.entry_id()).await.unwrap();
@@ -160,10 +160,10 @@ pub(super) async fn a_token_does_not_change_when_its_lock_is_lost(world: World) 
 
 /// Readers that hold together may have tokens in any order, but no two the same.
 pub(super) async fn readers_have_larger_tokens_than_writers_before_and_smaller_than_writers_after(
-    world: World,
+    env: TestEnv,
 ) {
-    let (client, other) = (world.client().await, world.client().await);
-    let name = world.name("job");
+    let (client, other) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let mut last = FencingToken::new(0);
     for _ in 0..3 {
         let first = take(&writer(&client, &name)).await;

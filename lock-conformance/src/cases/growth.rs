@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::lease::ms;
-use crate::{Footprint, SLACK, Usage, World};
+use crate::{Footprint, SLACK, TestEnv, Usage};
 
 /// So many times in a row the work must have left nothing. What is made in the first times and kept is not counted.
 pub(super) const WINDOWS: usize = 4;
@@ -37,7 +37,7 @@ const READINGS: usize = 10;
 /// # Panics
 /// If it has left something every time, or if the memory of this process cannot be seen.
 pub(super) async fn assert_no_growth<F: Future<Output = ()>>(
-    world: &World,
+    env: &TestEnv,
     each: u64,
     work: impl Fn(usize) -> F,
 ) -> usize {
@@ -45,7 +45,7 @@ pub(super) async fn assert_no_growth<F: Future<Output = ()>>(
     let mut seen: Vec<Seen> = Vec::new();
     for window in 0..=MOST_WINDOWS {
         work(window).await;
-        let now = Seen::after(world, seen.last()).await;
+        let now = Seen::after(env, seen.last()).await;
         seen.push(now);
         if let Some((last, before)) = seen.split_last()
             && before.len() >= WINDOWS
@@ -84,8 +84,8 @@ fn assert_heap_is_seen() {
 ///
 /// # Panics
 /// If the server does not say.
-pub(super) async fn footprint(world: &World) -> Footprint {
-    world.server().footprint().await.unwrap()
+pub(super) async fn footprint(env: &TestEnv) -> Footprint {
+    env.server().footprint().await.unwrap()
 }
 
 /// What is used when everything that was dropped is cleaned up.
@@ -98,10 +98,10 @@ struct Seen {
 impl Seen {
     /// Waits until nobody waits for anything, and, for a moment, until no figure is larger than the last time, but for memory and
     /// what is kept on purpose.
-    async fn after(world: &World, previous: Option<&Self>) -> Self {
+    async fn after(env: &TestEnv, previous: Option<&Self>) -> Self {
         let (queues, figures) = (Instant::now() + SLACK, Instant::now() + PUT_AWAY);
         let mut least = loop {
-            let now = Self::now(world).await;
+            let now = Self::now(env).await;
             let more = previous.is_some_and(|before| !now.more_than(before).is_empty());
             if now.server.queues == 0 && (!more || Instant::now() >= figures) {
                 break now;
@@ -114,7 +114,7 @@ impl Seen {
             // To look at the server takes memory of this process, too. So that is done only where there is something to see: at
             // first, how few connections there are, and later its memory, where it tells.
             let server = if previous.is_none() || least.server.memory.is_some() {
-                footprint(world).await
+                footprint(env).await
             } else {
                 least.server
             };
@@ -123,10 +123,10 @@ impl Seen {
         least
     }
 
-    async fn now(world: &World) -> Self {
+    async fn now(env: &TestEnv) -> Self {
         // First: whoever looks at the server over connections of his own has those in this process, too, until they are closed.
         let client = Usage::now();
-        Self { server: footprint(world).await, client }
+        Self { server: footprint(env).await, client }
     }
 
     /// Each figure that is larger than it was, with both values.

@@ -6,7 +6,7 @@ use lock_core::DistributedLock;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::steps::{long, mutex, take_free};
-use crate::{Faulty, SLACK, Verb, World, audit::eventually, volume};
+use crate::{Faulty, SLACK, TestEnv, Verb, audit::eventually, volume};
 
 /// So many ask for their place at the same time: what a crowd costs that comes at once is another question.
 const AT_ONCE: usize = 20;
@@ -21,10 +21,10 @@ struct Asked {
 
 /// Nobody leaves, and nobody is told anything: each looks now and then, which also keeps its place. That takes a look no more often, and no
 /// more bytes, where many wait beside it.
-pub(super) async fn a_look_of_one_who_waits_costs_the_same_however_many_wait(world: World) {
+pub(super) async fn a_look_of_one_who_waits_costs_the_same_however_many_wait(env: TestEnv) {
     let (few, many, ttl) = volume((20, 400, 3), (50, 2_000, 15));
     let ttl = Duration::from_secs(ttl);
-    let (alone, in_a_crowd) = (idle(&world, few, ttl).await, idle(&world, many, ttl).await);
+    let (alone, in_a_crowd) = (idle(&env, few, ttl).await, idle(&env, many, ttl).await);
     println!("{few} who wait: {alone:?}; {many}: {in_a_crowd:?}");
     if let (Some(alone_bytes), Some(crowd_bytes)) = (alone.bytes, in_a_crowd.bytes) {
         // Among a few, what is said beside looks weighs more.
@@ -35,15 +35,15 @@ pub(super) async fn a_look_of_one_who_waits_costs_the_same_however_many_wait(wor
 }
 
 /// Lets so many wait, and counts what they ask when all of them stand in the queue.
-async fn idle(world: &World, waiters: usize, ttl: Duration) -> Asked {
-    let (holder, asked) = (world.client().await, Faulty::default());
-    let name = world.name(&format!("job of {waiters}"));
+async fn idle(env: &TestEnv, waiters: usize, ttl: Duration) -> Asked {
+    let (holder, asked) = (env.client().await, Faulty::default());
+    let name = env.name(&format!("job of {waiters}"));
     let held = take_free(&mutex(&holder, &name)).await;
-    let proxy = world.has_wire().then(|| world.proxy());
+    let proxy = env.has_wire().then(|| env.proxy());
     let layer = Arc::new(asked.clone());
     let client = match &proxy {
-        Some(proxy) => world.client_by(proxy.address(), layer).await,
-        None => world.client_through(&[layer]).await,
+        Some(proxy) => env.client_by(proxy.address(), layer).await,
+        None => env.client_through(&[layer]).await,
     };
     let mut waiting = JoinSet::new();
     for place in 1..=waiters {

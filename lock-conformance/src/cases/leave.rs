@@ -9,7 +9,7 @@ use super::{
     steps::{LONG, absent, assert_lost, faulty, freed, mutex, pending, queue, take, take_free},
 };
 use crate::{
-    Case, Fault, Faulty, Gate, SLACK, Verb, World,
+    Case, Fault, Faulty, Gate, SLACK, TestEnv, Verb,
     audit::{eventually, soon},
 };
 
@@ -29,9 +29,9 @@ macro_rules! leave_cases {
 pub(super) const CASES: &[Case] = leave_cases!(list);
 
 /// The verbs themselves: whatever the store answers, the entry is not there.
-pub(super) async fn a_create_that_arrives_after_its_leave_finds_the_door_closed(world: World) {
-    let client = world.client().await;
-    let name = world.name("door");
+pub(super) async fn a_create_that_arrives_after_its_leave_finds_the_door_closed(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("door");
     let lock = mutex(&client, &name);
     for (wait, held) in [(WaitMode::Queue, false), (WaitMode::Try, false), (WaitMode::Queue, true)] {
         let guard = if held { Some(take_free(&lock).await) } else { None };
@@ -57,11 +57,11 @@ pub(super) async fn a_create_that_arrives_after_its_leave_finds_the_door_closed(
 }
 
 /// The future is dropped while its first request is on its way; the request arrives after the keeper's clean-up.
-pub(super) async fn a_dropped_acquisition_leaves_nothing_although_its_request_comes_late(world: World) {
+pub(super) async fn a_dropped_acquisition_leaves_nothing_although_its_request_comes_late(env: TestEnv) {
     let (arriving, sending) = (Faulty::default(), Faulty::default());
-    let client = world.client_through(&[Arc::new(arriving.clone()), Arc::new(sending.clone())]).await;
-    let other = world.client().await;
-    let name = world.name("late");
+    let client = env.client_through(&[Arc::new(arriving.clone()), Arc::new(sending.clone())]).await;
+    let other = env.client().await;
+    let name = env.name("late");
     let gate = Gate::new();
     sending.next(Verb::Enter, Fault::InFlight(gate.clone()));
     let lock = mutex(&client, &name);
@@ -84,10 +84,10 @@ pub(super) async fn a_dropped_acquisition_leaves_nothing_although_its_request_co
 
 /// It was repeated, and found nothing: that was our own departure. Where it cannot be repeated in time, the answer is
 /// honest, and the keeper sees to it.
-pub(super) async fn a_release_whose_first_answer_was_lost_was_a_release(world: World) {
-    let (client, faulty) = faulty(&world).await;
-    let other = world.client().await;
-    let name = world.name("repeated");
+pub(super) async fn a_release_whose_first_answer_was_lost_was_a_release(env: TestEnv) {
+    let (client, faulty) = faulty(&env).await;
+    let other = env.client().await;
+    let name = env.name("repeated");
     let lock = mutex(&client, &name);
     for kind in [BackendErrorKind::Unreachable, BackendErrorKind::Unavailable, BackendErrorKind::Panicked] {
         let guard = take_free(&lock).await;

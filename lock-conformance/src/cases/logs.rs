@@ -21,7 +21,7 @@ use super::{
     steps::{faulty, freed, long, mutex, queue_of, take_free},
 };
 use crate::{
-    Client, Fault, Faulty, Links, Newcomers, Proxy, SLACK, Sound, Verb, World,
+    Client, Fault, Faulty, Links, Newcomers, Proxy, SLACK, Sound, TestEnv, Verb,
     audit::{eventually, within},
 };
 
@@ -41,11 +41,11 @@ const TTL: Duration = Duration::from_secs(6);
 const TRIES: usize = 9;
 
 /// Each meets the outage on its own, with every renewal and every look. Whoever reads the log has to see it, and what else there is.
-pub(super) async fn an_outage_costs_a_line_a_second_and_message(world: World) {
+pub(super) async fn an_outage_costs_a_line_a_second_and_message(env: TestEnv) {
     let log = Log::install();
-    let store = Away::new(&world).await;
-    let other = world.client().await;
-    let name = |i: usize| world.name(&i.to_string());
+    let store = Away::new(&env).await;
+    let other = env.client().await;
+    let name = |i: usize| env.name(&i.to_string());
     let options = long().ttl(TTL).outage(Outage::Wait);
     let lock = |i: usize| store.client.mutex(&name(i)).with_options(options.clone());
     let guards = join_all((0..CROWD).map(|i| {
@@ -84,7 +84,7 @@ pub(super) async fn an_outage_costs_a_line_a_second_and_message(world: World) {
     store.is_back();
 
     for (message, told) in &told {
-        let by_client = world.client_logs().is_some_and(|target| message.contains(&format!(" {target}")));
+        let by_client = env.client_logs().is_some_and(|target| message.contains(&format!(" {target}")));
         let most = if by_client { seconds * CONNECTS_A_SECOND + CONNECTS_AT_FIRST } else { seconds + 2 };
         assert!(told.lines <= most, "{} lines in {seconds} s of {message}: {told:?}", told.lines);
     }
@@ -102,10 +102,10 @@ pub(super) async fn an_outage_costs_a_line_a_second_and_message(world: World) {
 }
 
 /// It is tried for ever, and told the first time, and each time after twice as many tries.
-pub(super) async fn a_cleanup_that_fails_for_long_is_told_ever_more_rarely(world: World) {
+pub(super) async fn a_cleanup_that_fails_for_long_is_told_ever_more_rarely(env: TestEnv) {
     let log = Log::install();
-    let (client, faults) = faulty(&world).await;
-    let lock = mutex(&client, &world.name("job"));
+    let (client, faults) = faulty(&env).await;
+    let lock = mutex(&client, &env.name("job"));
     let guard = take_free(&lock).await;
     faults.always(Verb::Leave, Fault::FailUnsent(BackendErrorKind::Unreachable));
     drop(guard);
@@ -132,13 +132,13 @@ struct Away {
 const VERBS: [Verb; 3] = [Verb::Enter, Verb::Renew, Verb::Leave];
 
 impl Away {
-    async fn new(world: &World) -> Self {
-        if !world.has_wire() {
-            let (client, faults) = faulty(world).await;
+    async fn new(env: &TestEnv) -> Self {
+        if !env.has_wire() {
+            let (client, faults) = faulty(env).await;
             return Self { client, proxy: None, faults };
         }
-        let proxy = world.proxy();
-        let client = world.client_by(proxy.address(), Arc::new(Sound)).await;
+        let proxy = env.proxy();
+        let client = env.client_by(proxy.address(), Arc::new(Sound)).await;
         Self { client, proxy: Some(proxy), faults: Faulty::default() }
     }
 

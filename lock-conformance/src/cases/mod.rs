@@ -97,7 +97,7 @@ macro_rules! each_group {
 }
 
 /// The cases that are run once more without hints, and once more without polling: those in which somebody waits for a
-/// turn that comes by a release. They take [`World::options`](crate::World::options) as they are.
+/// turn that comes by a release. They take [`TestEnv::options`](crate::TestEnv::options) as they are.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! core_cases {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_core::{DistributedLock, Error};
 
 use super::steps::{is_busy, long, mutex, refused, take, take_free};
-use crate::{Case, World};
+use crate::{Case, TestEnv};
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -21,9 +21,9 @@ macro_rules! reentrancy_cases {
 pub(super) const CASES: &[Case] = reentrancy_cases!(list);
 
 /// The same task, by the same object and by another one of the same client, stands in the queue like a stranger.
-pub(super) async fn whoever_holds_a_lock_waits_for_himself_when_he_asks_again(world: World) {
-    let client = world.client().await;
-    let name = world.name("again");
+pub(super) async fn whoever_holds_a_lock_waits_for_himself_when_he_asks_again(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("again");
     let lock = mutex(&client, &name);
     let guard = take_free(&lock).await;
     let token = guard.token();

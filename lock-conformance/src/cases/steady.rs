@@ -8,7 +8,7 @@ use std::{
 use futures_util::FutureExt;
 
 use crate::{
-    World,
+    TestEnv,
     excuse::Excuse,
     output::said,
     witness::{Testimony, Witness},
@@ -25,16 +25,16 @@ const LONGER: u32 = 3;
 ///
 /// The ttl leaves a scenario a second or so to spare, which is far more than the shortest stall that excuses anything: what a busy
 /// machine takes without ever standing still is not for the witness.
-pub(super) async fn steady<F>(world: World, ttl: Duration, scenario: impl Fn(World, Duration) -> F)
+pub(super) async fn steady<F>(env: TestEnv, ttl: Duration, scenario: impl Fn(TestEnv, Duration) -> F)
 where
     F: Future<Output = ()>,
 {
-    let seen = world.clone();
+    let seen = env.clone();
     let excused = move |excuse: &Excuse| {
         excuse.record(&seen.case(), seen.store());
         seen.give_up();
     };
-    twice_at_most(&Witness::start(), ttl, excused, move |ttl| scenario(world.clone(), ttl)).await;
+    twice_at_most(&Witness::start(), ttl, excused, move |ttl| scenario(env.clone(), ttl)).await;
 }
 
 async fn twice_at_most<F>(

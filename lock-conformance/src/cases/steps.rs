@@ -13,7 +13,7 @@ use lock_core::{
 
 pub(super) use crate::audit::LONG;
 use crate::{
-    Client, Faulty, World,
+    Client, Faulty, TestEnv,
     audit::{SLACK, eventually, safety, soon},
 };
 
@@ -155,7 +155,7 @@ pub(super) async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Se
 }
 
 /// A client whose backend goes wrong as it is told to.
-pub(super) async fn faulty(world: &World) -> (Client, Faulty) {
+pub(super) async fn faulty(env: &TestEnv) -> (Client, Faulty) {
     let faults = Faulty::default();
-    (world.client_through(&[Arc::new(faults.clone())]).await, faults)
+    (env.client_through(&[Arc::new(faults.clone())]).await, faults)
 }

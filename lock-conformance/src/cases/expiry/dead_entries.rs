@@ -11,7 +11,7 @@ use lock_core::{
 };
 
 use crate::{
-    Client, SLACK, World,
+    Client, SLACK, TestEnv,
     audit::{assert_free, await_queue, eventually, soon},
     cases::{
         altered::{Alter, altered},
@@ -43,12 +43,12 @@ impl Alter for LateHint {
 }
 
 /// It is only a reason to look again.
-pub(crate) async fn a_hint_for_a_former_life_grants_nothing(world: World) {
-    let holder = world.client().await;
-    let name = world.name("job");
+pub(crate) async fn a_hint_for_a_former_life_grants_nothing(env: TestEnv) {
+    let holder = env.client().await;
+    let name = env.name("job");
     let guard = take_free(&mutex(&holder, &name)).await;
     let late = Arc::new(LateHint::default());
-    let client = altered(&world, Arc::clone(&late)).await;
+    let client = altered(&env, Arc::clone(&late)).await;
     let lock = mutex(&client, &name);
     let waiter = tokio::spawn(async move { take(&lock).await });
     await_queue(&holder, &name, 2).await;
@@ -62,9 +62,9 @@ pub(crate) async fn a_hint_for_a_former_life_grants_nothing(world: World) {
 
 /// The entry left and came again under the same id. What knows it by its former token finds it gone, and does nothing to
 /// it.
-pub(crate) async fn a_later_life_of_an_entry_is_none_of_the_former_ones_business(world: World) {
-    let client = world.client().await;
-    let name = world.name("job");
+pub(crate) async fn a_later_life_of_an_entry_is_none_of_the_former_ones_business(env: TestEnv) {
+    let client = env.client().await;
+    let name = env.name("job");
     let entry = client.entry(&name, Claim::mutex(), LONG);
     let (former, _) = admitted(&client, &entry, Step::Create).await;
     assert_eq!(client.backend.leave(&entry, Creates::Answered).await.unwrap(), Departure::Left);
@@ -93,17 +93,17 @@ async fn renew(client: &Client, entry: &Entry, token: FencingToken) -> Renewal {
 
 /// Nobody has asked the store anything since the holder's lease ended: whatever comes first judges it by the clock. The
 /// next in the queue is admitted, and the dead one stays out.
-pub(crate) async fn the_dead_are_out_although_nobody_has_removed_them(world: World) {
+pub(crate) async fn the_dead_are_out_although_nobody_has_removed_them(env: TestEnv) {
     let firsts = [First::Renews, First::LooksAgain, First::Leaves, First::IsPassed];
     // A writer's lease is one of many that share what they are kept in, where a mutex may have that for itself.
     let both =
         firsts.into_iter().flat_map(|first| [Claim::mutex(), Claim::writer()].map(|claim| (first, claim)));
-    join_all(both.map(|(first, claim)| the_dead_are_out_when(&world, first, claim))).await;
+    join_all(both.map(|(first, claim)| the_dead_are_out_when(&env, first, claim))).await;
 }
 
-async fn the_dead_are_out_when(world: &World, first: First, claim: Claim) {
-    let (dying, next) = (world.client().await, world.client().await);
-    let name = world.name(&format!("{first:?} {}", claim.kind()));
+async fn the_dead_are_out_when(env: &TestEnv, first: First, claim: Claim) {
+    let (dying, next) = (env.client().await, env.client().await);
+    let name = env.name(&format!("{first:?} {}", claim.kind()));
     let dead = dying.entry(&name, claim, ms(1500));
     let (token, _) = admitted(&dying, &dead, Step::Create).await;
     let waits = next.entry(&name, claim, LONG);
@@ -141,9 +141,9 @@ enum First {
 }
 
 /// A dead writer between readers, whose permits are more than all others have.
-pub(crate) async fn the_dead_do_not_count_against_those_behind_them(world: World) {
-    let (reading, dying) = (world.client().await, world.client().await);
-    let name = world.name("shared");
+pub(crate) async fn the_dead_do_not_count_against_those_behind_them(env: TestEnv) {
+    let (reading, dying) = (env.client().await, env.client().await);
+    let name = env.name("shared");
     let reads = reading.entry(&name, Claim::reader(), LONG);
     admitted(&reading, &reads, Step::Create).await;
     let dead = dying.entry(&name, Claim::writer(), ms(1000));

@@ -15,7 +15,7 @@ use lock_core::{
 };
 
 use crate::{
-    Fault, Faulty, SLACK, Verb, World,
+    Fault, Faulty, SLACK, TestEnv, Verb,
     audit::{assert_free, eventually, soon, within},
     cases::{
         lease::{
@@ -28,9 +28,9 @@ use crate::{
 
 /// The client's keeper ends, and with it whatever keeps a session alive; a look afterwards is still answered. What that
 /// answer promises has to be kept: where a look does not extend the lease, it may promise nothing new.
-pub(crate) async fn a_promise_is_counted_from_the_last_proof_and_kept_when_proofs_end(world: World) {
-    let (client, other) = (world.client().await, world.client().await);
-    let name = world.name("job");
+pub(crate) async fn a_promise_is_counted_from_the_last_proof_and_kept_when_proofs_end(env: TestEnv) {
+    let (client, other) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let entry = client.entry(&name, Claim::mutex(), ms(1000));
     let (token, first) = admitted(&client, &entry, Step::Create).await;
     client.stop();
@@ -52,10 +52,10 @@ pub(crate) async fn a_promise_is_counted_from_the_last_proof_and_kept_when_proof
 }
 
 /// A waiter's second look is lost on its way. It is handed the lock with what is left from the first.
-pub(crate) async fn a_deadline_comes_from_an_answered_look_and_not_from_one_that_was_lost(world: World) {
-    let holder = world.client().await;
-    let (client, faults) = faulty(&world).await;
-    let name = world.name("job");
+pub(crate) async fn a_deadline_comes_from_an_answered_look_and_not_from_one_that_was_lost(env: TestEnv) {
+    let holder = env.client().await;
+    let (client, faults) = faulty(&env).await;
+    let name = env.name("job");
     let guard = take_free(&mutex(&holder, &name)).await;
     faults.pass(Verb::Enter);
     faults.always(Verb::Enter, Fault::LoseRequest);
@@ -76,9 +76,9 @@ pub(crate) async fn a_deadline_comes_from_an_answered_look_and_not_from_one_that
 }
 
 /// Not the lease, and not the promise: with the same entry and a tenth of its ttl, in both verbs that refresh it.
-pub(crate) async fn a_shorter_renewal_cuts_nothing(world: World) {
-    let (client, other) = (world.client().await, world.client().await);
-    let name = world.name("job");
+pub(crate) async fn a_shorter_renewal_cuts_nothing(env: TestEnv) {
+    let (client, other) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let entry = client.entry(&name, Claim::mutex(), ms(2500));
     let (token, valid_until) = admitted(&client, &entry, Step::Create).await;
     let end = lease_end(&other, &entry.name, entry.id).await;
@@ -103,9 +103,9 @@ pub(crate) async fn a_shorter_renewal_cuts_nothing(world: World) {
 
 /// A waiter is made the holder and says no more. Its lease is the rest of the one that it waited with, and that to the
 /// last millisecond.
-pub(crate) async fn a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_promised(world: World) {
-    let (holder, heir, other) = (world.client().await, world.client().await, world.client().await);
-    let name = world.name("job");
+pub(crate) async fn a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_promised(env: TestEnv) {
+    let (holder, heir, other) = (env.client().await, env.client().await, env.client().await);
+    let name = env.name("job");
     let held = holder.entry(&name, Claim::mutex(), LONG);
     admitted(&holder, &held, Step::Create).await;
     let waits = heir.entry(&name, Claim::mutex(), ms(900));
@@ -120,9 +120,9 @@ pub(crate) async fn a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_
 }
 
 /// The ttl of a look counts, and not the one that the entry was made with: the guard relies on it.
-pub(crate) async fn who_waited_with_a_shorter_lease_is_covered_for_the_longer_one(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let name = world.name("job");
+pub(crate) async fn who_waited_with_a_shorter_lease_is_covered_for_the_longer_one(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, env.client().await);
+    let name = env.name("job");
     let guard = take_free(&mutex(&holder, &name)).await;
     let short = ms(10_000);
     let waiting = tokio::spawn({
@@ -151,14 +151,14 @@ impl Clock for Sleeper {
 
 /// Timers stand still while a machine sleeps. Nobody asks for the one lock: who listens is woken. Whoever asks for the
 /// other is told at once.
-pub(crate) async fn a_machine_that_slept_past_a_deadline_learns_of_the_loss_within_a_second(world: World) {
-    let other = world.client().await;
-    let (watched, asked) = (world.name("watched"), world.name("asked for"));
+pub(crate) async fn a_machine_that_slept_past_a_deadline_learns_of_the_loss_within_a_second(env: TestEnv) {
+    let other = env.client().await;
+    let (watched, asked) = (env.name("watched"), env.name("asked for"));
     for renew in [false, true] {
         let clock = Arc::new(Sleeper::default());
         let keeper = Keeper::on_current_runtime(Arc::clone(&clock) as Arc<dyn Clock>);
         let faults = Faulty::default();
-        let client = world.client_on(keeper, &[Arc::new(faults.clone())]).await;
+        let client = env.client_on(keeper, &[Arc::new(faults.clone())]).await;
         faults.always(Verb::Renew, Fault::Fail(BackendErrorKind::Unreachable));
         let options = client.options().ttl(LONG).renew(renew);
         let guard = client.mutex(&watched).acquire_with(&options).await.unwrap();

@@ -3,7 +3,7 @@
 use lock_core::{Claim, Creates, Departure, DistributedLock, Entry, FencingToken, Standing, Step, WaitMode};
 
 use crate::{
-    Client, SLACK, World,
+    Client, SLACK, TestEnv,
     audit::soon,
     cases::{
         lease,
@@ -13,9 +13,9 @@ use crate::{
 
 /// The verbs themselves, in the moment after a departure and in that after an expiry, when perhaps nobody was made the
 /// holder yet.
-pub(in crate::cases) async fn a_free_name_with_a_queue_goes_to_its_head_and_to_nobody_else(world: World) {
-    let (client, dying) = (world.client().await, world.client().await);
-    let name = world.name("left");
+pub(in crate::cases) async fn a_free_name_with_a_queue_goes_to_its_head_and_to_nobody_else(env: TestEnv) {
+    let (client, dying) = (env.client().await, env.client().await);
+    let name = env.name("left");
     let [holder, first, second] = std::array::from_fn(|_| client.entry(&name, Claim::mutex(), LONG));
     lease::admitted(&client, &holder, Step::Create).await;
     let (token, _) = lease::waiting(&client, &first, Step::Create).await;
@@ -23,7 +23,7 @@ pub(in crate::cases) async fn a_free_name_with_a_queue_goes_to_its_head_and_to_n
     assert_eq!(client.backend.leave(&holder, Creates::Answered).await.unwrap(), Departure::Left);
     assert_goes_to(&client, &first, token, &second).await;
 
-    let name = world.name("expired");
+    let name = env.name("expired");
     let held = take_free(&mutex(&dying, &name).with_options(brief())).await;
     let [first, second] = std::array::from_fn(|_| client.entry(&name, Claim::mutex(), LONG));
     let (token, _) = lease::waiting(&client, &first, Step::Create).await;
@@ -56,9 +56,9 @@ async fn assert_goes_to(client: &Client, head: &Entry, token: FencingToken, seco
 }
 
 /// What the store says of when to look again is the holder's lease, and a waiter has its own.
-pub(in crate::cases) async fn a_waiter_keeps_its_place_beside_a_holder_with_a_longer_ttl(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let name = world.name("shorter");
+pub(in crate::cases) async fn a_waiter_keeps_its_place_beside_a_holder_with_a_longer_ttl(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, env.client().await);
+    let name = env.name("shorter");
     let seen = mutex(&holder, &name);
     let held = take_free(&seen).await;
     let first = waiter.mutex(&name).with_options(lasting());

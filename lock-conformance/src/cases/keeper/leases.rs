@@ -8,22 +8,22 @@ use lock_core::{
 
 use super::odd_store::{Habit, odd, odd_and_counted};
 use crate::{
-    Client, Fault, Gate, SLACK, Verb, World,
+    Client, Fault, Gate, SLACK, TestEnv, Verb,
     audit::{eventually, soon, within},
     cases::steps::{brief, faulty, freed, lasting, long, mutex, queue_of, take, take_free},
 };
 
 /// A guard without renewal, one at the end of its `max_hold`, and both of them again when they are forgotten. The store
 /// would keep them for two minutes.
-pub(in crate::cases) async fn a_lease_of_its_own_ends_although_its_session_lives(world: World) {
-    let (client, other) = (odd(&world, Habit::SharedSession).await, world.client().await);
+pub(in crate::cases) async fn a_lease_of_its_own_ends_although_its_session_lives(env: TestEnv) {
+    let (client, other) = (odd(&env, Habit::SharedSession).await, env.client().await);
     let ends = [
         ("unrenewed", brief().renew(false)),
         ("held long enough", long().max_hold(Duration::from_millis(600))),
     ];
     for (how, options) in ends {
         for forgotten in [false, true] {
-            let name = world.name(&format!("{how}, forgotten: {forgotten}"));
+            let name = env.name(&format!("{how}, forgotten: {forgotten}"));
             let guard = take_free(&client.mutex(&name).with_options(options.clone())).await;
             let hold = guard.hold();
             let kept = if forgotten {
@@ -44,9 +44,9 @@ pub(in crate::cases) async fn a_lease_of_its_own_ends_although_its_session_lives
 }
 
 /// No renewal works, so that the lock is lost at its deadline, while the store goes on keeping it.
-pub(in crate::cases) async fn a_lost_lock_is_left_although_its_session_lives(world: World) {
-    let (client, other) = (odd(&world, Habit::DeafSession).await, world.client().await);
-    let name = world.name("deaf");
+pub(in crate::cases) async fn a_lost_lock_is_left_although_its_session_lives(env: TestEnv) {
+    let (client, other) = (odd(&env, Habit::DeafSession).await, env.client().await);
+    let name = env.name("deaf");
     let guard = take_free(&mutex(&client, &name).with_options(brief())).await;
     let next = within("the next grant", guard.ttl() + SLACK, mutex(&other, &name).acquire()).await.unwrap();
     assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
@@ -54,10 +54,10 @@ pub(in crate::cases) async fn a_lost_lock_is_left_although_its_session_lives(wor
 }
 
 /// The future of a waiter is alive, but nobody polls it: it would stand in the way of those behind it.
-pub(in crate::cases) async fn a_place_that_nobody_polls_ends_although_its_session_lives(world: World) {
-    let (client, counted) = odd_and_counted(&world, Habit::SharedSession).await;
-    let other = world.client().await;
-    let name = world.name("unpolled");
+pub(in crate::cases) async fn a_place_that_nobody_polls_ends_although_its_session_lives(env: TestEnv) {
+    let (client, counted) = odd_and_counted(&env, Habit::SharedSession).await;
+    let other = env.client().await;
+    let name = env.name("unpolled");
     let seen = mutex(&other, &name);
     let held = take_free(&seen).await;
     let lock = mutex(&client, &name).with_options(brief());
@@ -77,18 +77,18 @@ pub(in crate::cases) async fn a_place_that_nobody_polls_ends_although_its_sessio
 
 /// One store that does not answer, one class of leases that gets no answer, and a server that stands still: leases of
 /// others on the same keeper are renewed in time.
-pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(world: World) {
+pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(env: TestEnv) {
     // A try may take a sixth of the ttl: with this one, longer than the leases live that must not wait for it.
     let slow = AcquireOptions::new().ttl(Duration::from_secs(12));
     let swift = AcquireOptions::new().ttl(Duration::from_millis(1_600));
-    let client = odd(&world, Habit::Stuck(slow.ttl)).await;
-    let (slow_store, silent) = faulty(&world).await;
+    let client = odd(&env, Habit::Stuck(slow.ttl)).await;
+    let (slow_store, silent) = faulty(&env).await;
     silent.always(Verb::Renew, Fault::HoldReply(Gate::new()));
     let beside = |keeper: &lock_core::Keeper| {
         Locks::with(Arc::new(Memory::new()), keeper.clone(), Arc::new(SystemEntropy))
     };
     let take = |locks: Locks, tag: &str, options: &AcquireOptions| {
-        let lock = locks.mutex(world.name(tag)).unwrap().with_options(options.clone());
+        let lock = locks.mutex(env.name(tag)).unwrap().with_options(options.clone());
         async move { take_free(&lock).await }
     };
     let _slow = [
@@ -102,11 +102,11 @@ pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(world:
     // The first renewals of the slow ones are due after 4 s, and take 2 s each.
     assert_stay_held(&swift, Duration::from_secs(7)).await;
 
-    let (still, silence) = faulty(&world).await;
+    let (still, silence) = faulty(&env).await;
     let theirs = take(still.locks.clone(), "still", &brief()).await;
     let ours = [take(beside(&still.keeper), "beside it", &lasting()).await];
     // What has no server that can be stopped is silent to this client: it does what it is told, and answers nothing.
-    let stopped = world.server().pause().await.is_ok();
+    let stopped = env.server().pause().await.is_ok();
     let gate = Gate::new();
     if !stopped {
         for verb in [Verb::Enter, Verb::Renew, Verb::Leave] {
@@ -115,14 +115,14 @@ pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(world:
     }
     drop(theirs);
     let entered = silence.calls(Verb::Enter);
-    stay_busy_with(&still, &world.name("still"), assert_stay_held(&ours, Duration::from_secs(4))).await;
+    stay_busy_with(&still, &env.name("still"), assert_stay_held(&ours, Duration::from_secs(4))).await;
     assert!(
         silence.calls(Verb::Enter) > entered && silence.calls(Verb::Leave) > 0,
         "nothing was asked meanwhile"
     );
     gate.open();
     if stopped {
-        world.server().resume().await.unwrap();
+        env.server().resume().await.unwrap();
     }
     // Requests that are never answered keep their clients for as long as the lease.
     for client in [client, slow_store] {

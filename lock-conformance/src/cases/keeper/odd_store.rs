@@ -8,7 +8,7 @@ use lock_core::{
     WaitMode, valid_until,
 };
 
-use crate::{Client, Faulty, Layer, World, cases::steps::LONG};
+use crate::{Client, Faulty, Layer, TestEnv, cases::steps::LONG};
 
 /// What is odd about a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +22,14 @@ pub(super) enum Habit {
 }
 
 /// A client of the store as seen through its habit.
-pub(super) async fn odd(world: &World, habit: Habit) -> Client {
-    world.client_through(&[Arc::new(habit)]).await
+pub(super) async fn odd(env: &TestEnv, habit: Habit) -> Client {
+    env.client_through(&[Arc::new(habit)]).await
 }
 
 /// The same, with a count of what it was asked and what it answered.
-pub(super) async fn odd_and_counted(world: &World, habit: Habit) -> (Client, Faulty) {
+pub(super) async fn odd_and_counted(env: &TestEnv, habit: Habit) -> (Client, Faulty) {
     let counted = Faulty::default();
-    let client = world.client_through(&[Arc::new(habit), Arc::new(counted.clone())]).await;
+    let client = env.client_through(&[Arc::new(habit), Arc::new(counted.clone())]).await;
     (client, counted)
 }
 

@@ -17,7 +17,7 @@ use std::{
 use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Locks, Lost, Memory, Sleep, SystemEntropy};
 
 use crate::{
-    Client, Faulty, SLACK, Verb, World,
+    Client, Faulty, SLACK, TestEnv, Verb,
     audit::{eventually, soon},
     cases::steps::{brief, faulty, freed, mutex, queue_of, take, take_free},
 };
@@ -70,11 +70,11 @@ impl Wake for DroppingATask {
 
 /// Locks that are renewed all the time: of the client itself, and of another one on the same keeper. Their leases are longer than
 /// a busy machine keeps a thread from its cores.
-async fn kept(client: &Client, world: &World) -> [Guard; 2] {
+async fn kept(client: &Client, env: &TestEnv) -> [Guard; 2] {
     let options = AcquireOptions::new().ttl(Duration::from_millis(3600));
     let beside = Locks::with(Arc::new(Memory::new()), client.keeper.clone(), Arc::new(SystemEntropy));
-    let beside = beside.mutex(world.name("beside")).unwrap().with_options(options.clone());
-    [take_free(&mutex(client, &world.name("kept")).with_options(options)).await, take_free(&beside).await]
+    let beside = beside.mutex(env.name("beside")).unwrap().with_options(options.clone());
+    [take_free(&mutex(client, &env.name("kept")).with_options(options)).await, take_free(&beside).await]
 }
 
 /// Waits until a lease grows, which it does by a renewal and by nothing else.
@@ -89,8 +89,8 @@ async fn renewed(guard: &Guard) {
 }
 
 /// Nothing that a client does for others has ended: leases are renewed, locks are taken, waited for and handed on.
-async fn assert_all_goes_on(client: &Client, other: &Client, kept: [Guard; 2], world: &World) {
-    let name = world.name("after");
+async fn assert_all_goes_on(client: &Client, other: &Client, kept: [Guard; 2], env: &TestEnv) {
+    let name = env.name("after");
     let held = take_free(&mutex(other, &name)).await;
     let next = mutex(client, &name);
     let waiting = tokio::spawn(async move { next.acquire().await.unwrap() });
@@ -139,17 +139,17 @@ fn soon_over(client: &Client) -> Sleep {
 }
 
 /// By the end of a lease, by a timer, and by a hint.
-pub(in crate::cases) async fn a_waker_that_panics_costs_nobody_a_lock(world: World) {
-    let (client, other) = (world.client().await, world.client().await);
-    let kept = kept(&client, &world).await;
+pub(in crate::cases) async fn a_waker_that_panics_costs_nobody_a_lock(env: TestEnv) {
+    let (client, other) = (env.client().await, env.client().await);
+    let kept = kept(&client, &env).await;
     let panicking = Arc::new(Panicking::default());
     let waker = Waker::from(Arc::clone(&panicking));
 
-    let (_lost_guard, mut lost) = ending(&client, &world.name("ending")).await;
+    let (_lost_guard, mut lost) = ending(&client, &env.name("ending")).await;
     let mut timer = soon_over(&client);
     leave_with(&mut lost, &waker);
     leave_with(&mut timer, &waker);
-    let name = world.name("queue");
+    let name = env.name("queue");
     let (lock, theirs) = (mutex(&client, &name), mutex(&other, &name));
     let held = take_free(&theirs).await;
     let mut waiting = lock.acquire();
@@ -169,26 +169,26 @@ pub(in crate::cases) async fn a_waker_that_panics_costs_nobody_a_lock(world: Wor
     soon("the turn of the waiter", waiting).await.unwrap().release().await.unwrap();
     soon("the signal", lost).await;
     soon("the timer", timer).await;
-    assert_all_goes_on(&client, &other, kept, &world).await;
+    assert_all_goes_on(&client, &other, kept, &env).await;
 }
 
 /// A guard of the same client, one of another client on the same keeper, and one of a client elsewhere. What is held beside them is
 /// not dropped if it fails: where a waker waits for what is locked around it, that would wait as well, and say nothing.
-pub(in crate::cases) async fn a_waker_that_drops_guards_ends_and_costs_nobody_a_lock(world: World) {
-    let (client, other) = (world.client().await, world.client().await);
-    let kept = ManuallyDrop::new(kept(&client, &world).await);
+pub(in crate::cases) async fn a_waker_that_drops_guards_ends_and_costs_nobody_a_lock(env: TestEnv) {
+    let (client, other) = (env.client().await, env.client().await);
+    let kept = ManuallyDrop::new(kept(&client, &env).await);
     let beside = Locks::with(Arc::new(Memory::new()), client.keeper.clone(), Arc::new(SystemEntropy));
-    let beside = beside.mutex(world.name("beside")).unwrap();
+    let beside = beside.mutex(env.name("beside")).unwrap();
     for what in ["signal", "timer"] {
-        let own = mutex(&client, &world.name("own"));
-        let elsewhere = mutex(&other, &world.name("elsewhere"));
+        let own = mutex(&client, &env.name("own"));
+        let elsewhere = mutex(&other, &env.name("elsewhere"));
         let dropping = Arc::new(Dropping::default());
         for lock in [&own, &elsewhere, &beside] {
             let guard = take(lock).await;
             dropping.guards.lock().unwrap().push(guard);
         }
         let waker = Waker::from(Arc::clone(&dropping));
-        let (guard, mut lost) = ending(&client, &world.name(what)).await;
+        let (guard, mut lost) = ending(&client, &env.name(what)).await;
         let guard = ManuallyDrop::new(guard);
         let mut timer = soon_over(&client);
         if what == "signal" {
@@ -207,16 +207,16 @@ pub(in crate::cases) async fn a_waker_that_drops_guards_ends_and_costs_nobody_a_
             freed(lock).await;
         }
     }
-    assert_all_goes_on(&client, &other, ManuallyDrop::into_inner(kept), &world).await;
+    assert_all_goes_on(&client, &other, ManuallyDrop::into_inner(kept), &env).await;
 }
 
 /// At the hint that its turn has come, somebody's executor drops a task that waits as well, and holds another lock. The other client gives
 /// back by its keeper: where the store is this process, a waker that waits for what is locked around it hangs there. What would wait
 /// for that, too, is not dropped if it fails.
-pub(in crate::cases) async fn a_waker_that_drops_a_waiter_at_a_hint_costs_nobody_a_lock(world: World) {
-    let ((client, asked), other) = (faulty(&world).await, world.client().await);
-    let kept = ManuallyDrop::new(kept(&client, &world).await);
-    let names = ["turn", "queue", "own"].map(|name| world.name(name));
+pub(in crate::cases) async fn a_waker_that_drops_a_waiter_at_a_hint_costs_nobody_a_lock(env: TestEnv) {
+    let ((client, asked), other) = (faulty(&env).await, env.client().await);
+    let kept = ManuallyDrop::new(kept(&client, &env).await);
+    let names = ["turn", "queue", "own"].map(|name| env.name(name));
     let [turn, queue, own] = names.each_ref().map(|name| mutex(&other, name));
     let (held, ahead) = (take_free(&turn).await, take_free(&queue).await);
     let guard = take_free(&mutex(&client, &names[2])).await;
@@ -236,5 +236,5 @@ pub(in crate::cases) async fn a_waker_that_drops_a_waiter_at_a_hint_costs_nobody
     for lock in [&turn, &queue, &own] {
         freed(lock).await;
     }
-    assert_all_goes_on(&client, &other, ManuallyDrop::into_inner(kept), &world).await;
+    assert_all_goes_on(&client, &other, ManuallyDrop::into_inner(kept), &env).await;
 }

@@ -10,13 +10,13 @@ use lock_core::{
 };
 
 use crate::{
-    Client, HintsOnly, SLACK, World,
+    Client, HintsOnly, SLACK, TestEnv,
     audit::soon,
     cases::steps::{LONG, absent, brief, is_busy, mutex, permits, queue_of, reader, take_free, writer},
 };
 
-async fn only_by_hints(world: &World) -> Client {
-    world.client_through(&[Arc::new(HintsOnly)]).await
+async fn only_by_hints(env: &TestEnv) -> Client {
+    env.client_through(&[Arc::new(HintsOnly)]).await
 }
 
 /// Waits for a lock in a task, which stands in the queue at this place when this returns.
@@ -29,9 +29,9 @@ async fn waiting(place: usize, lock: impl DistributedLock + 'static) -> tokio::t
 }
 
 /// Nobody released anything: a waiter went away.
-pub(in crate::cases) async fn a_cancelled_writer_frees_the_readers_behind_it(world: World) {
-    let (holder, waiters) = (world.client().await, only_by_hints(&world).await);
-    let name = world.name("cancelled");
+pub(in crate::cases) async fn a_cancelled_writer_frees_the_readers_behind_it(env: TestEnv) {
+    let (holder, waiters) = (env.client().await, only_by_hints(&env).await);
+    let name = env.name("cancelled");
     let reading = take_free(&reader(&holder, &name)).await;
     let write = waiting(2, writer(&waiters, &name)).await;
     let behind = [waiting(3, reader(&waiters, &name)).await, waiting(4, reader(&waiters, &name)).await];
@@ -47,10 +47,9 @@ pub(in crate::cases) async fn a_cancelled_writer_frees_the_readers_behind_it(wor
 }
 
 /// One release, several grants; and who does not fit waits on.
-pub(in crate::cases) async fn permits_that_come_back_admit_all_who_fit(world: World) {
-    let (holder, waiters) =
-        (world.client().await, [only_by_hints(&world).await, only_by_hints(&world).await]);
-    let name = world.name("several");
+pub(in crate::cases) async fn permits_that_come_back_admit_all_who_fit(env: TestEnv) {
+    let (holder, waiters) = (env.client().await, [only_by_hints(&env).await, only_by_hints(&env).await]);
+    let name = env.name("several");
     let all = take_free(&permits(&holder, &name, 5, 5)).await;
     let mut fit = Vec::new();
     for place in 2..6 {
@@ -70,7 +69,7 @@ pub(in crate::cases) async fn permits_that_come_back_admit_all_who_fit(world: Wo
     soon("the one who did not fit", late).await.unwrap().release().await.unwrap();
 
     // The same with readers behind a writer.
-    let name = world.name("readers");
+    let name = env.name("readers");
     let writing = take_free(&writer(&holder, &name)).await;
     let mut readers = Vec::new();
     for place in 2..5 {
@@ -84,11 +83,11 @@ pub(in crate::cases) async fn permits_that_come_back_admit_all_who_fit(world: Wo
 }
 
 /// By whichever verb, and although it is somebody else's: a store need not have a clock that strikes.
-pub(in crate::cases) async fn an_expired_holder_is_noticed_by_whoever_comes_next(world: World) {
-    let (dying, waiters, visitor) = (world.client().await, only_by_hints(&world).await, world.client().await);
+pub(in crate::cases) async fn an_expired_holder_is_noticed_by_whoever_comes_next(env: TestEnv) {
+    let (dying, waiters, visitor) = (env.client().await, only_by_hints(&env).await, env.client().await);
     let mut places = Vec::new();
     for verb in ["enter", "renew", "leave"] {
-        let name = world.name(verb);
+        let name = env.name(verb);
         let held = take_free(&mutex(&dying, &name).with_options(brief())).await;
         let next = waiting(2, mutex(&waiters, &name)).await;
         places.push((verb, name, held, next));
@@ -129,9 +128,9 @@ async fn visit(client: &Client, verb: &str, name: &str) {
 }
 
 /// The release falls into the time in which nobody can be told of it.
-pub(in crate::cases) async fn waiters_look_again_when_their_notifications_come_back(world: World) {
-    let (holder, waiter) = (world.client().await, world.client().await);
-    let names = [world.name("one"), world.name("two"), world.name("three")];
+pub(in crate::cases) async fn waiters_look_again_when_their_notifications_come_back(env: TestEnv) {
+    let (holder, waiter) = (env.client().await, env.client().await);
+    let names = [env.name("one"), env.name("two"), env.name("three")];
     for _ in 0..5 {
         let mut turns = Vec::new();
         for name in &names {
@@ -141,7 +140,7 @@ pub(in crate::cases) async fn waiters_look_again_when_their_notifications_come_b
             queue_of(2, &mutex(&holder, name)).await;
             turns.push((held, waiting));
         }
-        world.server().cut_notifications().await.unwrap();
+        env.server().cut_notifications().await.unwrap();
         let mut waiters = Vec::new();
         for (held, waiting) in turns {
             held.release().await.unwrap();

@@ -1,10 +1,10 @@
 //! A fork of the process has a copy of everything, and none of it is its own.
 
-use crate::World;
+use crate::TestEnv;
 
 /// The child sees that its locks are lost, can take none, and whatever it drops or releases stays with the parent.
 #[cfg(unix)]
-pub(in crate::cases) async fn a_fork_has_none_of_the_locks_of_its_parent_and_spoils_none(world: World) {
+pub(in crate::cases) async fn a_fork_has_none_of_the_locks_of_its_parent_and_spoils_none(env: TestEnv) {
     use lock_core::DistributedLock;
 
     use crate::{
@@ -13,8 +13,8 @@ pub(in crate::cases) async fn a_fork_has_none_of_the_locks_of_its_parent_and_spo
         cases::steps::{mutex, on_a_thread, queue_of, take_free},
     };
 
-    let client = world.client().await;
-    let locks = ["released", "dropped", "wanted"].map(|tag| mutex(&client, &world.name(tag)));
+    let client = env.client().await;
+    let locks = ["released", "dropped", "wanted"].map(|tag| mutex(&client, &env.name(tag)));
     let wanted = locks[2].clone();
     let held = [take_free(&locks[0]).await, take_free(&locks[1]).await];
     let taken = take_free(&wanted).await;
@@ -47,7 +47,7 @@ pub(in crate::cases) async fn a_fork_has_none_of_the_locks_of_its_parent_and_spo
 /// By the keeper of the process, which the parent has used. The child lets go of all that it has a copy of, connects, and takes, keeps,
 /// waits for and gives back a lock; and those of the parent are as they were.
 #[cfg(unix)]
-pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(world: World) {
+pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(env: TestEnv) {
     use lock_core::Keeper;
 
     use crate::{
@@ -56,10 +56,10 @@ pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(wo
         cases::steps::{freed, mutex, on_a_thread, queue_of, take, take_free},
     };
 
-    let client = world.client_on(Keeper::shared(), &[]).await;
-    let other = world.client().await;
-    let held = take_free(&mutex(&client, &world.name("parents"))).await;
-    let forked = world.clone();
+    let client = env.client_on(Keeper::shared(), &[]).await;
+    let other = env.client().await;
+    let held = take_free(&mutex(&client, &env.name("parents"))).await;
+    let forked = env.clone();
     let (outcome, client, held) = on_a_thread(move || {
         let fork::Fork::Parent(child) = fork::fork().expect("a process can be forked") else {
             drop((client, held));
@@ -72,7 +72,7 @@ pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(wo
     // Its connections, its keeper and its hints are its own: with them it does all that it did before.
     assert!(held.is_held(), "the fork cost its parent a lock: {:?}", held.state());
     assert!(soon("an extension", held.extend()).await.is_ok());
-    let (parents, theirs) = (mutex(&client, &world.name("parents")), mutex(&other, &world.name("parents")));
+    let (parents, theirs) = (mutex(&client, &env.name("parents")), mutex(&other, &env.name("parents")));
     soon("the release", held.release()).await.unwrap().confirmed().unwrap();
     let before = take_free(&theirs).await;
     let waiting = tokio::spawn(async move { take(&parents).await });
@@ -80,12 +80,12 @@ pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(wo
     before.release().await.unwrap();
     soon("the turn of the parent", waiting).await.unwrap().release().await.unwrap();
     freed(&theirs).await;
-    freed(&mutex(&other, &world.name("own"))).await;
+    freed(&mutex(&other, &env.name("own"))).await;
 }
 
 /// A store that cannot serve a fork says so, and does not hang.
 #[cfg(unix)]
-pub(in crate::cases) async fn whoever_connects_again_in_a_fork_is_served_or_told_why_not(world: World) {
+pub(in crate::cases) async fn whoever_connects_again_in_a_fork_is_served_or_told_why_not(env: TestEnv) {
     use lock_core::Keeper;
 
     use crate::{
@@ -93,9 +93,9 @@ pub(in crate::cases) async fn whoever_connects_again_in_a_fork_is_served_or_told
         cases::steps::{mutex, on_a_thread, take_free},
     };
 
-    let client = world.client_on(Keeper::shared(), &[]).await;
-    let held = take_free(&mutex(&client, &world.name("parents"))).await;
-    let forked = world.clone();
+    let client = env.client_on(Keeper::shared(), &[]).await;
+    let held = take_free(&mutex(&client, &env.name("parents"))).await;
+    let forked = env.clone();
     let (outcome, client, held) = on_a_thread(move || {
         let fork::Fork::Parent(child) = fork::fork().expect("a process can be forked") else {
             drop((client, held));
@@ -111,20 +111,20 @@ pub(in crate::cases) async fn whoever_connects_again_in_a_fork_is_served_or_told
 
 /// There is no fork on this platform.
 #[cfg(not(unix))]
-pub(in crate::cases) async fn whoever_connects_again_in_a_fork_is_served_or_told_why_not(world: World) {
-    crate::ran_nothing(&world.case(), "there is no fork on this platform");
+pub(in crate::cases) async fn whoever_connects_again_in_a_fork_is_served_or_told_why_not(env: TestEnv) {
+    crate::ran_nothing(&env.case(), "there is no fork on this platform");
 }
 
 /// There is no fork on this platform.
 #[cfg(not(unix))]
-pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(world: World) {
-    crate::ran_nothing(&world.case(), "there is no fork on this platform");
+pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(env: TestEnv) {
+    crate::ran_nothing(&env.case(), "there is no fork on this platform");
 }
 
 /// There is no fork on this platform.
 #[cfg(not(unix))]
-pub(in crate::cases) async fn a_fork_has_none_of_the_locks_of_its_parent_and_spoils_none(world: World) {
-    crate::ran_nothing(&world.case(), "there is no fork on this platform");
+pub(in crate::cases) async fn a_fork_has_none_of_the_locks_of_its_parent_and_spoils_none(env: TestEnv) {
+    crate::ran_nothing(&env.case(), "there is no fork on this platform");
 }
 
 #[cfg(unix)]
@@ -138,7 +138,7 @@ mod child {
     use lock_core::{BackendErrorKind, DistributedLock, Error, Guard, HoldState, Keeper, Lock, LostReason};
 
     use crate::{
-        SLACK, World,
+        SLACK, TestEnv,
         audit::soon,
         cases::steps::{is_busy, long, mutex, take, take_free},
     };
@@ -179,15 +179,15 @@ mod child {
     }
 
     /// What the child does instead of going on: it begins again, as a process that nobody has forked, and ends.
-    pub(super) fn start_over(world: &World) -> ! {
-        end_after(use_locks(world))
+    pub(super) fn start_over(env: &TestEnv) -> ! {
+        end_after(use_locks(env))
     }
 
     /// The same, but it only asks for a lock.
-    pub(super) fn ask(world: &World) -> ! {
+    pub(super) fn ask(env: &TestEnv) -> ! {
         end_after(async {
-            let client = world.client_on(Keeper::shared(), &[]).await;
-            match mutex(&client, &world.name("own")).try_acquire().await {
+            let client = env.client_on(Keeper::shared(), &[]).await;
+            match mutex(&client, &env.name("own")).try_acquire().await {
                 Ok(Some(guard)) => guard.release().await.unwrap().confirmed().unwrap(),
                 Err(Error::Backend { source, .. }) if *source.kind() == BackendErrorKind::Unsupported => {}
                 other => panic!("neither served nor told why not: {other:?}"),
@@ -204,11 +204,11 @@ mod child {
         std::process::exit(i32::from(well.is_err()));
     }
 
-    async fn use_locks(world: &World) {
-        let client = world.client_on(Keeper::shared(), &[]).await;
-        let parents = mutex(&client, &world.name("parents"));
+    async fn use_locks(env: &TestEnv) {
+        let client = env.client_on(Keeper::shared(), &[]).await;
+        let parents = mutex(&client, &env.name("parents"));
         assert!(is_busy(&parents).await, "the lock of the parent was granted to the child");
-        let own = mutex(&client, &world.name("own")).with_options(long().ttl(Duration::from_secs(6)));
+        let own = mutex(&client, &env.name("own")).with_options(long().ttl(Duration::from_secs(6)));
         let guard = take_free(&own).await;
         soon("a renewal by the keeper of the child", async {
             let mut left = guard.remaining();

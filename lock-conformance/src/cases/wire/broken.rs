@@ -4,7 +4,7 @@ use lock_core::{DistributedLock, Outage};
 
 use super::{Far, assert_holds_alone, warm};
 use crate::{
-    Client, Flow, Links, Verb, Way, World,
+    Client, Flow, Links, TestEnv, Verb, Way,
     audit::soon,
     cases::steps::{long, mutex, queue, queue_of, take, take_free},
     volume,
@@ -14,27 +14,27 @@ use crate::{
 const LONGEST: usize = 100_000;
 
 /// The server has done it, and its client must find out.
-pub(crate) async fn a_reply_cut_at_any_byte_is_asked_for_again(world: World) {
-    cut_everywhere(&world, Way::Replies).await;
+pub(crate) async fn a_reply_cut_at_any_byte_is_asked_for_again(env: TestEnv) {
+    cut_everywhere(&env, Way::Replies).await;
 }
 
 /// The server has nothing whole, or all.
-pub(crate) async fn a_request_cut_at_any_byte_is_sent_again(world: World) {
-    cut_everywhere(&world, Way::Requests).await;
+pub(crate) async fn a_request_cut_at_any_byte_is_sent_again(env: TestEnv) {
+    cut_everywhere(&env, Way::Requests).await;
 }
 
 /// Cuts after more and more bytes, until all of it comes through: in the gate after every seventh, and after each of the last ones.
-async fn cut_everywhere(world: &World, way: Way) {
-    let (other, far) = (world.client().await, Far::new(world).await);
+async fn cut_everywhere(env: &TestEnv, way: Way) {
+    let (other, far) = (env.client().await, Far::new(env).await);
     let step = volume(7, 1);
     for verb in [Verb::Enter, Verb::Leave] {
         let mut bytes = 0;
-        while !survives_a_cut(&other, &far, &world.name("job"), way, verb, bytes).await {
+        while !survives_a_cut(&other, &far, &env.name("job"), way, verb, bytes).await {
             bytes += step;
             assert!(bytes < LONGEST, "no answer is that long");
         }
         for bytes in (bytes + 1).saturating_sub(step)..bytes {
-            survives_a_cut(&other, &far, &world.name("job"), way, verb, bytes).await;
+            survives_a_cut(&other, &far, &env.name("job"), way, verb, bytes).await;
         }
     }
 }
@@ -62,9 +62,9 @@ async fn survives_a_cut(other: &Client, far: &Far, name: &str, way: Way, verb: V
 }
 
 /// Again and again, and nobody passes it.
-pub(crate) async fn a_waiter_keeps_its_place_when_its_connections_are_reset(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
+pub(crate) async fn a_waiter_keeps_its_place_when_its_connections_are_reset(env: TestEnv) {
+    let (other, far) = (env.client().await, Far::new(&env).await);
+    let name = env.name("job");
     let held = take_free(&mutex(&other, &name)).await;
     // Others see it in the queue before it knows that it is there: until then, only the patient survive two breaks in a row.
     let patient = long().outage(Outage::Wait);

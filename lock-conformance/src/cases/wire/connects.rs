@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use super::Far;
 use crate::{
-    Flow, Gate, Links, Newcomers, SLACK, Verb, Way, World,
+    Flow, Gate, Links, Newcomers, SLACK, TestEnv, Verb, Way,
     audit::{eventually, within},
     cases::{
         lease::ms,
@@ -54,9 +54,9 @@ const BACK: u64 = 32;
 const AGAIN: u64 = 16;
 
 /// Neither while nobody is let in, nor when all are: who holds and who waits goes on then, over connections that they share.
-pub(crate) async fn a_crowd_comes_back_from_an_outage_over_few_connections(world: World) {
-    let far = Far::new(&world).await;
-    let lock = |i: u64| mutex(&far.client, &world.name(&i.to_string()));
+pub(crate) async fn a_crowd_comes_back_from_an_outage_over_few_connections(env: TestEnv) {
+    let far = Far::new(&env).await;
+    let lock = |i: u64| mutex(&far.client, &env.name(&i.to_string()));
     let held = join_all((0..CROWD).map(|i| {
         let lock = lock(i);
         async move { take_free(&lock).await }

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::Far;
 use crate::{
-    Client, Flow, Gate, HintsOnly, Layer, Layered, Links, Relay, SLACK, Silent, Verb, Way, World,
+    Client, Flow, Gate, HintsOnly, Layer, Layered, Links, Relay, SLACK, Silent, TestEnv, Verb, Way,
     audit::{eventually, soon, within},
     cases::{
         lease::{ms, now},
@@ -45,10 +45,10 @@ async fn behind(locks: &Locks, other: &Client, name: &str, ttl: Duration) -> Joi
 }
 
 /// Also if hints never come again. A waiter looks again when the store says, and after a third of its ttl at the latest.
-pub(crate) async fn a_lost_hint_delays_a_hand_over_by_a_third_of_the_ttl_at_most(world: World) {
+pub(crate) async fn a_lost_hint_delays_a_hand_over_by_a_third_of_the_ttl_at_most(env: TestEnv) {
     let ttl = ms(6000);
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
+    let (other, far) = (env.client().await, Far::new(&env).await);
+    let name = env.name("job");
     let held = take_free(&mutex(&other, &name)).await;
     let seen = Arc::new(Looks { ttl, ..Looks::default() });
     let mut store: Arc<dyn Backend> = Arc::clone(&far.client.backend);
@@ -116,10 +116,10 @@ impl Looks {
 }
 
 /// Nothing is said on it, and nothing heard. All of its waiters look again then, long before their own time.
-pub(crate) async fn a_silent_notification_connection_is_noticed_in_the_promised_time(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let (held, waiting) = three_behind(&world, &other, &far, 0).await;
-    let promised = world.wire().noticed_within();
+pub(crate) async fn a_silent_notification_connection_is_noticed_in_the_promised_time(env: TestEnv) {
+    let (other, far) = (env.client().await, Far::new(&env).await);
+    let (held, waiting) = three_behind(&env, &other, &far, 0).await;
+    let promised = env.wire().noticed_within();
     far.proxy.silence(Links::OpenHints);
     for guard in held {
         guard.release().await.unwrap().confirmed().unwrap();
@@ -134,7 +134,7 @@ pub(crate) async fn a_silent_notification_connection_is_noticed_in_the_promised_
 
 /// Three locks that are held, and somebody waiting for each who looks again only when a hint tells it to.
 async fn three_behind(
-    world: &World,
+    env: &TestEnv,
     other: &Client,
     far: &Far,
     round: usize,
@@ -142,7 +142,7 @@ async fn three_behind(
     let hinted = through(&far.client, Arc::new(HintsOnly));
     let (mut held, mut waiting) = (Vec::new(), Vec::new());
     for tag in ["one", "two", "three"] {
-        let name = world.name(&format!("{tag} {round}"));
+        let name = env.name(&format!("{tag} {round}"));
         held.push(take_free(&mutex(other, &name)).await);
         let answered = far.asked.answers(Verb::Enter);
         waiting.push(behind(&hinted, other, &name, FAR).await);
@@ -154,10 +154,10 @@ async fn three_behind(
 }
 
 /// What was said while there was no connection was said to nobody.
-pub(crate) async fn all_waiters_look_again_when_their_notifications_come_back(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
+pub(crate) async fn all_waiters_look_again_when_their_notifications_come_back(env: TestEnv) {
+    let (other, far) = (env.client().await, Far::new(&env).await);
     for round in 0..3 {
-        let (held, waiting) = three_behind(&world, &other, &far, round).await;
+        let (held, waiting) = three_behind(&env, &other, &far, round).await;
         // From now on nothing that is said arrives, and new connections get no answer.
         far.proxy.order(Links::Hints, Way::Replies, &Flow::Lose);
         far.proxy.reset(Links::OpenHints);
@@ -175,20 +175,20 @@ pub(crate) async fn all_waiters_look_again_when_their_notifications_come_back(wo
 
 /// The look was judged before the release, and is answered after it. Where answers and hints come in one stream of bytes, the
 /// hint comes right behind the answer; elsewhere it comes first.
-pub(crate) async fn a_hint_that_overtakes_the_answer_to_a_look_is_not_lost(world: World) {
-    let (other, relay) = (world.client().await, world.relay());
-    let name = world.name("job");
+pub(crate) async fn a_hint_that_overtakes_the_answer_to_a_look_is_not_lost(env: TestEnv) {
+    let (other, relay) = (env.client().await, env.relay());
+    let name = env.name("job");
     let held = take_free(&mutex(&other, &name)).await;
     let (gate, relay) = (Gate::new(), Arc::new(relay));
     let late =
         Arc::new(SecondLook { relay: Arc::clone(&relay), gate: gate.clone(), looks: AtomicUsize::new(0) });
-    let client = world.client_by(relay.address(), late).await;
+    let client = env.client_by(relay.address(), late).await;
     relay
         .watch(async {
             let waiting = behind(&client.locks, &other, &name, FAR).await;
             eventually("an answer to a look that is held back", SLACK, || async {
                 let held = relay.held();
-                world.wire().requests(Verb::Enter).iter().any(|request| held.contains_key(*request))
+                env.wire().requests(Verb::Enter).iter().any(|request| held.contains_key(*request))
             })
             .await;
             let hints = relay.hints();

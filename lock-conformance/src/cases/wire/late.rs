@@ -7,7 +7,7 @@ use lock_core::{DistributedLock, Error, LostReason, Outage};
 
 use super::{Far, assert_holds_alone, error_of, renewed, warm};
 use crate::{
-    Client, Flow, Gate, Links, Newcomers, SLACK, Verb, Way, World,
+    Client, Flow, Gate, Links, Newcomers, SLACK, TestEnv, Verb, Way,
     audit::{await_queue, eventually, soon, within},
     cases::{
         lease::{GRAIN, lease_end, lock_name, ms},
@@ -35,11 +35,11 @@ async fn settled(client: &Client) {
 }
 
 /// Neither the lock, which is free, nor a place behind its holder.
-pub(crate) async fn a_create_that_arrives_after_its_caller_gave_up_takes_nothing(world: World) {
-    let other = world.client().await;
+pub(crate) async fn a_create_that_arrives_after_its_caller_gave_up_takes_nothing(env: TestEnv) {
+    let other = env.client().await;
     for (free, trying) in [(true, true), (true, false), (false, false)] {
-        let far = Far::new(&world).await;
-        let name = world.name(&format!("free: {free}, trying: {trying}"));
+        let far = Far::new(&env).await;
+        let name = env.name(&format!("free: {free}, trying: {trying}"));
         warm(&far.client, &name).await;
         let held = if free { None } else { Some(take_free(&mutex(&other, &name)).await) };
         let gate = hold_requests(&far);
@@ -60,9 +60,9 @@ pub(crate) async fn a_create_that_arrives_after_its_caller_gave_up_takes_nothing
 }
 
 /// A waiter that went away does not come back.
-pub(crate) async fn a_look_that_arrives_late_takes_nothing(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
+pub(crate) async fn a_look_that_arrives_late_takes_nothing(env: TestEnv) {
+    let (other, far) = (env.client().await, Far::new(&env).await);
+    let name = env.name("job");
     let held = take_free(&mutex(&other, &name)).await;
     // Looks again at a third of it.
     let options = long().ttl(Duration::from_secs(3));
@@ -82,10 +82,10 @@ pub(crate) async fn a_look_that_arrives_late_takes_nothing(world: World) {
 }
 
 /// Neither the lock of another, nor the next one of its own client.
-pub(crate) async fn a_leave_that_arrives_late_frees_nobody_else(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
+pub(crate) async fn a_leave_that_arrives_late_frees_nobody_else(env: TestEnv) {
+    let (other, far) = (env.client().await, Far::new(&env).await);
     for ours in [true, false] {
-        let name = world.name(&format!("ours: {ours}"));
+        let name = env.name(&format!("ours: {ours}"));
         // Patiently: the connection that the last refusal met may be the one that it gets.
         let patient = long().outage(Outage::Wait);
         let next = mutex(if ours { &far.client } else { &other }, &name).with_options(patient);
@@ -105,9 +105,9 @@ pub(crate) async fn a_leave_that_arrives_late_frees_nobody_else(world: World) {
 }
 
 /// Neither the lease that ended, nor that of the next.
-pub(crate) async fn a_renewal_that_arrives_after_the_loss_extends_nothing(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
+pub(crate) async fn a_renewal_that_arrives_after_the_loss_extends_nothing(env: TestEnv) {
+    let (other, far) = (env.client().await, Far::new(&env).await);
+    let name = env.name("job");
     let guard = take_free(&far.client.mutex(&name).with_options(long().ttl(Duration::from_secs(3)))).await;
     renewed(&far).await;
     far.proxy.newcomers(Newcomers::Refuse);

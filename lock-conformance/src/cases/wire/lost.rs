@@ -6,7 +6,7 @@ use lock_core::{DistributedLock, Error, Outage};
 
 use super::{Far, assert_holds_alone, error_of, warm};
 use crate::{
-    Flow, Links, Newcomers, SLACK, Verb, Way, World,
+    Flow, Links, Newcomers, SLACK, TestEnv, Verb, Way,
     audit::{assert_free, eventually, soon, within},
     cases::{
         lease::ms,
@@ -16,9 +16,9 @@ use crate::{
 };
 
 /// The callers want to hear of it, and not to wait.
-pub(crate) async fn a_request_that_is_lost_is_an_error_in_time_and_leaves_nothing(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
+pub(crate) async fn a_request_that_is_lost_is_an_error_in_time_and_leaves_nothing(env: TestEnv) {
+    let (other, far) = (env.client().await, Far::new(&env).await);
+    let name = env.name("job");
     let lock = mutex(&far.client, &name);
     for trying in [false, true] {
         warm(&far.client, &name).await;
@@ -34,13 +34,13 @@ pub(crate) async fn a_request_that_is_lost_is_an_error_in_time_and_leaves_nothin
 }
 
 /// It asks once more, and has the place that it had.
-pub(crate) async fn a_waiter_whose_requests_are_lost_keeps_its_place(world: World) {
-    steady(world, ms(6000), lost_looks).await;
+pub(crate) async fn a_waiter_whose_requests_are_lost_keeps_its_place(env: TestEnv) {
+    steady(env, ms(6000), lost_looks).await;
 }
 
-async fn lost_looks(world: World, ttl: Duration) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name(&format!("job {ttl:?}"));
+async fn lost_looks(env: TestEnv, ttl: Duration) {
+    let (other, far) = (env.client().await, Far::new(&env).await);
+    let name = env.name(&format!("job {ttl:?}"));
     let held = take_free(&mutex(&other, &name)).await;
     let before = far.asked.answers(Verb::Enter);
     let waiting = tokio::spawn({
@@ -62,9 +62,9 @@ async fn lost_looks(world: World, ttl: Duration) {
 }
 
 /// Not "busy", which would say that somebody else holds it.
-pub(crate) async fn an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_nothing(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
+pub(crate) async fn an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_nothing(env: TestEnv) {
+    let (other, far) = (env.client().await, Far::new(&env).await);
+    let name = env.name("job");
     let lock = mutex(&far.client, &name);
     for trying in [true, false] {
         warm(&far.client, &name).await;
@@ -87,9 +87,9 @@ pub(crate) async fn an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_
 }
 
 /// The grant that was lost is the one that is found.
-pub(crate) async fn an_acquisition_whose_reply_is_lost_is_asked_for_again_as_the_same_entry(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
+pub(crate) async fn an_acquisition_whose_reply_is_lost_is_asked_for_again_as_the_same_entry(env: TestEnv) {
+    let (other, far) = (env.client().await, Far::new(&env).await);
+    let name = env.name("job");
     warm(&far.client, &name).await;
     far.proxy.order(Links::Open, Way::Replies, &Flow::Lose);
     let lock = mutex(&far.client, &name).with_options(long().outage(Outage::Wait));
@@ -103,9 +103,9 @@ pub(crate) async fn an_acquisition_whose_reply_is_lost_is_asked_for_again_as_the
 }
 
 /// Others need not wait until its caller knows.
-pub(crate) async fn a_release_whose_reply_is_lost_is_unconfirmed_and_frees_the_lock(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
+pub(crate) async fn a_release_whose_reply_is_lost_is_unconfirmed_and_frees_the_lock(env: TestEnv) {
+    let (other, far) = (env.client().await, Far::new(&env).await);
+    let name = env.name("job");
     warm(&far.client, &name).await;
     let guard = take_free(&mutex(&far.client, &name)).await;
     far.proxy.order(Links::Open, Way::Replies, &Flow::Lose);

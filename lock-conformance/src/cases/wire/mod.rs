@@ -53,7 +53,7 @@ use self::{
 };
 use super::steps::queue;
 use crate::{
-    Case, Client, Faulty, Newcomers, Proxy, SLACK, Verb, World,
+    Case, Client, Faulty, Newcomers, Proxy, SLACK, TestEnv, Verb,
     audit::{eventually, soon},
 };
 
@@ -102,13 +102,13 @@ struct Far {
 }
 
 impl Far {
-    async fn new(world: &World) -> Self {
-        Self::by(world.proxy(), world).await
+    async fn new(env: &TestEnv) -> Self {
+        Self::by(env.proxy(), env).await
     }
 
-    async fn by(proxy: Proxy, world: &World) -> Self {
+    async fn by(proxy: Proxy, env: &TestEnv) -> Self {
         let asked = Faulty::default();
-        let client = world.client_by(proxy.address(), Arc::new(asked.clone())).await;
+        let client = env.client_by(proxy.address(), Arc::new(asked.clone())).await;
         Self { client, proxy, asked }
     }
 }

@@ -7,7 +7,7 @@ use lock_core::{DistributedLock, Error, LostReason, Outage};
 
 use super::{Far, renewed, warm};
 use crate::{
-    Links, SLACK, World,
+    Links, SLACK, TestEnv,
     audit::{assert_free, soon, within},
     cases::{
         lease::{ms, now},
@@ -19,9 +19,9 @@ use crate::{
 };
 
 /// Whether it can wait or not, holds or not.
-pub(crate) async fn every_call_ends_in_time_while_nothing_comes_through(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = |tag| world.name(tag);
+pub(crate) async fn every_call_ends_in_time_while_nothing_comes_through(env: TestEnv) {
+    let (other, far) = (env.client().await, Far::new(&env).await);
+    let name = |tag| env.name(tag);
     for tag in ["asked", "tried", "waited"] {
         warm(&far.client, &name(tag)).await;
     }
@@ -54,13 +54,13 @@ pub(crate) async fn every_call_ends_in_time_while_nothing_comes_through(world: W
 }
 
 /// New connections work, so that there is time enough to renew it on one of them.
-pub(crate) async fn a_connection_that_dies_in_silence_costs_no_lock(world: World) {
-    steady(world, ms(3000), dead_connections).await;
+pub(crate) async fn a_connection_that_dies_in_silence_costs_no_lock(env: TestEnv) {
+    steady(env, ms(3000), dead_connections).await;
 }
 
-async fn dead_connections(world: World, ttl: Duration) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name(&format!("job {ttl:?}"));
+async fn dead_connections(env: TestEnv, ttl: Duration) {
+    let (other, far) = (env.client().await, Far::new(&env).await);
+    let name = env.name(&format!("job {ttl:?}"));
     let guard = take_free(&far.client.mutex(&name).with_options(long().ttl(ttl))).await;
     renewed(&far).await;
     far.proxy.silence(Links::Open);
@@ -75,9 +75,9 @@ async fn dead_connections(world: World, ttl: Duration) {
 }
 
 /// The hints that they missed are not missed for long.
-pub(crate) async fn waiters_go_on_when_the_network_is_back(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let names = ["one", "two"].map(|tag| world.name(tag));
+pub(crate) async fn waiters_go_on_when_the_network_is_back(env: TestEnv) {
+    let (other, far) = (env.client().await, Far::new(&env).await);
+    let names = ["one", "two"].map(|tag| env.name(tag));
     let mut waiting = Vec::new();
     let mut held = Vec::new();
     for name in &names {

@@ -7,7 +7,7 @@ use lock_core::{DistributedLock, Error, Guard, LostReason, Outage};
 
 use super::{Far, assert_holds_alone, renewed, warm};
 use crate::{
-    Flow, Gate, Links, Proxy, Relay, SLACK, Verb, Way, World,
+    Flow, Gate, Links, Proxy, Relay, SLACK, TestEnv, Verb, Way,
     audit::{assert_free, soon, within},
     cases::{
         lease::{deadline_at_least, ms, now, queued_behind},
@@ -17,14 +17,14 @@ use crate::{
 };
 
 /// A try is given up after a sixth of the lease, but its answer counts.
-pub(crate) async fn a_lock_is_held_while_answers_take_longer_than_a_try_may(world: World) {
+pub(crate) async fn a_lock_is_held_while_answers_take_longer_than_a_try_may(env: TestEnv) {
     // Longer would pass the second of silence after which ZooKeeper's clients give a connection up.
-    steady(world, ms(2000), slow_answers).await;
+    steady(env, ms(2000), slow_answers).await;
 }
 
-async fn slow_answers(world: World, ttl: Duration) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name(&format!("job {ttl:?}"));
+async fn slow_answers(env: TestEnv, ttl: Duration) {
+    let (other, far) = (env.client().await, Far::new(&env).await);
+    let name = env.name(&format!("job {ttl:?}"));
     let guard = take_free(&far.client.mutex(&name).with_options(long().ttl(ttl))).await;
     renewed(&far).await;
     far.proxy.order(Links::All, Way::Replies, &Flow::Delay(guard.ttl() / 4));
@@ -36,9 +36,9 @@ async fn slow_answers(world: World, ttl: Duration) {
 }
 
 /// It is over before it arrives, whichever way it is slow.
-pub(crate) async fn a_grant_that_takes_longer_than_its_ttl_is_never_returned(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
+pub(crate) async fn a_grant_that_takes_longer_than_its_ttl_is_never_returned(env: TestEnv) {
+    let (other, far) = (env.client().await, Far::new(&env).await);
+    let name = env.name("job");
     let brief = long().ttl(ms(200)).renew(false);
     let lock = far.client.mutex(&name).with_options(brief);
     let guard: Guard = take_free(&lock).await;
@@ -55,9 +55,9 @@ pub(crate) async fn a_grant_that_takes_longer_than_its_ttl_is_never_returned(wor
 }
 
 /// Not before, and before anybody else has it; and what arrives afterwards takes nothing from the next.
-pub(crate) async fn a_lock_whose_renewals_take_longer_than_its_ttl_is_lost_at_its_deadline(world: World) {
-    let (other, far) = (world.client().await, Far::new(&world).await);
-    let name = world.name("job");
+pub(crate) async fn a_lock_whose_renewals_take_longer_than_its_ttl_is_lost_at_its_deadline(env: TestEnv) {
+    let (other, far) = (env.client().await, Far::new(&env).await);
+    let name = env.name("job");
     let guard = take_free(&far.client.mutex(&name).with_options(long().ttl(ms(900)))).await;
     let delay = guard.ttl() + guard.ttl() / 2;
     far.proxy.order(Links::All, Way::Requests, &Flow::Delay(delay));
@@ -93,14 +93,14 @@ const BESIDE: u64 = 30;
 
 /// A store that stalls has more to do than it can. Whoever sends everything again meanwhile, once for each part of its time limit, makes
 /// that worse. If a busy machine makes a stall longer than a time limit, everything is asked for once more.
-pub(crate) async fn what_is_answered_late_is_asked_for_twice_at_most(world: World) {
-    let relay = world.relay();
-    let front = Proxy::start(relay.address(), world.wire().carries_hints());
-    let far = Far::by(front, &world).await;
+pub(crate) async fn what_is_answered_late_is_asked_for_twice_at_most(env: TestEnv) {
+    let relay = env.relay();
+    let front = Proxy::start(relay.address(), env.wire().carries_hints());
+    let far = Far::by(front, &env).await;
     let counted = async {
-        warm(&far.client, &world.name("warm")).await;
-        let prompt = asked(&world, &far, &relay, Duration::ZERO).await;
-        (prompt, asked(&world, &far, &relay, STALL).await)
+        warm(&far.client, &env.name("warm")).await;
+        let prompt = asked(&env, &far, &relay, Duration::ZERO).await;
+        (prompt, asked(&env, &far, &relay, STALL).await)
     };
     let (prompt, late) = relay.watch(counted).await;
     println!("requests and verbs, when answers are prompt: {prompt:?}, when they are late: {late:?}");
@@ -112,12 +112,12 @@ pub(crate) async fn what_is_answered_late_is_asked_for_twice_at_most(world: Worl
 
 /// Each of a crowd takes a lock of its own, and gives it back, again and again. All are answered so late. How many requests that takes,
 /// and how many verbs.
-async fn asked(world: &World, far: &Far, relay: &Relay, late: Duration) -> (u64, u64) {
+async fn asked(env: &TestEnv, far: &Far, relay: &Relay, late: Duration) -> (u64, u64) {
     let requests = || relay.asked().values().sum::<u64>();
     let verbs = || (far.asked.calls(Verb::Enter) + far.asked.calls(Verb::Leave)) as u64;
     let before = (requests(), verbs());
     let patient = long().outage(Outage::Wait);
-    let lock = |i: u64| far.client.mutex(&world.name(&format!("{i} {late:?}"))).with_options(patient.clone());
+    let lock = |i: u64| far.client.mutex(&env.name(&format!("{i} {late:?}"))).with_options(patient.clone());
     let locks: Vec<_> = (0..CROWD).map(lock).collect();
     for _ in 0..ROUNDS {
         let taking = join_all(locks.iter().map(|lock| async move { lock.acquire().await.unwrap() }));

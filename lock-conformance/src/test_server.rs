@@ -1,4 +1,4 @@
-//! [`OwnProcess`]: a server that is ours alone, run after run.
+//! [`TestServer`]: a server that is ours alone, run after run.
 
 use std::{
     fs,
@@ -21,13 +21,13 @@ const LOOK: Duration = Duration::from_secs(2);
 /// [`ServerControl`](crate::ServerControl) is made of. Dropping it ends it, and removes the directory; so does the end of the test
 /// process while it runs, however that may come about.
 #[derive(Debug)]
-pub struct OwnProcess {
+pub struct TestServer {
     directory: PathBuf,
     /// The program with its arguments, and its process.
     run: Mutex<Option<(String, ServerProcess)>>,
 }
 
-impl OwnProcess {
+impl TestServer {
     /// A server that does not run yet, with a directory whose name tells the store.
     ///
     /// # Panics
@@ -144,7 +144,7 @@ impl OwnProcess {
     }
 }
 
-impl Drop for OwnProcess {
+impl Drop for TestServer {
     fn drop(&mut self) {
         self.kill();
         // What is left in a temporary directory harms nobody.
@@ -160,18 +160,18 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(200);
 
-    fn start(script: &str) -> OwnProcess {
-        let server = OwnProcess::new("test");
+    fn start(script: &str) -> TestServer {
+        let server = TestServer::new("test");
         server.launch(&ServerProgram::local(["sh", "-c", script]), &["an-argument".to_owned()]);
         server
     }
 
-    fn wait_for(server: &OwnProcess, look: impl Fn() -> bool) -> bool {
+    fn wait_for(server: &TestServer, look: impl Fn() -> bool) -> bool {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(server.answers_within(SOON, "port is taken", || std::future::ready(look())))
     }
 
-    fn complaint(server: &OwnProcess) -> String {
+    fn complaint(server: &TestServer) -> String {
         let panic = catch_unwind(AssertUnwindSafe(|| wait_for(server, || false))).unwrap_err();
         *panic.downcast::<String>().unwrap()
     }

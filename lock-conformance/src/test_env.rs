@@ -1,12 +1,12 @@
-//! [`World`]: the store of one case, and everybody who uses it.
+//! [`TestEnv`]: the store of one case, and everybody who uses it.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use lock_core::{AcquireOptions, Backend, Keeper};
 
 use crate::{
-    Case, Client, Harness, HintsOnly, Layer, Layered, MakeBug, Mode, Process, Proxy, Relay, ServerControl,
-    Silent, Wire, audit::LONG, register::Register,
+    Case, Client, ClientProcess, Harness, HintsOnly, Layer, Layered, MakeBug, Mode, Proxy, Relay,
+    ServerControl, Silent, Wire, audit::LONG, register::Register,
 };
 
 /// How often a waiter looks while no hint comes. Only in a mode that depends on it: short, for the sake of time.
@@ -14,7 +14,7 @@ const LOOKS: Duration = Duration::from_millis(15);
 
 /// What a harness says of its store before there is one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stated {
+pub(crate) struct StoreInfo {
     /// Its name: see [`Harness::store`].
     pub(crate) store: &'static str,
     /// See [`Harness::notifications`].
@@ -23,8 +23,8 @@ pub(crate) struct Stated {
 
 /// What a case is given: a store that is empty, and means to make clients of it.
 #[derive(Clone, Debug)]
-pub struct World {
-    stated: Stated,
+pub struct TestEnv {
+    info: StoreInfo,
     harness: Arc<dyn Harness>,
     case: &'static Case,
     mode: Mode,
@@ -32,17 +32,17 @@ pub struct World {
     register: Arc<Register>,
 }
 
-impl World {
+impl TestEnv {
     /// The store of a case, with what is said of it, a bug in every client if there is one, and a register of all who use it.
     pub(crate) fn new(
-        stated: Stated,
+        info: StoreInfo,
         harness: Arc<dyn Harness>,
         case: &'static Case,
         mode: Mode,
         bug: Option<MakeBug>,
         register: Arc<Register>,
     ) -> Self {
-        Self { stated, harness, case, mode, bug, register }
+        Self { info, harness, case, mode, bug, register }
     }
 
     /// See [`Harness::client_logs`].
@@ -99,9 +99,9 @@ impl World {
     fn registered(&self, store: Arc<dyn Backend>, keeper: Keeper, layers: &[Arc<dyn Layer>]) -> Client {
         let polls = store.guarantees().polls;
         assert!(
-            polls.is_none() == self.stated.notifications,
+            polls.is_none() == self.info.notifications,
             "`Harness::notifications` is {}, and `Guarantees::polls` {polls:?}: one of them is wrong",
-            self.stated.notifications
+            self.info.notifications
         );
         let page = self.register.page();
         let mut between = vec![Arc::clone(&page) as Arc<dyn Layer>];
@@ -175,13 +175,13 @@ impl World {
     ///
     /// # Panics
     /// If it cannot be started.
-    pub async fn process(&self) -> Process {
+    pub async fn process(&self) -> ClientProcess {
         match self.harness.address() {
             Some(address) => {
                 self.register.process();
-                Process::start(&address).await
+                ClientProcess::start(&address).await
             }
-            None => Process::stand_in(self.client().await).await,
+            None => ClientProcess::stand_in(self.client().await).await,
         }
     }
 
@@ -193,10 +193,10 @@ impl World {
 
     /// The name of the store, as [`Harness::store`] gives it.
     pub(crate) fn store(&self) -> &'static str {
-        self.stated.store
+        self.info.store
     }
 
-    /// The case that this is the world of, with its group.
+    /// The case that this is for, with its group.
     pub(crate) fn case(&self) -> String {
         format!("{}::{}", self.case.group, self.case.name)
     }

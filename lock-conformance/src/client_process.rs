@@ -1,4 +1,4 @@
-//! [`Process`]: a client in a process of its own, which can be killed.
+//! [`ClientProcess`]: a client in a process of its own, which can be killed.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -20,7 +20,7 @@ pub(crate) const MARK: &str = "@contender ";
 /// A client in another process: the test binary itself, started anew. With a store that other processes cannot reach, a
 /// client of its own in this one, which crashes as a process would.
 #[derive(Debug)]
-pub struct Process {
+pub struct ClientProcess {
     body: Body,
     replies: UnboundedReceiver<Reply>,
 }
@@ -31,7 +31,7 @@ enum Body {
     StandIn { client: Box<Client>, commands: UnboundedSender<Command> },
 }
 
-impl Process {
+impl ClientProcess {
     /// Starts the process and waits until it can be told what to do.
     pub(crate) async fn start(address: &str) -> Self {
         let binary = std::env::current_exe().expect("the test binary knows its path");
@@ -198,7 +198,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ClientProcess {
     fn drop(&mut self) {
         if let Body::Real { child, .. } = &mut self.body {
             // It may have ended already.

@@ -3,18 +3,18 @@
 
 mod model;
 mod promises;
-mod world;
+mod system_state;
 
 use lock_core::Claim;
 
 pub(crate) use self::{
     model::Sessions,
     promises::{ALWAYS, EXCLUSION, NOBODYS_ENTRY, ORPHAN, Promise, SOMETIMES, TOGETHER, WOKEN},
-    world::{Client, Phase, World},
+    system_state::{Client, Phase, SystemState},
 };
-use crate::words::{Id, Ticks};
+use crate::types::{Id, Ticks};
 
-/// A world to explore. Requests are quick here, but they and their answers are lost.
+/// A system to explore. Requests are quick here, but they and their answers are lost.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     /// What each client asks for, again and again.
@@ -26,12 +26,12 @@ pub(crate) struct Config {
     /// Whether an operator deletes entries.
     pub(crate) evictions: bool,
     pub(crate) crashes: bool,
-    pub(crate) hole: Option<Hole>,
+    pub(crate) mutation: Option<Mutation>,
 }
 
 /// A rule that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hole {
+pub(crate) enum Mutation {
     /// A deadline is counted from the `enter`, which does not extend the session.
     Pr01,
     /// An entry that nobody looks after has no dead-man's timer.
@@ -48,11 +48,11 @@ pub(crate) enum Hole {
 
 impl Config {
     pub(crate) fn new(claims: impl Into<Vec<Claim>>, ttl: Ticks) -> Self {
-        Self { claims: claims.into(), ttl, left_behind: 1, evictions: false, crashes: false, hole: None }
+        Self { claims: claims.into(), ttl, left_behind: 1, evictions: false, crashes: false, mutation: None }
     }
 
-    fn leaves_out(&self, rule: Hole) -> bool {
-        self.hole == Some(rule)
+    fn leaves_out(&self, rule: Mutation) -> bool {
+        self.mutation == Some(rule)
     }
 
     fn clients(&self) -> impl Iterator<Item = u8> + use<> {

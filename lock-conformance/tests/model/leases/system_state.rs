@@ -1,9 +1,9 @@
-//! [`World`]: a state of everything: the store, the clients, and what is between them.
+//! [`SystemState`]: a state of everything: the store, the clients, and what is between them.
 
-use super::{Client, Config, Guard, Hole, Id, Phase, Place, Reply, Request, Store, Ticks, Token, Verb};
+use super::{Client, Config, Guard, Id, Mutation, Phase, Place, Reply, Request, Store, Ticks, Token, Verb};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct World {
+pub(crate) struct SystemState {
     pub(crate) store: Store,
     pub(crate) clients: Vec<Client>,
     /// Requests that nobody waits for any more, and that may still arrive.
@@ -16,7 +16,7 @@ pub(crate) struct World {
     pub(crate) disorder: bool,
 }
 
-impl World {
+impl SystemState {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             store: Store::default(),
@@ -61,7 +61,7 @@ impl World {
             match &mut heir.phase {
                 Phase::Seeking(place) if place.id == hint.id && !heir.deaf => {
                     // C6: the stream is live before the standing is judged.
-                    let missed = config.leaves_out(Hole::C06) && place.call.is_some();
+                    let missed = config.leaves_out(Mutation::C06) && place.call.is_some();
                     place.hint = (!missed).then_some(hint.token).or(place.hint);
                 }
                 _ => {}
@@ -85,7 +85,7 @@ impl World {
         for client in config.clients().filter(|client| still & (1 << client) == 0) {
             self.client_mut(client).tick(config.ttl(client));
         }
-        if config.leaves_out(Hole::Pr04) {
+        if config.leaves_out(Mutation::Pr04) {
             for verb in self.verbs_mut() {
                 if let Verb::Renew { meant, .. } = verb {
                     *meant = meant.saturating_sub(1);

@@ -3,11 +3,11 @@
 /// Time, in the smallest steps that matter.
 pub(crate) type Ticks = u8;
 
-/// A fencing token. Only their order counts, so that the states of the model stay finite: see `World::settle`.
+/// A fencing token. Only their order counts, so that the states of the model stay finite: see `SystemState::settle`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Token(pub(crate) u8);
 
-/// The id of an entry. A number is used again when nothing in the world remembers it.
+/// The id of an entry. A number is used again when nothing in the system remembers it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Id {
     pub(crate) client: u8,

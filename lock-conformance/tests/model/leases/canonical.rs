@@ -1,9 +1,9 @@
 //! States that differ only in what can make no difference any more are brought to one form, so that there are finitely
 //! many of them, and fewer.
 
-use super::{Call, Config, Guard, Hole, Id, Phase, Place, Reply, Token, Verb, World};
+use super::{Call, Config, Guard, Id, Mutation, Phase, Place, Reply, SystemState, Token, Verb};
 
-impl World {
+impl SystemState {
     /// What no request can change is forgotten, sets are sorted, entries and tokens are numbered without gaps.
     pub(crate) fn settle(&mut self, config: &Config) {
         let Self { store, clients, strays, written_off, .. } = self;
@@ -30,7 +30,7 @@ impl World {
         self.written_off.sort_unstable();
         self.written_off.dedup();
         for client in &mut self.clients {
-            client.debts.sort_unstable();
+            client.pending_leaves.sort_unstable();
         }
     }
 
@@ -55,7 +55,7 @@ impl World {
     /// Without a history, only whether tokens of one client are the same counts: the queue is in their order.
     fn number_tokens(&mut self, config: &Config) {
         // Whoever reads a counterexample wants to see them grow.
-        let apart = !config.history && config.hole.is_none();
+        let apart = !config.history && config.mutation.is_none();
         let of = |client| if apart { client } else { 0 };
         let counter = self.store.counter;
         let mut known = vec![(0, counter)];
@@ -74,7 +74,7 @@ impl World {
             last = last.max(*token);
         });
         // The next one will be larger than any that is known.
-        self.store.counter = if config.leaves_out(Hole::C02) { rank(0, counter) } else { last };
+        self.store.counter = if config.leaves_out(Mutation::C02) { rank(0, counter) } else { last };
     }
 
     fn for_ids(&mut self, each: &mut dyn FnMut(&mut Id)) {
@@ -83,7 +83,7 @@ impl World {
                 Phase::Idle => {}
                 Phase::Seeking(Place { id, .. }) | Phase::Holding(Guard { id, .. }) => each(id),
             }
-            client.debts.iter_mut().for_each(|debt| each(&mut debt.id));
+            client.pending_leaves.iter_mut().for_each(|pending| each(&mut pending.id));
         }
         self.store.rows.iter_mut().for_each(|row| each(&mut row.id));
         self.strays.iter_mut().for_each(|stray| each(&mut stray.id));

@@ -5,103 +5,103 @@ use lock_core::Claim;
 use crate::{
     check::breaks,
     leases::{
-        Clocks, Config, Hinting, Hole, Leases, Purging,
+        Clocks, Config, Hinting, Leases, Mutation, Purging,
         promises::{EXCLUSION, FAIRNESS, NOBODYS_ENTRY, PROGRESS, PROMOTION, Promise, TOKEN_ORDER, TOLD},
     },
     mutexes,
     sessions::{self, Sessions},
 };
 
-fn without(hole: Hole, config: Config, promise: Promise) {
-    breaks(Leases { config: Config { hole: Some(hole), ..config }, promises: vec![promise] });
+fn without(mutation: Mutation, config: Config, promise: Promise) {
+    breaks(Leases { config: Config { mutation: Some(mutation), ..config }, promises: vec![promise] });
 }
 
 #[test]
 fn without_pr02_a_hint_is_combined_with_a_lease_that_was_not_given() {
-    without(Hole::Pr02, mutexes(2, 3), EXCLUSION);
+    without(Mutation::Pr02, mutexes(2, 3), EXCLUSION);
 }
 
 #[test]
 fn without_pr03_a_hint_for_a_former_life_is_believed() {
-    without(Hole::Pr03, mutexes(2, 2), EXCLUSION);
+    without(Mutation::Pr03, mutexes(2, 2), EXCLUSION);
 }
 
 #[test]
 fn without_pr04_a_late_renewal_cuts_a_lease() {
-    without(Hole::Pr04, mutexes(2, 3), EXCLUSION);
+    without(Mutation::Pr04, mutexes(2, 3), EXCLUSION);
 }
 
 #[test]
 fn without_pr06_the_dead_come_back_to_their_place() {
-    without(Hole::Pr06, Config { purging: Purging::Lazy, ..mutexes(2, 2) }, EXCLUSION);
+    without(Mutation::Pr06, Config { purging: Purging::Lazy, ..mutexes(2, 2) }, EXCLUSION);
 }
 
 #[test]
 fn without_pr07_two_kinds_hold_one_name() {
     let one_of_two = Claim::semaphore(1, 2).expect("1 of 2");
-    without(Hole::Pr07, Config::new([Claim::mutex(), one_of_two], 3), EXCLUSION);
+    without(Mutation::Pr07, Config::new([Claim::mutex(), one_of_two], 3), EXCLUSION);
 }
 
 #[test]
 fn without_pr08_a_late_create_stays_behind_a_confirmed_leave() {
-    without(Hole::Pr08, mutexes(1, 3), NOBODYS_ENTRY);
+    without(Mutation::Pr08, mutexes(1, 3), NOBODYS_ENTRY);
 }
 
 #[test]
 fn without_pr11_a_reader_is_forgotten_when_the_writer_ahead_of_it_gives_up() {
     let claims = [Claim::reader(), Claim::writer(), Claim::reader()];
-    without(Hole::Pr11, Config::new(claims, 2), PROMOTION);
+    without(Mutation::Pr11, Config::new(claims, 2), PROMOTION);
 }
 
 #[test]
 fn without_pr12_whoever_comes_passes_the_queue() {
-    without(Hole::Pr12, mutexes(2, 3), FAIRNESS);
+    without(Mutation::Pr12, mutexes(2, 3), FAIRNESS);
 }
 
 #[test]
 fn without_pr13_a_waiter_sleeps_past_its_own_lease() {
-    without(Hole::Pr13, Config { ttls: vec![5, 2], ..mutexes(2, 2) }, PROGRESS);
+    without(Mutation::Pr13, Config { ttls: vec![5, 2], ..mutexes(2, 2) }, PROGRESS);
 }
 
 #[test]
 fn without_pr14_a_hint_that_was_lost_with_a_subscription_is_not_made_up_for() {
-    without(Hole::Pr14, Config { hints: Hinting::Subscribed, ..mutexes(2, 3) }, TOLD);
+    without(Mutation::Pr14, Config { hints: Hinting::Subscribed, ..mutexes(2, 3) }, TOLD);
 }
 
 #[test]
 fn without_pr19_the_queue_is_taken_away_with_the_shortest_lease() {
-    without(Hole::Pr19, Config { ttls: vec![3, 2], ..mutexes(2, 3) }, EXCLUSION);
+    without(Mutation::Pr19, Config { ttls: vec![3, 2], ..mutexes(2, 3) }, EXCLUSION);
 }
 
 #[test]
 fn without_c2_tokens_start_over() {
-    without(Hole::C02, Config { history: true, ..mutexes(2, 3) }, TOKEN_ORDER);
+    without(Mutation::C02, Config { history: true, ..mutexes(2, 3) }, TOKEN_ORDER);
 }
 
 #[test]
 fn without_c6_a_hint_falls_between() {
-    without(Hole::C06, Config { hints: Hinting::Subscribed, ..mutexes(2, 3) }, TOLD);
+    without(Mutation::C06, Config { hints: Hinting::Subscribed, ..mutexes(2, 3) }, TOLD);
 }
 
 #[test]
 fn b01_a_deadline_that_is_counted_from_the_answer_is_too_late() {
-    without(Hole::B01, mutexes(2, 2), EXCLUSION);
+    without(Mutation::B01, mutexes(2, 2), EXCLUSION);
 }
 
 #[test]
 fn b05_a_leave_that_takes_out_whoever_is_first_frees_the_lock_of_another() {
-    without(Hole::B05, mutexes(2, 2), EXCLUSION);
+    without(Mutation::B05, mutexes(2, 2), EXCLUSION);
 }
 
 #[test]
 fn a_grant_for_a_place_that_the_keeper_gave_up_is_not_to_be_relied_on() {
-    without(Hole::GivenUp, mutexes(2, 2), EXCLUSION);
+    without(Mutation::GivenUp, mutexes(2, 2), EXCLUSION);
 }
 
-/// What the protocol does not defend against: see `Hole::Repeats`. Such an entry lives for one ttl.
+/// What the protocol does not defend against: see `Mutation::Repeats`. Such an entry lives for one ttl.
 #[test]
 fn a_wire_that_repeats_creates_by_itself_leaves_entries_behind() {
-    without(Hole::Repeats, mutexes(1, 3), NOBODYS_ENTRY);
+    without(Mutation::Repeats, mutexes(1, 3), NOBODYS_ENTRY);
 }
 
 /// The other side of `clocks_that_stop_break_exclusion_and_nothing_else`.
@@ -111,8 +111,11 @@ fn exclusion_needs_the_timing_assumption() {
     breaks(Leases { config, promises: vec![EXCLUSION] });
 }
 
-fn without_over_sessions(hole: sessions::Hole, config: sessions::Config, promise: sessions::Promise) {
-    breaks(Sessions { config: sessions::Config { hole: Some(hole), ..config }, promises: vec![promise] });
+fn without_over_sessions(mutation: sessions::Mutation, config: sessions::Config, promise: sessions::Promise) {
+    breaks(Sessions {
+        config: sessions::Config { mutation: Some(mutation), ..config },
+        promises: vec![promise],
+    });
 }
 
 fn mutexes_over_sessions(n: usize) -> sessions::Config {
@@ -121,34 +124,34 @@ fn mutexes_over_sessions(n: usize) -> sessions::Config {
 
 #[test]
 fn without_pr01_a_stale_proof_of_the_session_is_taken_for_a_new_one() {
-    without_over_sessions(sessions::Hole::Pr01, mutexes_over_sessions(2), sessions::EXCLUSION);
+    without_over_sessions(sessions::Mutation::Pr01, mutexes_over_sessions(2), sessions::EXCLUSION);
 }
 
 #[test]
 fn without_pr09_a_session_keeps_forgotten_entries_for_ever() {
-    without_over_sessions(sessions::Hole::Pr09, mutexes_over_sessions(1), sessions::NOBODYS_ENTRY);
+    without_over_sessions(sessions::Mutation::Pr09, mutexes_over_sessions(1), sessions::NOBODYS_ENTRY);
 }
 
 #[test]
 fn without_pr15_a_waiter_watches_the_wrong_one_and_is_not_woken() {
     let claims = [Claim::writer(), Claim::reader(), Claim::reader()];
-    without_over_sessions(sessions::Hole::Pr15, sessions::Config::new(claims, 2), sessions::WOKEN);
+    without_over_sessions(sessions::Mutation::Pr15, sessions::Config::new(claims, 2), sessions::WOKEN);
 }
 
 #[test]
 fn without_pr16_the_first_departure_is_taken_for_a_grant() {
     let claim = |permits| Claim::semaphore(permits, 2).expect("of 2");
     let config = sessions::Config::new([claim(1), claim(1), claim(2)], 2);
-    without_over_sessions(sessions::Hole::Pr16, config, sessions::EXCLUSION);
+    without_over_sessions(sessions::Mutation::Pr16, config, sessions::EXCLUSION);
 }
 
 #[test]
 fn without_pr17_a_waiter_waits_for_those_behind_it() {
-    without_over_sessions(sessions::Hole::Pr17, mutexes_over_sessions(2), sessions::WOKEN);
+    without_over_sessions(sessions::Mutation::Pr17, mutexes_over_sessions(2), sessions::WOKEN);
 }
 
 #[test]
 fn without_pr18_a_session_that_is_alive_proves_an_entry_that_is_not() {
     let config = sessions::Config { evictions: true, ..mutexes_over_sessions(2) };
-    without_over_sessions(sessions::Hole::Pr18, config, sessions::EXCLUSION);
+    without_over_sessions(sessions::Mutation::Pr18, config, sessions::EXCLUSION);
 }

@@ -1,14 +1,14 @@
-//! [`World`]: the store, and what each client knows.
+//! [`SystemState`]: the store, and what each client knows.
 
 use std::fmt;
 
 use lock_core::admission;
 
-use super::{Config, Hole, Id, Ticks};
-use crate::words::name;
+use super::{Config, Id, Mutation, Ticks};
+use crate::types::name;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct World {
+pub(crate) struct SystemState {
     /// The entries, in the order of their creation.
     pub(crate) keys: Vec<Id>,
     /// What is left of the session of each client, as the store has it.
@@ -24,7 +24,7 @@ pub(crate) struct Client {
     /// Entries that nobody looks after, and when the keeper will leave for them.
     pub(crate) forgotten: Vec<(Id, Ticks)>,
     /// Entries that the keeper has to leave.
-    pub(crate) debts: Vec<Id>,
+    pub(crate) pending_leaves: Vec<Id>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -53,7 +53,7 @@ pub(crate) struct Watch {
     pub(crate) events: Vec<Id>,
 }
 
-impl World {
+impl SystemState {
     pub(crate) fn new(config: &Config) -> Self {
         let n = config.claims.len();
         Self { keys: Vec::new(), leases: vec![0; n], clients: vec![Client::default(); n] }
@@ -107,7 +107,7 @@ impl World {
     fn for_ids(&mut self, each: &mut dyn FnMut(&mut Id)) {
         self.keys.iter_mut().for_each(&mut *each);
         for client in &mut self.clients {
-            client.debts.iter_mut().for_each(&mut *each);
+            client.pending_leaves.iter_mut().for_each(&mut *each);
             client.forgotten.iter_mut().for_each(|(id, _)| each(id));
             match &mut client.phase {
                 Phase::Idle => {}
@@ -154,7 +154,7 @@ impl World {
         };
         let mut ahead = self.keys[..place].to_vec();
         // PR17: what is behind me is not ahead of me.
-        if was_there && config.leaves_out(Hole::Pr17) {
+        if was_there && config.leaves_out(Mutation::Pr17) {
             ahead = self.keys.iter().copied().filter(|key| *key != id).collect();
         }
         let claim = config.claim(id);
@@ -165,7 +165,7 @@ impl World {
         let nearest = ahead.iter().rev().map(|key| config.claim(*key));
         // PR15: the nearest that keep me out, and no fewer.
         let blockers = admission::blockers(claim, nearest).unwrap_or(0);
-        let blockers = if config.leaves_out(Hole::Pr15) { 1 } else { blockers };
+        let blockers = if config.leaves_out(Mutation::Pr15) { 1 } else { blockers };
         let mut keys: Vec<Id> = ahead.into_iter().rev().take(blockers).collect();
         keys.push(id);
         let over = sum + i64::from(claim.permits()) - i64::from(claim.limit());
@@ -178,9 +178,9 @@ impl World {
         let deleted = !self.keys.contains(&id);
         let client = self.client_mut(id.client);
         // PR01: as long as the session was proved alive.
-        let valid = if config.leaves_out(Hole::Pr01) { config.ttl } else { client.session };
+        let valid = if config.leaves_out(Mutation::Pr01) { config.ttl } else { client.session };
         client.phase = if valid == 0 {
-            client.debts.push(id);
+            client.pending_leaves.push(id);
             Phase::Idle
         } else {
             Phase::Holding { id, valid, evicted: deleted.then_some(valid) }
@@ -196,7 +196,7 @@ impl World {
         }
         watch.over -= i64::from(config.claim(gone).permits());
         // PR16: by what the look has seen.
-        if watch.over <= 0 || config.leaves_out(Hole::Pr16) {
+        if watch.over <= 0 || config.leaves_out(Mutation::Pr16) {
             self.grant(config, id);
         } else {
             self.judge(config, id, false);
@@ -218,7 +218,7 @@ impl World {
         let keys = self.keys.clone();
         if let Phase::Holding { id, valid, .. } = &mut self.client_mut(client).phase {
             // PR18: the entry has to be seen, too.
-            if keys.contains(id) || config.leaves_out(Hole::Pr18) {
+            if keys.contains(id) || config.leaves_out(Mutation::Pr18) {
                 *valid = if *valid > 0 { config.ttl } else { 0 };
             } else {
                 *valid = 0;
@@ -303,7 +303,9 @@ impl Client {
     }
 
     pub(crate) fn knows(&self, id: Id) -> bool {
-        self.id() == Some(id) || self.debts.contains(&id) || self.forgotten.iter().any(|(key, _)| *key == id)
+        self.id() == Some(id)
+            || self.pending_leaves.contains(&id)
+            || self.forgotten.iter().any(|(key, _)| *key == id)
     }
 
     /// Whether it believes that it holds the lock, and no operator has taken it away a moment ago.
@@ -313,7 +315,7 @@ impl Client {
 }
 
 /// One line: the entries, and each client.
-impl fmt::Display for World {
+impl fmt::Display for SystemState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "queue {:?}", self.keys)?;
         for (client, state) in (0..).zip(&self.clients) {
@@ -328,8 +330,8 @@ impl fmt::Display for World {
                 }
                 Phase::Holding { id, valid, .. } => write!(f, " HOLDS with {id:?} for {valid}")?,
             }
-            if !(state.debts.is_empty() && state.forgotten.is_empty()) {
-                write!(f, " owes {:?}, forgot {:?}", state.debts, state.forgotten)?;
+            if !(state.pending_leaves.is_empty() && state.forgotten.is_empty()) {
+                write!(f, " owes {:?}, forgot {:?}", state.pending_leaves, state.forgotten)?;
             }
         }
         Ok(())

@@ -1,15 +1,15 @@
-//! Worlds and what happens in them, for people who read a counterexample.
+//! States and what happens in them, for people who read a counterexample.
 
 use std::fmt;
 
 use super::{
-    Call, Client, Phase, World,
+    Call, Client, Phase, SystemState,
     model::{Action, Fate, Trip},
 };
-use crate::words::name;
+use crate::types::name;
 
 /// One line: the queue, each client, and what is late.
-impl fmt::Display for World {
+impl fmt::Display for SystemState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("queue [")?;
         for (i, row) in self.store.rows.iter().enumerate() {
@@ -51,8 +51,8 @@ impl fmt::Display for Client {
         if let Some(call) = self.call() {
             write!(f, " {call}")?;
         }
-        for debt in &self.debts {
-            write!(f, " owes {:?}", debt.id)?;
+        for pending in &self.pending_leaves {
+            write!(f, " owes {:?}", pending.id)?;
         }
         if self.deaf { f.write_str(" deaf") } else { Ok(()) }
     }

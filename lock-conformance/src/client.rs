@@ -7,7 +7,7 @@ use lock_core::{
     Semaphore, SystemEntropy,
 };
 
-use crate::register::Page;
+use crate::client_registry::ClientRecord;
 
 /// A client with a keeper thread and a backend of its own.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub struct Client {
     /// What renews and cleans up for it.
     pub keeper: Keeper,
     options: AcquireOptions,
-    page: Arc<Page>,
+    record: Arc<ClientRecord>,
 }
 
 impl Client {
@@ -30,16 +30,16 @@ impl Client {
         Self::new(backend, keeper, options, Arc::default())
     }
 
-    /// A client of a backend whose layer nearest to the store is that page.
+    /// A client of a backend whose layer nearest to the store is that record.
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
         keeper: Keeper,
         options: AcquireOptions,
-        page: Arc<Page>,
+        record: Arc<ClientRecord>,
     ) -> Self {
         let locks = Locks::with(Arc::clone(&backend), keeper.clone(), Arc::new(SystemEntropy));
         let locks = locks.with_options(options.clone());
-        Self { locks, backend, keeper, options, page }
+        Self { locks, backend, keeper, options, record }
     }
 
     /// The options that its locks have: those of [`TestEnv::options`](crate::TestEnv::options).
@@ -83,7 +83,7 @@ impl Client {
     pub fn entry(&self, name: &str, claim: Claim, ttl: Duration) -> Entry {
         let name = LockName::new(name).expect("cases use good names");
         let id = EntryId::new(SystemEntropy.bits());
-        self.page.by_hand(id);
+        self.record.mark_by_hand(id);
         Entry::new(name, id, claim, ttl)
     }
 
@@ -107,7 +107,7 @@ impl Client {
     /// Ends the client as [`crash`](Self::crash) does, without waiting for what its keeper is in the middle of. Its verbs can
     /// still be called.
     pub fn stop(&self) {
-        self.page.crash();
+        self.record.crash();
         self.keeper.stop();
     }
 }

@@ -71,7 +71,7 @@ impl ClientProcess {
             let _ = sender.send(Reply::Ready);
             while let Some(command) = told.recv().await {
                 let reply = tokio::select! {
-                    reply = interpreter.obey(command) => reply,
+                    reply = interpreter.execute(command) => reply,
                     // The crash happens in the middle of things, too.
                     () = sender.closed() => break,
                 };

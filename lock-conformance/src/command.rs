@@ -107,11 +107,11 @@ impl Interpreter {
         Self { locks, guards: Vec::new() }
     }
 
-    pub(crate) async fn obey(&mut self, command: Command) -> Reply {
-        self.try_to(command).await.unwrap_or_else(|error| Reply::Failed(error.to_string()))
+    pub(crate) async fn execute(&mut self, command: Command) -> Reply {
+        self.try_execute(command).await.unwrap_or_else(|error| Reply::Failed(error.to_string()))
     }
 
-    async fn try_to(&mut self, command: Command) -> Result<Reply, Error> {
+    async fn try_execute(&mut self, command: Command) -> Result<Reply, Error> {
         Ok(match command {
             Command::Acquire { name, side, options } => {
                 let guard = side.lock(&self.locks, &name)?.acquire_with(&options).await?;

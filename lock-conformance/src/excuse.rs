@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::{
     audit::is_about_safety,
     output::say,
-    witness::{Pressure, STALL, Stall, Testimony},
+    stall_detector::{Pressure, STALL, Stall, StallSource},
 };
 
 /// Names the file to which each excuse is appended, as a line of JSON. Without it, an excuse is only printed.
@@ -39,14 +39,14 @@ impl Excuse {
         message: &str,
         failed: Instant,
         ttl: Duration,
-        witness: &dyn Testimony,
+        detector: &dyn StallSource,
     ) -> Option<Self> {
         if is_about_safety(message) {
             return None;
         }
         let explains = |stall: &Stall| stall.overlaps(ttl, failed) && stall.lasted() >= STALL.max(ttl / 8);
-        let stall = witness.stalls().into_iter().filter(explains).max_by_key(Stall::lasted)?;
-        Some(Self { message: message.to_owned(), ttl, failed, stall, pressure: witness.pressure() })
+        let stall = detector.stalls().into_iter().filter(explains).max_by_key(Stall::lasted)?;
+        Some(Self { message: message.to_owned(), ttl, failed, stall, pressure: detector.pressure() })
     }
 
     /// As a line for those who count.

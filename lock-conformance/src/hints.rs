@@ -1,4 +1,4 @@
-//! [`Silent`] and [`HintsOnly`]: the two ways in which a waiter learns of its turn, each alone.
+//! [`NoHints`] and [`HintsOnly`]: the two ways in which a waiter learns of its turn, each alone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,8 +10,8 @@ use crate::Layer;
 
 /// No hint ever comes: the stream ends at once, and waiters look again on a timer.
 #[derive(Clone, Debug, Default)]
-pub struct Silent {
-    /// What tells the time, and how often to look: see [`Silent::looking_every`].
+pub struct NoHints {
+    /// What tells the time, and how often to look: see [`NoHints::looking_every`].
     often: Option<(Keeper, Duration)>,
 }
 
@@ -20,7 +20,7 @@ pub struct Silent {
 #[derive(Clone, Copy, Debug)]
 pub struct HintsOnly;
 
-impl Silent {
+impl NoHints {
     /// Without hints, and with looking again after this time at the latest. [`default`](Self::default) leaves the times to
     /// look again as they are.
     #[must_use]
@@ -30,7 +30,7 @@ impl Silent {
 }
 
 #[async_trait]
-impl Layer for Silent {
+impl Layer for NoHints {
     async fn enter(
         &self,
         store: &Arc<dyn Backend>,

@@ -24,7 +24,7 @@
 //!
 //! A case only says how soon something must have happened (within [`SLACK`], generous, so that a busy machine fails
 //! nothing), and exactly what must never happen too early. Those that need a lease to be renewed in time are repeated once if
-//! the machine stood still when they failed, as an independent witness tells; never if they found a promise of
+//! the machine stood still when they failed, as an independent detector tells; never if they found a promise of
 //! [safety](audit::safety) broken. Each such excuse is a line on the standard error, and in the file that the variable
 //! `DISTLOCK_EXCUSES` names.
 //!
@@ -48,6 +48,7 @@ pub mod cases;
 mod certificates;
 mod client;
 mod client_process;
+mod client_registry;
 mod command;
 mod connections;
 mod critical;
@@ -62,28 +63,27 @@ pub mod history;
 #[cfg(feature = "tls")]
 mod impostor;
 mod layer;
+mod leak_check;
 mod output;
 pub mod polls;
 mod port;
 mod proxy;
 mod ran_nothing;
-mod register;
 mod relay;
-mod residue;
 mod rival;
 mod run;
+mod self_test;
 mod server;
 mod server_process;
 mod server_program;
 mod signals;
-mod silence;
 pub mod simulation;
+mod stall_detector;
 mod suite;
 mod test_env;
 mod test_server;
 mod volume;
 mod wire;
-mod witness;
 
 pub use self::{
     alone::alone,
@@ -100,7 +100,7 @@ pub use self::{
     footprint::{Footprint, Usage},
     gate::Gate,
     harness::{Declared, Harness},
-    hints::{HintsOnly, Silent},
+    hints::{HintsOnly, NoHints},
     layer::{Layer, Layered, MakeBug, Sound},
     port::Port,
     proxy::{Flow, Links, Newcomers, Proxy, Way},
@@ -108,10 +108,10 @@ pub use self::{
     relay::{Answer, Frame, Framed, Frames, Framing, Relay, Request, Traffic},
     rival::Rival,
     run::{contend, finds, run},
+    self_test::{find_cuts, find_silence},
     server::{Control, Data, ServerControl, Unsupported},
     server_process::ServerProcess,
     server_program::ServerProgram,
-    silence::{find_cuts, find_silence},
     test_env::TestEnv,
     test_server::TestServer,
     volume::volume,

@@ -13,12 +13,12 @@ use crate::{
     Case, Command, Declared, Harness, MakeBug, Mode, Reply, SLACK, TestEnv, alone,
     cases::{self, resources},
     client_process::{MARK, VARIABLE},
+    client_registry::ClientRegistry,
     command::Interpreter,
     declarations::not_run,
+    leak_check,
     output::said,
     ran_nothing,
-    register::Register,
-    residue,
     test_env::StoreInfo,
 };
 
@@ -65,17 +65,17 @@ pub fn finds<H: Harness>(group: &str, name: &str, bug: MakeBug) -> Option<String
 fn carry_out<H: Harness>(case: &'static Case, mode: Mode, bug: Option<MakeBug>) {
     let limit = limit(case);
     let (servers, clients) = (runtime(), runtime());
-    let register = Arc::new(Register::default());
+    let registry = Arc::new(ClientRegistry::default());
     let harness: Arc<dyn Harness> = Arc::new(servers.block_on(H::start(case)));
     let info = StoreInfo { store: H::store(), notifications: H::notifications() };
-    let env = TestEnv::new(info, Arc::clone(&harness), case, mode, bug, Arc::clone(&register));
+    let env = TestEnv::new(info, Arc::clone(&harness), case, mode, bug, Arc::clone(&registry));
     clients.block_on(async {
         let over = tokio::time::timeout(limit, (case.run)(env)).await;
         over.unwrap_or_else(|_| panic!("{}::{} is not over after {limit:?}", case.group, case.name));
     });
     // With it goes what still waits or holds in a task: what is left then, nobody wants.
     clients.shutdown_timeout(SLACK);
-    servers.block_on(residue::assert_nothing_left(&*harness, &register, case));
+    servers.block_on(leak_check::assert_nothing_left(&*harness, &registry, case));
 }
 
 /// Cases that take thousands of locks have time for each. That of a hand-over is some ten requests one after the other on some
@@ -116,7 +116,7 @@ pub fn contend<H: Harness>() {
         let mut interpreter = Interpreter::new(Locks::with(backend, keeper, Arc::new(SystemEntropy)));
         reply(&Reply::Ready);
         while let Some(command) = commands.recv().await {
-            reply(&interpreter.obey(command).await);
+            reply(&interpreter.execute(command).await);
         }
     });
 }

@@ -5,8 +5,8 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use lock_core::{AcquireOptions, Backend, Keeper};
 
 use crate::{
-    Case, Client, ClientProcess, Harness, HintsOnly, Layer, Layered, MakeBug, Mode, Proxy, Relay,
-    ServerControl, Silent, Wire, audit::LONG, register::Register,
+    Case, Client, ClientProcess, Harness, HintsOnly, Layer, Layered, MakeBug, Mode, NoHints, Proxy, Relay,
+    ServerControl, Wire, audit::LONG, client_registry::ClientRegistry,
 };
 
 /// How often a waiter looks while no hint comes. Only in a mode that depends on it: short, for the sake of time.
@@ -29,20 +29,20 @@ pub struct TestEnv {
     case: &'static Case,
     mode: Mode,
     bug: Option<MakeBug>,
-    register: Arc<Register>,
+    registry: Arc<ClientRegistry>,
 }
 
 impl TestEnv {
-    /// The store of a case, with what is said of it, a bug in every client if there is one, and a register of all who use it.
+    /// The store of a case, with what is said of it, a bug in every client if there is one, and a registry of all who use it.
     pub(crate) fn new(
         info: StoreInfo,
         harness: Arc<dyn Harness>,
         case: &'static Case,
         mode: Mode,
         bug: Option<MakeBug>,
-        register: Arc<Register>,
+        registry: Arc<ClientRegistry>,
     ) -> Self {
-        Self { info, harness, case, mode, bug, register }
+        Self { info, harness, case, mode, bug, registry }
     }
 
     /// See [`Harness::client_logs`].
@@ -103,17 +103,17 @@ impl TestEnv {
             "`Harness::notifications` is {}, and `Guarantees::polls` {polls:?}: one of them is wrong",
             self.info.notifications
         );
-        let page = self.register.page();
-        let mut between = vec![Arc::clone(&page) as Arc<dyn Layer>];
+        let record = self.registry.add();
+        let mut between = vec![Arc::clone(&record) as Arc<dyn Layer>];
         between.extend(self.bug.map(|bug| bug(&*self.harness)));
         match self.mode {
             Mode::Both if !self.case.is_about_hints() => {}
-            Mode::WithoutHints => between.push(Arc::new(Silent::looking_every(LOOKS, keeper.clone()))),
+            Mode::WithoutHints => between.push(Arc::new(NoHints::looking_every(LOOKS, keeper.clone()))),
             Mode::Both | Mode::WithoutPolling => between.push(Arc::new(HintsOnly)),
         }
         between.extend_from_slice(layers);
         let through = |store, layer| Arc::new(Layered::new(store, layer)) as Arc<dyn Backend>;
-        Client::new(between.into_iter().fold(store, through), keeper, self.options(), page)
+        Client::new(between.into_iter().fold(store, through), keeper, self.options(), record)
     }
 
     /// Whether there is a connection to a server.
@@ -167,7 +167,7 @@ impl TestEnv {
     pub async fn client_by(&self, address: SocketAddr, layer: Arc<dyn Layer>) -> Client {
         let keeper = Keeper::start().expect("a keeper's thread can be started");
         let backend = self.wire().connect_by(&keeper, address).await;
-        self.register.cut_off();
+        self.registry.mark_cut_off();
         self.registered(backend, keeper, &[layer])
     }
 
@@ -178,7 +178,7 @@ impl TestEnv {
     pub async fn process(&self) -> ClientProcess {
         match self.harness.address() {
             Some(address) => {
-                self.register.process();
+                self.registry.mark_process();
                 ClientProcess::start(&address).await
             }
             None => ClientProcess::stand_in(self.client().await).await,
@@ -203,7 +203,7 @@ impl TestEnv {
 
     /// Gives up all clients until now, in the middle of whatever they do: what they have stays until its lease ends.
     pub(crate) fn give_up(&self) {
-        self.register.crash_all();
+        self.registry.crash_all();
     }
 
     /// The server side of the store.

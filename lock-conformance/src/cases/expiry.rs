@@ -36,7 +36,7 @@ use self::{
 use super::{
     altered::{Alter, altered},
     lease::{assert_covered, deadline_at_least, deadline_at_most, ms, now, queued_behind, row, snatch},
-    steady::steady,
+    stall_tolerant::stall_tolerant,
     steps::{assert_held_alone, faulty, refused, take_free},
     wall_clock,
 };
@@ -137,7 +137,7 @@ pub(super) async fn what_remains_only_shrinks_and_is_never_more_than_the_store_k
 
 /// Both the grant and a renewal are on their way back for a third of the ttl.
 pub(super) async fn an_answer_that_comes_late_moves_no_deadline(env: TestEnv) {
-    steady(env, ms(4500), answered_late).await;
+    stall_tolerant(env, ms(4500), answered_late).await;
 }
 
 async fn answered_late(env: TestEnv, ttl: Duration) {
@@ -158,7 +158,7 @@ async fn answered_late(env: TestEnv, ttl: Duration) {
 /// The answers are there soon, and the task that asked gets no processor to read them with. Several times, because one
 /// that is there at the first look shows nothing.
 pub(super) async fn an_answer_that_is_read_late_moves_no_deadline(env: TestEnv) {
-    steady(env, ms(3000), read_late).await;
+    stall_tolerant(env, ms(3000), read_late).await;
 }
 
 async fn read_late(env: TestEnv, ttl: Duration) {
@@ -243,7 +243,7 @@ impl Alter for HalfAsFar {
 
 /// In measure: about three renewals for each stretch that a proof reaches, and not as many as the store can answer.
 pub(super) async fn a_lease_that_reaches_less_far_than_asked_is_renewed_in_time_and_in_measure(env: TestEnv) {
-    steady(env, ms(2000), reaching_less_far).await;
+    stall_tolerant(env, ms(2000), reaching_less_far).await;
 }
 
 async fn reaching_less_far(env: TestEnv, ttl: Duration) {
@@ -337,7 +337,7 @@ pub(super) async fn a_jump_of_the_wall_clock_moves_no_deadline(env: TestEnv) {
         return wall_clock::run_where_it_jumps("expiry::a_jump_of_the_wall_clock_moves_no_deadline").await;
     }
     wall_clock::assert_jumping().await;
-    steady(env, ms(3000), while_the_wall_clock_jumps).await;
+    stall_tolerant(env, ms(3000), while_the_wall_clock_jumps).await;
 }
 
 async fn while_the_wall_clock_jumps(env: TestEnv, ttl: Duration) {

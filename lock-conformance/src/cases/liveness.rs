@@ -16,7 +16,7 @@ use self::hand_off::{
 };
 use super::steps::{faulty, long, mutex, take_free};
 use crate::{
-    Case, Client, Command, Critical, Data, Fault, Gate, SLACK, Side, Silent, TestEnv, Verb,
+    Case, Client, Command, Critical, Data, Fault, Gate, NoHints, SLACK, Side, TestEnv, Verb,
     audit::{assert_free, await_queue, soon, within},
     volume,
 };
@@ -267,7 +267,7 @@ pub(super) async fn a_release_between_the_look_and_the_wait_is_not_missed(env: T
 
 pub(super) async fn a_release_is_noticed_without_hints(env: TestEnv) {
     let holder = env.client().await;
-    let deaf = env.client_through(&[Arc::new(Silent::default())]).await;
+    let deaf = env.client_through(&[Arc::new(NoHints::default())]).await;
     let name = env.name("deaf");
     let guard = holder.mutex(&name).acquire().await.unwrap();
     let often = env.options().ttl(TTL);
@@ -280,7 +280,7 @@ pub(super) async fn a_release_is_noticed_without_hints(env: TestEnv) {
 }
 
 pub(super) async fn a_dead_holder_is_noticed_without_hints_long_before_the_ttl_of_the_waiter(env: TestEnv) {
-    let deaf = env.client_through(&[Arc::new(Silent::default())]).await;
+    let deaf = env.client_through(&[Arc::new(NoHints::default())]).await;
     let name = env.name("deaf");
     let mut holder = env.process().await;
     holder.acquire(&name, Side::Mutex, &env.options().ttl(TTL)).await;

@@ -7,7 +7,7 @@ use lock_core::{BackendErrorKind, Departure, DistributedLock, HoldState, LostRea
 
 use super::{
     lease::{deadline_at_least, deadline_at_most, lock_name, ms, now, queued_behind, snatch},
-    steady::steady,
+    stall_tolerant::stall_tolerant,
     steps::{LONG, assert_lost, faulty, on_a_thread, take},
 };
 use crate::{
@@ -54,7 +54,7 @@ pub(super) async fn the_signal_comes_at_the_deadline(env: TestEnv) {
 
 /// That it comes by a look at the store, and not by the end of all proofs, is seen by its reason.
 pub(super) async fn the_signal_comes_early_when_the_store_has_lost_the_lock(env: TestEnv) {
-    steady(env, ms(2500), lost_by_the_store).await;
+    stall_tolerant(env, ms(2500), lost_by_the_store).await;
 }
 
 async fn lost_by_the_store(env: TestEnv, ttl: Duration) {
@@ -182,7 +182,7 @@ pub(super) async fn the_signal_has_come_when_the_next_is_granted(env: TestEnv) {
 
 /// It is held past the deadline that it had when the trouble began.
 pub(super) async fn a_suspect_lock_that_recovers_gives_no_signal(env: TestEnv) {
-    steady(env, ms(3000), suspect_and_well_again).await;
+    stall_tolerant(env, ms(3000), suspect_and_well_again).await;
 }
 
 async fn suspect_and_well_again(env: TestEnv, ttl: Duration) {

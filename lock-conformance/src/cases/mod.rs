@@ -25,7 +25,7 @@ mod renewal;
 pub(crate) mod resources;
 mod rwlock;
 mod semaphore;
-mod steady;
+mod stall_tolerant;
 mod steps;
 mod wall_clock;
 mod wire;

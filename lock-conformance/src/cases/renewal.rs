@@ -23,7 +23,7 @@ use self::{
 };
 use super::{
     lease::{deadline_at_least, ms, now},
-    steady::steady,
+    stall_tolerant::stall_tolerant,
     steps::{assert_held_alone, faulty, is_busy, on_a_thread},
 };
 use crate::{
@@ -58,7 +58,7 @@ pub(super) const CASES: &[Case] = renewal_cases!(list);
 
 /// Somebody else tries for it all the time.
 pub(super) async fn a_renewed_lock_is_held_ten_times_its_ttl(env: TestEnv) {
-    steady(env, ms(2000), held_ten_times_its_ttl).await;
+    stall_tolerant(env, ms(2000), held_ten_times_its_ttl).await;
 }
 
 async fn held_ten_times_its_ttl(env: TestEnv, ttl: Duration) {
@@ -83,7 +83,7 @@ async fn assert_refused_for(other: &Client, guard: &Guard, time: Duration) {
 
 /// Every way to fail comes by, with a success after each.
 pub(super) async fn a_renewal_that_fails_now_and_then_costs_nothing(env: TestEnv) {
-    steady(env, ms(3000), failing_now_and_then).await;
+    stall_tolerant(env, ms(3000), failing_now_and_then).await;
 }
 
 async fn failing_now_and_then(env: TestEnv, ttl: Duration) {
@@ -115,7 +115,7 @@ async fn failing_now_and_then(env: TestEnv, ttl: Duration) {
 
 /// Not later, whatever the renewals do, and not earlier: one of them may still succeed.
 pub(super) async fn a_lock_that_cannot_be_renewed_is_lost_at_its_deadline(env: TestEnv) {
-    steady(env, ms(1200), lost_at_its_deadline).await;
+    stall_tolerant(env, ms(1200), lost_at_its_deadline).await;
 }
 
 async fn lost_at_its_deadline(env: TestEnv, ttl: Duration) {
@@ -170,7 +170,7 @@ pub(super) async fn a_renewal_answered_after_the_deadline_revives_nothing(env: T
 
 /// The only thread of the runtime that took the lock does something else for three times the ttl.
 pub(super) async fn renewals_go_on_while_the_runtime_is_blocked(env: TestEnv) {
-    steady(env, ms(3000), renewed_while_blocked).await;
+    stall_tolerant(env, ms(3000), renewed_while_blocked).await;
 }
 
 async fn renewed_while_blocked(env: TestEnv, ttl: Duration) {

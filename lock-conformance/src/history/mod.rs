@@ -28,7 +28,7 @@ mod timeline;
 
 pub use self::{
     acquisition::{Acquisition, Hold, Outcome},
-    event::{Event, Mode, Op, Way, What},
+    event::{AcquireMode, Event, EventKind, GiveBack, Op},
     timeline::{History, Violation},
 };
 

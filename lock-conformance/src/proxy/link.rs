@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{
     Newcomers, Way,
-    book::Book,
+    connection_table::ConnectionTable,
     pump::{Pump, pump},
 };
 
@@ -18,16 +18,16 @@ use super::{
 const AWAITED: Duration = Duration::from_secs(3);
 
 pub(super) struct Link {
-    book: Arc<Book>,
+    table: Arc<ConnectionTable>,
     id: u64,
     reset: Arc<Notify>,
     newcomers: Newcomers,
 }
 
 impl Link {
-    pub(super) fn new(book: Arc<Book>, newcomers: Newcomers) -> Self {
-        let (id, reset) = book.open();
-        Self { book, id, reset, newcomers }
+    pub(super) fn new(table: Arc<ConnectionTable>, newcomers: Newcomers) -> Self {
+        let (id, reset) = table.open();
+        Self { table, id, reset, newcomers }
     }
 
     /// Passes on what comes, until both sides have ended or the connection is reset.
@@ -43,7 +43,7 @@ impl Link {
         let over = {
             let (from_client, to_client) = client.split();
             let (from_server, to_server) = server.split();
-            let link = |way| Pump { book: &self.book, id: self.id, way };
+            let link = |way| Pump { table: &self.table, id: self.id, way };
             tokio::select! {
                 ((), ()) = async {
                     tokio::join!(
@@ -74,7 +74,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.book.close(self.id);
+        self.table.close(self.id);
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`Proxy`]: stands between a client and its server, and does what networks do.
 
-mod book;
+mod connection_table;
 mod link;
 mod pump;
 
@@ -13,7 +13,7 @@ use std::{
 
 use tokio::{net::TcpListener, runtime, sync::oneshot};
 
-use self::{book::Book, link::Link};
+use self::{connection_table::ConnectionTable, link::Link};
 use crate::Gate;
 
 /// A TCP proxy in front of a server. It runs on a thread of its own, and passes on what it is given until it has
@@ -25,7 +25,7 @@ use crate::Gate;
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
-    book: Arc<Book>,
+    table: Arc<ConnectionTable>,
     /// The thread ends when this is dropped.
     _running: oneshot::Sender<()>,
 }
@@ -94,9 +94,9 @@ impl Proxy {
         let address = listener.local_addr().expect("a listener has an address");
         let runtime = runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime can be started");
-        let book = Arc::new(Book::new(carries_hints));
+        let table = Arc::new(ConnectionTable::new(carries_hints));
         let (running, over) = oneshot::channel::<()>();
-        let serving = serve(listener, server, Arc::clone(&book));
+        let serving = serve(listener, server, Arc::clone(&table));
         let thread = thread::Builder::new().name("proxy".into()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
@@ -107,13 +107,13 @@ impl Proxy {
             });
         });
         thread.expect("a thread can be started");
-        Self { address, book, _running: running }
+        Self { address, table, _running: running }
     }
 
     /// Whether hints come on the connections that commands go over, so that neither can be hurt alone.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        self.book.is_shared()
+        self.table.is_shared()
     }
 
     /// Where clients connect to.
@@ -128,7 +128,7 @@ impl Proxy {
     /// # Panics
     /// If it is for [`Links::OpenCommands`], and [hints and commands share](Self::is_shared) connections.
     pub fn order(&self, links: Links, way: Way, flow: &Flow) {
-        self.book.order(links, way, flow);
+        self.table.order(links, way, flow);
     }
 
     /// Half-open: nothing comes through in either direction, and nobody is told.
@@ -145,12 +145,12 @@ impl Proxy {
     /// # Panics
     /// As [`order`](Self::order).
     pub fn reset(&self, links: Links) {
-        self.book.reset(links);
+        self.table.reset(links);
     }
 
     /// Says what becomes of the connections to come.
     pub fn newcomers(&self, newcomers: Newcomers) {
-        self.book.lock().newcomers = newcomers;
+        self.table.lock().newcomers = newcomers;
     }
 
     /// Takes back all orders. Connections that have lost bytes stay as they are.
@@ -163,52 +163,52 @@ impl Proxy {
     /// How many connections were opened so far. Those that were [refused](Self::refused) are not counted.
     #[must_use]
     pub fn opened(&self) -> u64 {
-        self.book.lock().opened
+        self.table.lock().opened
     }
 
     /// How many connections were refused so far, as [`Newcomers::Refuse`] says.
     #[must_use]
     pub fn refused(&self) -> u64 {
-        self.book.lock().refused
+        self.table.lock().refused
     }
 
     /// How many bytes came so far, from clients and from the server.
     #[must_use]
     pub fn passed(&self) -> u64 {
-        self.book.lock().read
+        self.table.lock().read
     }
 
     /// How many connections there are now.
     #[must_use]
     pub fn open(&self) -> usize {
-        self.book.lock().links.len()
+        self.table.lock().links.len()
     }
 
     /// How many connections carry hints now.
     #[must_use]
     pub fn hinting(&self) -> usize {
-        self.book.lock().links.values().filter(|link| link.hints).count()
+        self.table.lock().links.values().filter(|link| link.hints).count()
     }
 
     /// Whether the server has carried out all that reached it from clients that are gone: it has closed those
     /// connections. Those that lost bytes on the way are not counted, for they do not end.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.book.lock().links.values().all(|link| !link.is_draining())
+        self.table.lock().links.values().all(|link| !link.is_draining())
     }
 }
 
-async fn serve(listener: net::TcpListener, server: SocketAddr, book: Arc<Book>) {
+async fn serve(listener: net::TcpListener, server: SocketAddr, table: Arc<ConnectionTable>) {
     let listener = TcpListener::from_std(listener).expect("a listener that does not block can be used here");
     loop {
         // A client may be gone before it is taken in.
         let Ok((client, _)) = listener.accept().await else { continue };
-        let newcomers = book.arrival();
+        let newcomers = table.arrival();
         if newcomers == Newcomers::Refuse {
             link::abort(&client);
             continue;
         }
-        let link = Link::new(Arc::clone(&book), newcomers);
+        let link = Link::new(Arc::clone(&table), newcomers);
         tokio::spawn(link.run(client, server));
     }
 }

@@ -9,12 +9,12 @@ use tokio::{
 
 use super::{
     Flow, Way,
-    book::{Book, Fate},
+    connection_table::{ConnectionTable, Fate},
 };
 
 #[derive(Clone, Copy)]
 pub(super) struct Pump<'a> {
-    pub(super) book: &'a Book,
+    pub(super) table: &'a ConnectionTable,
     pub(super) id: u64,
     pub(super) way: Way,
 }
@@ -41,7 +41,7 @@ impl Pump<'_> {
             // A connection that is broken has ended.
             let len = from.read(&mut buffer).await.unwrap_or(0);
             let (mut bytes, read) = (buffer[..len].to_vec(), Instant::now());
-            let parcel = match self.book.judge(self.id, self.way, &bytes) {
+            let parcel = match self.table.judge(self.id, self.way, &bytes) {
                 Fate::Lost => None,
                 Fate::Flows(flow) => Some(Parcel { bytes, read, flow, cut: false }),
                 Fate::Cut(left) => {
@@ -66,8 +66,8 @@ impl Pump<'_> {
             }
             // Whoever is gone gets nothing, and the others go on.
             let _ = to.write_all(&bytes).await;
-            if cut && let Some(row) = self.book.lock().links.get(&self.id) {
-                row.reset.notify_one();
+            if cut && let Some(connection) = self.table.lock().links.get(&self.id) {
+                connection.reset.notify_one();
             } else if bytes.is_empty() {
                 let _ = to.shutdown().await;
             }

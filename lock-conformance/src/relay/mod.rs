@@ -91,13 +91,13 @@ impl Relay {
     /// How many requests of each name were sent so far.
     #[must_use]
     pub fn asked(&self) -> BTreeMap<String, u64> {
-        self.traffic.book().asked.clone()
+        self.traffic.counts().asked.clone()
     }
 
     /// How many requests of each name have reached the server twice, and were answered twice.
     #[must_use]
     pub fn doubled(&self) -> BTreeMap<String, u64> {
-        self.traffic.book().doubled.clone()
+        self.traffic.counts().doubled.clone()
     }
 
     /// Waits until every request that was sent so far has reached the server twice, and was answered twice.
@@ -111,8 +111,8 @@ impl Relay {
         let end = Instant::now() + within;
         loop {
             let (asked, doubled) = {
-                let book = self.traffic.book();
-                (book.asked.clone(), book.doubled.clone())
+                let counts = self.traffic.counts();
+                (counts.asked.clone(), counts.doubled.clone())
             };
             if asked == doubled {
                 return;
@@ -129,13 +129,13 @@ impl Relay {
     /// How many answers to requests of each name were kept at a gate.
     #[must_use]
     pub fn held(&self) -> BTreeMap<String, u64> {
-        self.traffic.book().held.clone()
+        self.traffic.counts().held.clone()
     }
 
     /// How many hints the server has sent.
     #[must_use]
     pub fn hints(&self) -> u64 {
-        self.traffic.book().hints
+        self.traffic.counts().hints
     }
 
     /// Goes on with what relies on this relay for as long as it does what it was told.

@@ -21,12 +21,12 @@ const NEVER: Duration = Duration::from_secs(30);
 pub struct Traffic {
     doubles: bool,
     never: Duration,
-    book: Mutex<Book>,
+    counts: Mutex<Counts>,
     failure: watch::Sender<Option<String>>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Book {
+pub(super) struct Counts {
     pub(super) asked: BTreeMap<String, u64>,
     pub(super) doubled: BTreeMap<String, u64>,
     pub(super) held: BTreeMap<String, u64>,
@@ -36,7 +36,7 @@ pub(super) struct Book {
 
 impl Traffic {
     pub(super) fn new(doubles: bool) -> Self {
-        Self { doubles, never: NEVER, book: Mutex::default(), failure: watch::Sender::new(None) }
+        Self { doubles, never: NEVER, counts: Mutex::default(), failure: watch::Sender::new(None) }
     }
 
     /// With less patience, for tests of the relay itself.
@@ -53,12 +53,12 @@ impl Traffic {
 
     /// A request is passed on.
     pub fn asked(&self, name: &str) {
-        count(&mut self.book().asked, name);
+        count(&mut self.counts().asked, name);
     }
 
     /// A hint has come from the server.
     pub fn hint(&self) {
-        self.book().hints += 1;
+        self.counts().hints += 1;
     }
 
     /// Waits until a request that is sent a second time is answered in full. If it is not, the relay has failed.
@@ -82,7 +82,7 @@ impl Traffic {
 
     /// A request was answered twice.
     pub(super) fn doubled(&self, name: &str) {
-        count(&mut self.book().doubled, name);
+        count(&mut self.counts().doubled, name);
     }
 
     /// Opens the connection on which requests are sent a second time. If there is none, the relay has failed.
@@ -111,16 +111,16 @@ impl Traffic {
     /// An answer has come. It has to pass this gate, if there is one.
     #[must_use]
     pub fn gate(&self, name: &str) -> Option<Gate> {
-        let mut book = self.book();
-        let gate = book.gate.clone();
+        let mut counts = self.counts();
+        let gate = counts.gate.clone();
         if gate.is_some() {
-            count(&mut book.held, name);
+            count(&mut counts.held, name);
         }
         gate
     }
 
     pub(super) fn hold(&self, gate: &Gate) {
-        self.book().gate = Some(gate.clone());
+        self.counts().gate = Some(gate.clone());
     }
 
     /// What went wrong, as soon as something has.
@@ -131,9 +131,9 @@ impl Traffic {
         failed.ok().and_then(|failure| failure.clone()).unwrap_or_default()
     }
 
-    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
+    pub(super) fn counts(&self) -> MutexGuard<'_, Counts> {
         // Nothing panics while it is held.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

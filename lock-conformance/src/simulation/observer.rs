@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use lock_core::{Backend, BackendError, BootTime, Entry, EntryId, Standing, Step, WaitMode};
 
 use super::recorder::Recorder;
-use crate::{Layer, history::What};
+use crate::{Layer, history::EventKind};
 
 /// A layer that changes nothing.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Layer for Observer {
             let sent = asked.insert(entry.id, None).flatten();
             drop(asked);
             if let Some(sent) = sent {
-                self.recorder.put(What::Enqueued { entry: entry.id, sent });
+                self.recorder.put(EventKind::Enqueued { entry: entry.id, sent });
             }
         }
         Ok(standing)

@@ -6,7 +6,7 @@ use lock_core::{
     AcquireOptions, DistributedLock, Guard, HoldState, Locks, LostReason, Memory, SystemEntropy,
 };
 
-use super::odd_store::{Habit, odd, odd_and_counted};
+use super::quirks::{Quirk, quirky, quirky_and_counted};
 use crate::{
     Client, Fault, Gate, SLACK, TestEnv, Verb,
     audit::{eventually, soon, within},
@@ -16,7 +16,7 @@ use crate::{
 /// A guard without renewal, one at the end of its `max_hold`, and both of them again when they are forgotten. The store
 /// would keep them for two minutes.
 pub(in crate::cases) async fn a_lease_of_its_own_ends_although_its_session_lives(env: TestEnv) {
-    let (client, other) = (odd(&env, Habit::SharedSession).await, env.client().await);
+    let (client, other) = (quirky(&env, Quirk::SharedSession).await, env.client().await);
     let ends = [
         ("unrenewed", brief().renew(false)),
         ("held long enough", long().max_hold(Duration::from_millis(600))),
@@ -45,7 +45,7 @@ pub(in crate::cases) async fn a_lease_of_its_own_ends_although_its_session_lives
 
 /// No renewal works, so that the lock is lost at its deadline, while the store goes on keeping it.
 pub(in crate::cases) async fn a_lost_lock_is_left_although_its_session_lives(env: TestEnv) {
-    let (client, other) = (odd(&env, Habit::DeafSession).await, env.client().await);
+    let (client, other) = (quirky(&env, Quirk::DeafSession).await, env.client().await);
     let name = env.name("deaf");
     let guard = take_free(&mutex(&client, &name).with_options(brief())).await;
     let next = within("the next grant", guard.ttl() + SLACK, mutex(&other, &name).acquire()).await.unwrap();
@@ -55,7 +55,7 @@ pub(in crate::cases) async fn a_lost_lock_is_left_although_its_session_lives(env
 
 /// The future of a waiter is alive, but nobody polls it: it would stand in the way of those behind it.
 pub(in crate::cases) async fn a_place_that_nobody_polls_ends_although_its_session_lives(env: TestEnv) {
-    let (client, counted) = odd_and_counted(&env, Habit::SharedSession).await;
+    let (client, counted) = quirky_and_counted(&env, Quirk::SharedSession).await;
     let other = env.client().await;
     let name = env.name("unpolled");
     let seen = mutex(&other, &name);
@@ -81,7 +81,7 @@ pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(env: T
     // A try may take a sixth of the ttl: with this one, longer than the leases live that must not wait for it.
     let slow = AcquireOptions::new().ttl(Duration::from_secs(12));
     let swift = AcquireOptions::new().ttl(Duration::from_millis(1_600));
-    let client = odd(&env, Habit::Stuck(slow.ttl)).await;
+    let client = quirky(&env, Quirk::Stuck(slow.ttl)).await;
     let (slow_store, silent) = faulty(&env).await;
     silent.always(Verb::Renew, Fault::HoldReply(Gate::new()));
     let beside = |keeper: &lock_core::Keeper| {

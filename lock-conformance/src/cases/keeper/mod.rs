@@ -1,7 +1,7 @@
 //! What the keeper does for every lease of its process, whatever one store, one waker or one class of leases does to it.
 
 mod leases;
-mod odd_store;
+mod quirks;
 mod wakers;
 
 use self::{

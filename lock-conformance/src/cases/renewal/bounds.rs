@@ -9,14 +9,14 @@ use crate::{
     audit::{assert_free, safety, within},
     cases::{
         lease::{assert_covered, deadline_at_least, deadline_at_most, ms, now},
-        steady::steady,
+        stall_tolerant::stall_tolerant,
         steps::{assert_held_alone, faulty, is_busy},
     },
 };
 
 /// And not before, although it is longer than the ttl.
 pub(crate) async fn max_hold_ends_a_lock_that_is_renewed(env: TestEnv) {
-    steady(env, ms(3000), renewed_until_max_hold).await;
+    stall_tolerant(env, ms(3000), renewed_until_max_hold).await;
 }
 
 async fn renewed_until_max_hold(env: TestEnv, ttl: Duration) {
@@ -51,7 +51,7 @@ async fn renewed_until_max_hold(env: TestEnv, ttl: Duration) {
 /// Without the keeper's renewals, each extension counts from when it was asked for, or from a step before; so what many
 /// extensions bring is short of that by a step, too.
 pub(crate) async fn a_lock_can_be_extended_by_hand_and_ends_when_it_is_not(env: TestEnv) {
-    steady(env, ms(3000), extended_by_hand).await;
+    stall_tolerant(env, ms(3000), extended_by_hand).await;
 }
 
 async fn extended_by_hand(env: TestEnv, ttl: Duration) {

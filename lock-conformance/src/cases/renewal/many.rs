@@ -11,7 +11,7 @@ use crate::{
     cases::{
         altered::{Alter, altered},
         lease::{lock_name, ms, now},
-        steady::steady,
+        stall_tolerant::stall_tolerant,
         steps::faulty,
     },
 };
@@ -21,7 +21,7 @@ const FEW: usize = 150;
 
 /// All are held for one and a half times their ttl, in which each is renewed at least four times.
 pub(crate) async fn a_thousand_locks_are_renewed_in_few_requests(env: TestEnv) {
-    steady(env, ms(2000), a_thousand_locks).await;
+    stall_tolerant(env, ms(2000), a_thousand_locks).await;
 }
 
 async fn a_thousand_locks(env: TestEnv, ttl: Duration) {
@@ -64,7 +64,7 @@ impl Alter for RefusesOne {
 
 /// Of a handful of locks one cannot be renewed and one is taken away; the others live on.
 pub(crate) async fn a_lease_that_cannot_be_renewed_costs_no_other(env: TestEnv) {
-    steady(env, ms(3000), one_lease_fails).await;
+    stall_tolerant(env, ms(3000), one_lease_fails).await;
 }
 
 async fn one_lease_fails(env: TestEnv, ttl: Duration) {

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use lock_core::{DistributedLock, Guard, Outage};
 use tokio::task::JoinSet;
 
-use super::Far;
+use super::ProxiedClient;
 use crate::{
     Flow, Gate, Links, Newcomers, SLACK, TestEnv, Verb, Way,
     audit::{eventually, within},
@@ -55,8 +55,8 @@ const AGAIN: u64 = 16;
 
 /// Neither while nobody is let in, nor when all are: who holds and who waits goes on then, over connections that they share.
 pub(crate) async fn a_crowd_comes_back_from_an_outage_over_few_connections(env: TestEnv) {
-    let far = Far::new(&env).await;
-    let lock = |i: u64| mutex(&far.client, &env.name(&i.to_string()));
+    let proxied = ProxiedClient::new(&env).await;
+    let lock = |i: u64| mutex(&proxied.client, &env.name(&i.to_string()));
     let held = join_all((0..CROWD).map(|i| {
         let lock = lock(i);
         async move { take_free(&lock).await }
@@ -67,36 +67,36 @@ pub(crate) async fn a_crowd_comes_back_from_an_outage_over_few_connections(env: 
         let lock = lock(i).with_options(long().ttl(WAITING).outage(Outage::Wait));
         waiting.spawn(async move { lock.acquire().await.unwrap().release().await.map(drop) });
     }
-    let answered = || async { far.asked.answers(Verb::Enter) as u64 >= 2 * CROWD };
+    let answered = || async { proxied.asked.answers(Verb::Enter) as u64 >= 2 * CROWD };
     eventually("an answer to each who waits", SLACK, answered).await;
 
-    outage(&far).await;
-    let before = far.proxy.opened();
-    let silent = comes_back(&far, held).await;
+    outage(&proxied).await;
+    let before = proxied.proxy.opened();
+    let silent = comes_back(&proxied, held).await;
     let all = async {
         while let Some(done) = waiting.join_next().await {
             done.unwrap().unwrap();
         }
     };
     within("a grant to each who waits", SLACK, all).await;
-    let opened = far.proxy.opened() - before;
+    let opened = proxied.proxy.opened() - before;
     println!("{opened} connections when the server was back, after {silent:?} without a word");
     let most = BACK + AGAIN * silent.saturating_sub(SILENCE).as_secs();
     assert!(opened <= most, "{opened} connections of {CROWD} who hold and {CROWD} who wait");
-    far.client.locks.close(SLACK * 2).await.unwrap();
+    proxied.client.locks.close(SLACK * 2).await.unwrap();
 }
 
 /// Whoever comes is refused. Those who try wait longer the more often that was in vain, and share what connects there are.
-async fn outage(far: &Far) {
-    let calls = |verb| far.asked.calls(verb) as u64;
+async fn outage(proxied: &ProxiedClient) {
+    let calls = |verb| proxied.asked.calls(verb) as u64;
     let all = || [Verb::Enter, Verb::Renew, Verb::Leave].into_iter().map(calls).sum::<u64>();
     let (before, looked, began) = (all(), calls(Verb::Enter), Instant::now());
-    far.proxy.newcomers(Newcomers::Refuse);
-    far.proxy.reset(Links::All);
+    proxied.proxy.newcomers(Newcomers::Refuse);
+    proxied.proxy.reset(Links::All);
     let each = || async { calls(Verb::Enter) >= looked + CROWD };
     eventually("a look of each who waits", SLACK, each).await;
     tokio::time::sleep(OUTAGE).await;
-    let (tries, looks, refused) = (all() - before, calls(Verb::Enter) - looked, far.proxy.refused());
+    let (tries, looks, refused) = (all() - before, calls(Verb::Enter) - looked, proxied.proxy.refused());
     let seconds = began.elapsed().as_secs() + 1;
     println!("{refused} connects in {seconds} s, for {tries} tries, of which {looks} look");
     assert!(looks <= CROWD * (LOOKS + seconds), "{looks} looks of {CROWD} in {seconds} s");
@@ -106,15 +106,15 @@ async fn outage(far: &Far) {
 
 /// Whoever comes is let in, and hears nothing for a while: that is when all of them want a connection, and there is none. Gives how long
 /// that was.
-async fn comes_back(far: &Far, held: Vec<Guard>) -> Duration {
+async fn comes_back(proxied: &ProxiedClient, held: Vec<Guard>) -> Duration {
     let gate = Gate::new();
-    far.proxy.order(Links::All, Way::Replies, &Flow::Hold(gate.clone()));
+    proxied.proxy.order(Links::All, Way::Replies, &Flow::Hold(gate.clone()));
     let began = Instant::now();
-    far.proxy.newcomers(Newcomers::Serve);
+    proxied.proxy.newcomers(Newcomers::Serve);
     tokio::time::sleep(SILENCE).await;
     gate.open();
     let silent = began.elapsed();
-    far.proxy.heal();
+    proxied.proxy.heal();
     for guard in held {
         eventually("a renewal once the server is back", SLACK, || async { guard.extend().await.is_ok() })
             .await;

@@ -15,9 +15,9 @@ use lock_core::{
 };
 use tokio::task::JoinHandle;
 
-use super::Far;
+use super::ProxiedClient;
 use crate::{
-    Client, Flow, Gate, HintsOnly, Layer, Layered, Links, Relay, SLACK, Silent, TestEnv, Verb, Way,
+    Client, Flow, Gate, HintsOnly, Layer, Layered, Links, NoHints, Relay, SLACK, TestEnv, Verb, Way,
     audit::{eventually, soon, within},
     cases::{
         lease::{ms, now},
@@ -47,23 +47,23 @@ async fn behind(locks: &Locks, other: &Client, name: &str, ttl: Duration) -> Joi
 /// Also if hints never come again. A waiter looks again when the store says, and after a third of its ttl at the latest.
 pub(crate) async fn a_lost_hint_delays_a_hand_over_by_a_third_of_the_ttl_at_most(env: TestEnv) {
     let ttl = ms(6000);
-    let (other, far) = (env.client().await, Far::new(&env).await);
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = env.name("job");
     let held = take_free(&mutex(&other, &name)).await;
     let seen = Arc::new(Looks { ttl, ..Looks::default() });
-    let mut store: Arc<dyn Backend> = Arc::clone(&far.client.backend);
-    if far.proxy.is_shared() {
+    let mut store: Arc<dyn Backend> = Arc::clone(&proxied.client.backend);
+    if proxied.proxy.is_shared() {
         // What cannot be lost without the commands is lost on the way to the waiter.
-        store = Arc::new(Layered::new(store, Arc::new(Silent::default())));
+        store = Arc::new(Layered::new(store, Arc::new(NoHints::default())));
     }
     let store = Layered::new(store, Arc::clone(&seen) as Arc<dyn Layer>);
-    let locks = Locks::with(Arc::new(store), far.client.keeper.clone(), Arc::new(SystemEntropy));
+    let locks = Locks::with(Arc::new(store), proxied.client.keeper.clone(), Arc::new(SystemEntropy));
     let waiting = behind(&locks, &other, &name, ttl).await;
     // Where a look is several requests, its place is seen before it is told of it: what is released until then, its first look
     // finds, and it needs no second one.
     eventually("it is told that it waits", SLACK, || async { !seen.is_empty() }).await;
-    if !far.proxy.is_shared() {
-        far.proxy.order(Links::Hints, Way::Replies, &Flow::Lose);
+    if !proxied.proxy.is_shared() {
+        proxied.proxy.order(Links::Hints, Way::Replies, &Flow::Lose);
     }
     held.release().await.unwrap().confirmed().unwrap();
     let guard = within("the grant", ttl / 3 + SLACK, waiting).await.unwrap();
@@ -117,10 +117,10 @@ impl Looks {
 
 /// Nothing is said on it, and nothing heard. All of its waiters look again then, long before their own time.
 pub(crate) async fn a_silent_notification_connection_is_noticed_in_the_promised_time(env: TestEnv) {
-    let (other, far) = (env.client().await, Far::new(&env).await);
-    let (held, waiting) = three_behind(&env, &other, &far, 0).await;
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
+    let (held, waiting) = three_behind(&env, &other, &proxied, 0).await;
     let promised = env.wire().noticed_within();
-    far.proxy.silence(Links::OpenHints);
+    proxied.proxy.silence(Links::OpenHints);
     for guard in held {
         guard.release().await.unwrap().confirmed().unwrap();
     }
@@ -136,18 +136,18 @@ pub(crate) async fn a_silent_notification_connection_is_noticed_in_the_promised_
 async fn three_behind(
     env: &TestEnv,
     other: &Client,
-    far: &Far,
+    proxied: &ProxiedClient,
     round: usize,
 ) -> (Vec<Guard>, Vec<JoinHandle<Guard>>) {
-    let hinted = through(&far.client, Arc::new(HintsOnly));
+    let hinted = through(&proxied.client, Arc::new(HintsOnly));
     let (mut held, mut waiting) = (Vec::new(), Vec::new());
     for tag in ["one", "two", "three"] {
         let name = env.name(&format!("{tag} {round}"));
         held.push(take_free(&mutex(other, &name)).await);
-        let answered = far.asked.answers(Verb::Enter);
+        let answered = proxied.asked.answers(Verb::Enter);
         waiting.push(behind(&hinted, other, &name, FAR).await);
         // It stands there before it is told so, and until then listens to nothing.
-        eventually("a place in the queue", SLACK, || async { far.asked.answers(Verb::Enter) > answered })
+        eventually("a place in the queue", SLACK, || async { proxied.asked.answers(Verb::Enter) > answered })
             .await;
     }
     (held, waiting)
@@ -155,17 +155,17 @@ async fn three_behind(
 
 /// What was said while there was no connection was said to nobody.
 pub(crate) async fn all_waiters_look_again_when_their_notifications_come_back(env: TestEnv) {
-    let (other, far) = (env.client().await, Far::new(&env).await);
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     for round in 0..3 {
-        let (held, waiting) = three_behind(&env, &other, &far, round).await;
+        let (held, waiting) = three_behind(&env, &other, &proxied, round).await;
         // From now on nothing that is said arrives, and new connections get no answer.
-        far.proxy.order(Links::Hints, Way::Replies, &Flow::Lose);
-        far.proxy.reset(Links::OpenHints);
+        proxied.proxy.order(Links::Hints, Way::Replies, &Flow::Lose);
+        proxied.proxy.reset(Links::OpenHints);
         for guard in held {
             guard.release().await.unwrap().confirmed().unwrap();
         }
-        far.proxy.heal();
-        far.proxy.reset(Links::OpenHints);
+        proxied.proxy.heal();
+        proxied.proxy.reset(Links::OpenHints);
         for waiter in waiting {
             let guard = soon("the grant", waiter).await.unwrap();
             guard.release().await.unwrap().confirmed().unwrap();

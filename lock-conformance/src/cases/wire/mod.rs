@@ -94,14 +94,14 @@ macro_rules! wire_cases {
 pub(super) const CASES: &[Case] = wire_cases!(list);
 
 /// A client that reaches the server by a proxy.
-struct Far {
+struct ProxiedClient {
     client: Client,
     proxy: Proxy,
     /// Counts what the client asks, and what it is told.
     asked: Faulty,
 }
 
-impl Far {
+impl ProxiedClient {
     async fn new(env: &TestEnv) -> Self {
         Self::by(env.proxy(), env).await
     }
@@ -114,8 +114,8 @@ impl Far {
 }
 
 /// Waits for the first renewal, which opens the connection that the next ones go over.
-async fn renewed(far: &Far) {
-    eventually("a renewal", SLACK * 2, || async { far.asked.answers(Verb::Renew) > 0 }).await;
+async fn renewed(proxied: &ProxiedClient) {
+    eventually("a renewal", SLACK * 2, || async { proxied.asked.answers(Verb::Renew) > 0 }).await;
 }
 
 /// The only row of a queue, which is that of a guard.
@@ -126,10 +126,10 @@ fn assert_holds_alone(rows: &[QueueRow], guard: &Guard) {
 
 /// What a call says whose connections do not work. New ones are refused until it has said it: some stores would have asked
 /// once more by then, and gone on.
-async fn error_of<T>(far: &Far, call: impl Future<Output = Result<T, Error>>) -> Error {
-    far.proxy.newcomers(Newcomers::Refuse);
+async fn error_of<T>(proxied: &ProxiedClient, call: impl Future<Output = Result<T, Error>>) -> Error {
+    proxied.proxy.newcomers(Newcomers::Refuse);
     let error = super::steps::refused(soon("the error", call).await);
-    far.proxy.newcomers(Newcomers::Serve);
+    proxied.proxy.newcomers(Newcomers::Serve);
     error
 }
 

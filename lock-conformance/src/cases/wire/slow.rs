@@ -5,13 +5,13 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use lock_core::{DistributedLock, Error, Guard, LostReason, Outage};
 
-use super::{Far, assert_holds_alone, renewed, warm};
+use super::{ProxiedClient, assert_holds_alone, renewed, warm};
 use crate::{
     Flow, Gate, Links, Proxy, Relay, SLACK, TestEnv, Verb, Way,
     audit::{assert_free, soon, within},
     cases::{
         lease::{deadline_at_least, ms, now, queued_behind},
-        steady::steady,
+        stall_tolerant::stall_tolerant,
         steps::{assert_held_alone, long, mutex, queue, take_free},
     },
 };
@@ -19,15 +19,15 @@ use crate::{
 /// A try is given up after a sixth of the lease, but its answer counts.
 pub(crate) async fn a_lock_is_held_while_answers_take_longer_than_a_try_may(env: TestEnv) {
     // Longer would pass the second of silence after which ZooKeeper's clients give a connection up.
-    steady(env, ms(2000), slow_answers).await;
+    stall_tolerant(env, ms(2000), slow_answers).await;
 }
 
 async fn slow_answers(env: TestEnv, ttl: Duration) {
-    let (other, far) = (env.client().await, Far::new(&env).await);
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = env.name(&format!("job {ttl:?}"));
-    let guard = take_free(&far.client.mutex(&name).with_options(long().ttl(ttl))).await;
-    renewed(&far).await;
-    far.proxy.order(Links::All, Way::Replies, &Flow::Delay(guard.ttl() / 4));
+    let guard = take_free(&proxied.client.mutex(&name).with_options(long().ttl(ttl))).await;
+    renewed(&proxied).await;
+    proxied.proxy.order(Links::All, Way::Replies, &Flow::Delay(guard.ttl() / 4));
     let end = now() + guard.ttl() * 3;
     while now() < end {
         assert_held_alone(&guard, &mutex(&other, &name)).await;
@@ -37,30 +37,30 @@ async fn slow_answers(env: TestEnv, ttl: Duration) {
 
 /// It is over before it arrives, whichever way it is slow.
 pub(crate) async fn a_grant_that_takes_longer_than_its_ttl_is_never_returned(env: TestEnv) {
-    let (other, far) = (env.client().await, Far::new(&env).await);
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = env.name("job");
     let brief = long().ttl(ms(200)).renew(false);
-    let lock = far.client.mutex(&name).with_options(brief);
+    let lock = proxied.client.mutex(&name).with_options(brief);
     let guard: Guard = take_free(&lock).await;
     let ttl = guard.ttl();
     guard.release().await.unwrap();
     for way in [Way::Requests, Way::Replies] {
-        far.proxy.order(Links::All, way, &Flow::Delay(ttl + ttl / 4));
+        proxied.proxy.order(Links::All, way, &Flow::Delay(ttl + ttl / 4));
         let answer = within("an answer", ttl * 10 + SLACK, lock.acquire()).await;
         // Too slow for the ttl, or so slow that the store counts as away.
         assert!(matches!(&answer, Err(Error::TooSlow { .. } | Error::Backend { .. })), "{answer:?}");
-        far.proxy.heal();
+        proxied.proxy.heal();
         assert_free(&other, &name).await;
     }
 }
 
 /// Not before, and before anybody else has it; and what arrives afterwards takes nothing from the next.
 pub(crate) async fn a_lock_whose_renewals_take_longer_than_its_ttl_is_lost_at_its_deadline(env: TestEnv) {
-    let (other, far) = (env.client().await, Far::new(&env).await);
+    let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = env.name("job");
-    let guard = take_free(&far.client.mutex(&name).with_options(long().ttl(ms(900)))).await;
+    let guard = take_free(&proxied.client.mutex(&name).with_options(long().ttl(ms(900)))).await;
     let delay = guard.ttl() + guard.ttl() / 2;
-    far.proxy.order(Links::All, Way::Requests, &Flow::Delay(delay));
+    proxied.proxy.order(Links::All, Way::Requests, &Flow::Delay(delay));
     let deadline = deadline_at_least(&guard.hold());
     let waiting = tokio::spawn({
         let (lock, hold) = (mutex(&other, &name), guard.hold());
@@ -96,11 +96,11 @@ const BESIDE: u64 = 30;
 pub(crate) async fn what_is_answered_late_is_asked_for_twice_at_most(env: TestEnv) {
     let relay = env.relay();
     let front = Proxy::start(relay.address(), env.wire().carries_hints());
-    let far = Far::by(front, &env).await;
+    let proxied = ProxiedClient::by(front, &env).await;
     let counted = async {
-        warm(&far.client, &env.name("warm")).await;
-        let prompt = asked(&env, &far, &relay, Duration::ZERO).await;
-        (prompt, asked(&env, &far, &relay, STALL).await)
+        warm(&proxied.client, &env.name("warm")).await;
+        let prompt = asked(&env, &proxied, &relay, Duration::ZERO).await;
+        (prompt, asked(&env, &proxied, &relay, STALL).await)
     };
     let (prompt, late) = relay.watch(counted).await;
     println!("requests and verbs, when answers are prompt: {prompt:?}, when they are late: {late:?}");
@@ -112,33 +112,34 @@ pub(crate) async fn what_is_answered_late_is_asked_for_twice_at_most(env: TestEn
 
 /// Each of a crowd takes a lock of its own, and gives it back, again and again. All are answered so late. How many requests that takes,
 /// and how many verbs.
-async fn asked(env: &TestEnv, far: &Far, relay: &Relay, late: Duration) -> (u64, u64) {
+async fn asked(env: &TestEnv, proxied: &ProxiedClient, relay: &Relay, late: Duration) -> (u64, u64) {
     let requests = || relay.asked().values().sum::<u64>();
-    let verbs = || (far.asked.calls(Verb::Enter) + far.asked.calls(Verb::Leave)) as u64;
+    let verbs = || (proxied.asked.calls(Verb::Enter) + proxied.asked.calls(Verb::Leave)) as u64;
     let before = (requests(), verbs());
     let patient = long().outage(Outage::Wait);
-    let lock = |i: u64| far.client.mutex(&env.name(&format!("{i} {late:?}"))).with_options(patient.clone());
+    let lock =
+        |i: u64| proxied.client.mutex(&env.name(&format!("{i} {late:?}"))).with_options(patient.clone());
     let locks: Vec<_> = (0..CROWD).map(lock).collect();
     for _ in 0..ROUNDS {
         let taking = join_all(locks.iter().map(|lock| async move { lock.acquire().await.unwrap() }));
-        let held = stalled(far, late, taking).await;
+        let held = stalled(proxied, late, taking).await;
         let releasing = join_all(held.into_iter().map(|guard| async move { guard.release().await.unwrap() }));
-        stalled(far, late, releasing).await;
+        stalled(proxied, late, releasing).await;
     }
     (requests() - before.0, verbs() - before.1)
 }
 
 /// Does something while nothing is answered for so long.
-async fn stalled<T>(far: &Far, late: Duration, work: impl Future<Output = T>) -> T {
+async fn stalled<T>(proxied: &ProxiedClient, late: Duration, work: impl Future<Output = T>) -> T {
     if late.is_zero() {
         return soon("what is not late", work).await;
     }
     let gate = Gate::new();
-    far.proxy.order(Links::All, Way::Replies, &Flow::Hold(gate.clone()));
+    proxied.proxy.order(Links::All, Way::Replies, &Flow::Hold(gate.clone()));
     let answers = async {
         tokio::time::sleep(late).await;
         gate.open();
-        far.proxy.heal();
+        proxied.proxy.heal();
     };
     join(soon("what was late", work), answers).await.0
 }

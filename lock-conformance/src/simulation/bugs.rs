@@ -1,4 +1,4 @@
-//! [`Broken`]: bugs to put in, each of which the checkers have to find.
+//! [`Bug`]: bugs to put in, each of which the checkers have to find.
 
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use crate::Layer;
 
 /// A bug of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
+pub enum Bug {
     /// Deadlines are counted from the answer to a request, not from its sending.
     DeadlineFromReply,
     /// A repeated `enter` keeps the place, but does not refresh its lease.
@@ -42,7 +42,7 @@ pub enum Broken {
     SemaphoreOnClientClocks,
 }
 
-impl Broken {
+impl Bug {
     /// All of them.
     pub const ALL: [Self; 10] = [
         Self::DeadlineFromReply,
@@ -66,20 +66,20 @@ impl Broken {
 
 /// Makes a good store a bad one.
 #[derive(Debug)]
-pub(super) struct Breaks {
-    how: Broken,
+pub(super) struct BugLayer {
+    how: Bug,
     clock: Arc<dyn Clock>,
     tries: AtomicU64,
     /// When the leases end that `enter` does not refresh.
     leases: Mutex<BTreeMap<EntryId, (Entry, BootTime)>>,
 }
 
-impl Breaks {
-    pub(super) fn new(how: Broken, clock: Arc<dyn Clock>) -> Self {
+impl BugLayer {
+    pub(super) fn new(how: Bug, clock: Arc<dyn Clock>) -> Self {
         Self { how, clock, tries: AtomicU64::new(0), leases: Mutex::default() }
     }
 
-    fn is(&self, how: Broken) -> bool {
+    fn is(&self, how: Bug) -> bool {
         self.how == how
     }
 
@@ -101,13 +101,13 @@ impl Breaks {
     }
 
     fn token(&self, token: FencingToken) -> FencingToken {
-        if self.is(Broken::TokensSwapped) { FencingToken::new(token.get() ^ 1) } else { token }
+        if self.is(Bug::TokensSwapped) { FencingToken::new(token.get() ^ 1) } else { token }
     }
 
     /// Answers wrongly.
     fn spoil(&self, entry: &Entry, standing: Standing) -> Standing {
         let end = valid_until(self.clock.now(), entry.ttl, entry.ttl);
-        let late = self.is(Broken::DeadlineFromReply);
+        let late = self.is(Bug::DeadlineFromReply);
         match standing {
             Standing::Admitted { token, ttl, valid_until } => {
                 let valid_until = if late { end } else { valid_until };
@@ -125,11 +125,11 @@ impl Breaks {
     }
 }
 
-fn spoiled(how: Broken, mine: FencingToken, hint: Hint) -> Option<Hint> {
+fn spoiled(how: Bug, mine: FencingToken, hint: Hint) -> Option<Hint> {
     match (how, hint) {
-        (Broken::NobodyIsHinted, _) => None,
-        (Broken::HintOfAnyLife, Hint::Admitted { .. }) => Some(Hint::Admitted { token: mine }),
-        (Broken::TokensSwapped, Hint::Admitted { token }) => {
+        (Bug::NobodyIsHinted, _) => None,
+        (Bug::HintOfAnyLife, Hint::Admitted { .. }) => Some(Hint::Admitted { token: mine }),
+        (Bug::TokensSwapped, Hint::Admitted { token }) => {
             Some(Hint::Admitted { token: FencingToken::new(token.get() ^ 1) })
         }
         _ => Some(hint),
@@ -145,7 +145,7 @@ fn small(claim: Claim) -> Claim {
 }
 
 #[async_trait]
-impl Layer for Breaks {
+impl Layer for BugLayer {
     async fn enter(
         &self,
         store: &Arc<dyn Backend>,
@@ -155,10 +155,10 @@ impl Layer for Breaks {
     ) -> Result<Standing, BackendError> {
         self.expire(store).await;
         let mut entry = entry.clone();
-        if self.is(Broken::EveryoneIsSmall) {
+        if self.is(Bug::EveryoneIsSmall) {
             entry.claim = small(entry.claim);
         }
-        let tried = wait == WaitMode::Try && self.is(Broken::RefusesUnseen);
+        let tried = wait == WaitMode::Try && self.is(Bug::RefusesUnseen);
         if tried && self.tries.fetch_add(1, Ordering::Relaxed) % 4 == 3 {
             return Ok(Standing::Busy);
         }
@@ -168,7 +168,7 @@ impl Layer for Breaks {
         };
         let standing = store.enter(&entry, step, wait).await?;
         let stands = matches!(standing, Standing::Admitted { .. } | Standing::Waiting { .. });
-        if stands && self.is(Broken::EnterRefreshesNothing) {
+        if stands && self.is(Bug::EnterRefreshesNothing) {
             let end = self.clock.now() + entry.ttl;
             self.leases().entry(entry.id).or_insert((entry.clone(), end));
         }
@@ -183,10 +183,10 @@ impl Layer for Breaks {
         for (answer, lease) in answers.iter_mut().zip(&leases) {
             let end = valid_until(self.clock.now(), lease.entry.ttl, lease.entry.ttl);
             match answer {
-                Ok(Renewal::Renewed { valid_until }) if self.is(Broken::DeadlineFromReply) => {
+                Ok(Renewal::Renewed { valid_until }) if self.is(Bug::DeadlineFromReply) => {
                     *valid_until = end;
                 }
-                Ok(Renewal::Lost) if self.is(Broken::RenewChecksNothing) => {
+                Ok(Renewal::Lost) if self.is(Bug::RenewChecksNothing) => {
                     *answer = Ok(Renewal::Renewed { valid_until: end });
                 }
                 Ok(Renewal::Renewed { .. }) => {
@@ -206,7 +206,7 @@ impl Layer for Breaks {
         creates: Creates,
     ) -> Result<Departure, BackendError> {
         self.expire(store).await;
-        if self.is(Broken::NobodyLeaves) {
+        if self.is(Bug::NobodyLeaves) {
             return Ok(Departure::Left);
         }
         self.leases().remove(&entry.id);

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use lock_core::{Backend, BackendError, Entry, EntryId, Hint, Standing, Step, WaitMode};
 
-use crate::{Harness, Layer, MakeBug, Silent, cases, declarations::declaration, finds, ran_nothing};
+use crate::{Harness, Layer, MakeBug, NoHints, cases, declarations::declaration, finds, ran_nothing};
 
 /// The cases that no store without hints passes, one or two for each label about hints.
 const ABOUT_HINTS: &[(&str, &str)] = &[
@@ -42,7 +42,7 @@ pub fn find_silence<H: Harness>() {
     if !H::notifications() {
         return ran_nothing("a_store_without_hints_is_found_by_the_cases_about_hints", NO_HINTS);
     }
-    let found = look_for::<H>(ABOUT_HINTS, |_| Arc::new(Silent::default()));
+    let found = look_for::<H>(ABOUT_HINTS, |_| Arc::new(NoHints::default()));
     assert!(found.len() >= 3, "most cases about hints are declared");
     let missed = missed(found);
     assert!(missed.is_empty(), "without any hint, these say something else or nothing: {missed:#?}");

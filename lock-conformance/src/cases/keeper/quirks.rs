@@ -1,4 +1,4 @@
-//! [`Habit`]: a store has habits that some have.
+//! [`Quirk`]: what some stores do and others do not.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,9 +10,9 @@ use lock_core::{
 
 use crate::{Client, Faulty, Layer, TestEnv, cases::steps::LONG};
 
-/// What is odd about a store.
+/// How a store differs from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Habit {
+pub(super) enum Quirk {
     /// An entry lives as long as its session, two minutes, and not only for its ttl.
     SharedSession,
     /// The same, and no renewal works.
@@ -21,19 +21,19 @@ pub(super) enum Habit {
     Stuck(Duration),
 }
 
-/// A client of the store as seen through its habit.
-pub(super) async fn odd(env: &TestEnv, habit: Habit) -> Client {
-    env.client_through(&[Arc::new(habit)]).await
+/// A client of the store as seen through its quirk.
+pub(super) async fn quirky(env: &TestEnv, quirk: Quirk) -> Client {
+    env.client_through(&[Arc::new(quirk)]).await
 }
 
 /// The same, with a count of what it was asked and what it answered.
-pub(super) async fn odd_and_counted(env: &TestEnv, habit: Habit) -> (Client, Faulty) {
+pub(super) async fn quirky_and_counted(env: &TestEnv, quirk: Quirk) -> (Client, Faulty) {
     let counted = Faulty::default();
-    let client = env.client_through(&[Arc::new(habit), Arc::new(counted.clone())]).await;
+    let client = env.client_through(&[Arc::new(quirk), Arc::new(counted.clone())]).await;
     (client, counted)
 }
 
-impl Habit {
+impl Quirk {
     /// The entry as the store gets it.
     fn stored(self, entry: &Entry) -> Entry {
         let mut entry = entry.clone();
@@ -45,7 +45,7 @@ impl Habit {
 }
 
 #[async_trait]
-impl Layer for Habit {
+impl Layer for Quirk {
     async fn enter(
         &self,
         store: &Arc<dyn Backend>,
@@ -70,7 +70,7 @@ impl Layer for Habit {
                 return std::future::pending().await;
             }
             Self::DeafSession => {
-                let deaf = || BackendError::new("odd", BackendErrorKind::Unavailable, "deaf");
+                let deaf = || BackendError::new("quirk", BackendErrorKind::Unavailable, "deaf");
                 return leases.iter().map(|_| Err(deaf())).collect();
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! [`Book`]: the connections there are, and what was ordered.
+//! [`ConnectionTable`]: the connections there are, and what was ordered.
 
 use std::{
     collections::BTreeMap,
@@ -14,14 +14,14 @@ const GREETING: usize = 4096;
 
 /// What a proxy shares with its connections.
 #[derive(Debug)]
-pub(super) struct Book {
+pub(super) struct ConnectionTable {
     carries_hints: fn(&[u8]) -> bool,
-    rows: Mutex<Rows>,
+    state: Mutex<TableState>,
 }
 
 #[derive(Debug)]
-pub(super) struct Rows {
-    pub(super) links: BTreeMap<u64, Row>,
+pub(super) struct TableState {
+    pub(super) links: BTreeMap<u64, Connection>,
     pub(super) newcomers: Newcomers,
     pub(super) opened: u64,
     pub(super) refused: u64,
@@ -33,7 +33,7 @@ pub(super) struct Rows {
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct Connection {
     pub(super) hints: bool,
     pub(super) reset: Arc<Notify>,
     flows: Flows,
@@ -56,9 +56,9 @@ pub(super) enum Fate {
     Cut(usize),
 }
 
-impl Book {
+impl ConnectionTable {
     pub(super) fn new(carries_hints: fn(&[u8]) -> bool) -> Self {
-        let rows = Rows {
+        let state = TableState {
             links: BTreeMap::new(),
             newcomers: Newcomers::Serve,
             opened: 0,
@@ -66,7 +66,7 @@ impl Book {
             read: 0,
             to_come: [PASS, PASS],
         };
-        Self { carries_hints, rows: Mutex::new(rows) }
+        Self { carries_hints, state: Mutex::new(state) }
     }
 
     /// Whether a connection needs nothing to be one that hints come on.
@@ -74,35 +74,35 @@ impl Book {
         (self.carries_hints)(&[])
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Rows> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, TableState> {
         // Nothing panics while it is held, but for the function of the caller, which changes nothing here.
-        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What becomes of a connection that comes now. It is counted if it is refused.
     pub(super) fn arrival(&self) -> Newcomers {
-        let mut rows = self.lock();
-        if rows.newcomers == Newcomers::Refuse {
-            rows.refused += 1;
+        let mut state = self.lock();
+        if state.newcomers == Newcomers::Refuse {
+            state.refused += 1;
         }
-        rows.newcomers
+        state.newcomers
     }
 
     /// Takes in a new connection.
     pub(super) fn open(&self) -> (u64, Arc<Notify>) {
-        let mut rows = self.lock();
-        rows.opened += 1;
-        let id = rows.opened;
+        let mut state = self.lock();
+        state.opened += 1;
+        let id = state.opened;
         let reset = Arc::new(Notify::new());
-        let row = Row {
+        let connection = Connection {
             hints: false,
             reset: Arc::clone(&reset),
-            flows: rows.to_come[0].clone(),
+            flows: state.to_come[0].clone(),
             lost: [false; 2],
             sent: Vec::new(),
             client_gone: false,
         };
-        rows.links.insert(id, row);
+        state.links.insert(id, connection);
         (id, reset)
     }
 
@@ -112,21 +112,21 @@ impl Book {
 
     pub(super) fn order(&self, links: Links, way: Way, flow: &Flow) {
         self.assert_matches(links);
-        let mut rows = self.lock();
-        for row in rows.links.values_mut().filter(|row| links.has(row.hints)) {
-            row.flows[way as usize] = flow.clone();
+        let mut state = self.lock();
+        for connection in state.links.values_mut().filter(|connection| links.has(connection.hints)) {
+            connection.flows[way as usize] = flow.clone();
         }
         for hints in [false, true] {
             if links.to_come() && links.has(hints) {
-                rows.to_come[usize::from(hints)][way as usize] = flow.clone();
+                state.to_come[usize::from(hints)][way as usize] = flow.clone();
             }
         }
     }
 
     pub(super) fn reset(&self, links: Links) {
         self.assert_matches(links);
-        for row in self.lock().links.values().filter(|row| links.has(row.hints)) {
-            row.reset.notify_one();
+        for connection in self.lock().links.values().filter(|connection| links.has(connection.hints)) {
+            connection.reset.notify_one();
         }
     }
 
@@ -141,21 +141,21 @@ impl Book {
 
     /// What becomes of bytes that were just read, none being the end of all. Takes note of what it decides.
     pub(super) fn judge(&self, id: u64, way: Way, bytes: &[u8]) -> Fate {
-        let mut rows = self.lock();
-        rows.read += bytes.len() as u64;
-        let to_come = rows.to_come[1].clone();
-        let Some(row) = rows.links.get_mut(&id) else { return Fate::Lost };
+        let mut state = self.lock();
+        state.read += bytes.len() as u64;
+        let to_come = state.to_come[1].clone();
+        let Some(connection) = state.links.get_mut(&id) else { return Fate::Lost };
         if way == Way::Requests {
-            if !row.hints && row.sent.len() < GREETING {
-                row.sent.extend_from_slice(bytes);
-                row.hints = (self.carries_hints)(&row.sent);
-                if row.hints {
-                    row.flows = to_come;
+            if !connection.hints && connection.sent.len() < GREETING {
+                connection.sent.extend_from_slice(bytes);
+                connection.hints = (self.carries_hints)(&connection.sent);
+                if connection.hints {
+                    connection.flows = to_come;
                 }
             }
-            row.client_gone |= bytes.is_empty();
+            connection.client_gone |= bytes.is_empty();
         }
-        let (flow, lost) = (&mut row.flows[way as usize], &mut row.lost[way as usize]);
+        let (flow, lost) = (&mut connection.flows[way as usize], &mut connection.lost[way as usize]);
         *lost |= matches!(flow, Flow::Lose);
         match flow {
             _ if *lost => Fate::Lost,
@@ -169,7 +169,7 @@ impl Book {
     }
 }
 
-impl Row {
+impl Connection {
     pub(super) fn is_draining(&self) -> bool {
         self.client_gone && !self.lost[Way::Requests as usize]
     }

@@ -1,4 +1,4 @@
-//! [`Register`]: whose the entries of a case are, for the [look](crate::residue) that follows it.
+//! [`ClientRegistry`]: whose the entries of a case are, for the [look](crate::leak_check) that follows it.
 
 use std::{
     collections::HashSet,
@@ -17,8 +17,8 @@ use crate::Layer;
 
 /// Every client of a case.
 #[derive(Debug, Default)]
-pub(crate) struct Register {
-    pages: Mutex<Vec<Arc<Page>>>,
+pub(crate) struct ClientRegistry {
+    records: Mutex<Vec<Arc<ClientRecord>>>,
     /// Processes that were started. All have been killed when the case is over, and their entries are known to nobody.
     processes: AtomicBool,
     /// Somebody went by a proxy, which ends with the case, and with it the way to the server.
@@ -27,7 +27,7 @@ pub(crate) struct Register {
 
 /// One client, and the layer nearest to its store, by which its entries are known.
 #[derive(Debug, Default)]
-pub(crate) struct Page {
+pub(crate) struct ClientRecord {
     entries: Mutex<Entries>,
     crashed: AtomicBool,
 }
@@ -40,60 +40,60 @@ struct Entries {
     by_hand: HashSet<EntryId>,
 }
 
-impl Register {
+impl ClientRegistry {
     /// A new client.
-    pub(crate) fn page(&self) -> Arc<Page> {
-        let page = Arc::new(Page::default());
-        self.pages().push(Arc::clone(&page));
-        page
+    pub(crate) fn add(&self) -> Arc<ClientRecord> {
+        let record = Arc::new(ClientRecord::default());
+        self.records().push(Arc::clone(&record));
+        record
     }
 
     /// All clients until now end where they stand.
     pub(crate) fn crash_all(&self) {
-        self.pages().iter().for_each(|page| page.crash());
+        self.records().iter().for_each(|record| record.crash());
     }
 
     /// A client in a process of its own.
-    pub(crate) fn process(&self) {
+    pub(crate) fn mark_process(&self) {
         self.processes.store(true, Ordering::SeqCst);
     }
 
     /// A client that reaches the server by a proxy.
-    pub(crate) fn cut_off(&self) {
+    pub(crate) fn mark_cut_off(&self) {
         self.cut_off.store(true, Ordering::SeqCst);
     }
 
     /// Whether somebody has ended without cleaning up, so that what he had at the server stays until its lease ends.
     pub(crate) fn has_dead(&self) -> bool {
-        let crashed = |page: &Arc<Page>| page.crashed.load(Ordering::SeqCst);
+        let crashed = |record: &Arc<ClientRecord>| record.crashed.load(Ordering::SeqCst);
         let gone = [&self.processes, &self.cut_off].iter().any(|is| is.load(Ordering::SeqCst));
-        gone || self.pages().iter().any(crashed)
+        gone || self.records().iter().any(crashed)
     }
 
     /// Whether an entry is one that nobody could have left for.
     pub(crate) fn may_stay(&self, id: EntryId) -> bool {
-        let pages = self.pages();
-        let mut known = pages.iter().filter(|page| page.entries().asked.contains(&id));
+        let records = self.records();
+        let mut known = records.iter().filter(|record| record.entries().asked.contains(&id));
         match known.next() {
-            Some(page) => page.crashed.load(Ordering::SeqCst) || page.entries().by_hand.contains(&id),
+            Some(record) => record.crashed.load(Ordering::SeqCst) || record.entries().by_hand.contains(&id),
             None => self.processes.load(Ordering::SeqCst),
         }
     }
 
-    fn pages(&self) -> MutexGuard<'_, Vec<Arc<Page>>> {
+    fn records(&self) -> MutexGuard<'_, Vec<Arc<ClientRecord>>> {
         // Nothing panics while they are held.
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Page {
+impl ClientRecord {
     /// The client ends where it stands.
     pub(crate) fn crash(&self) {
         self.crashed.store(true, Ordering::SeqCst);
     }
 
     /// The case calls the verbs for this entry.
-    pub(crate) fn by_hand(&self, id: EntryId) {
+    pub(crate) fn mark_by_hand(&self, id: EntryId) {
         self.entries().by_hand.insert(id);
     }
 
@@ -104,7 +104,7 @@ impl Page {
 }
 
 #[async_trait]
-impl Layer for Page {
+impl Layer for ClientRecord {
     async fn enter(
         &self,
         store: &Arc<dyn Backend>,

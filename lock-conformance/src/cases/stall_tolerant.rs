@@ -1,4 +1,4 @@
-//! [`steady`]: for cases that hold the machine to a time, because they rely on leases that are renewed before they end.
+//! [`stall_tolerant`]: for cases that hold the machine to a time, because they rely on leases that are renewed before they end.
 
 use std::{
     panic::{AssertUnwindSafe, resume_unwind},
@@ -11,7 +11,7 @@ use crate::{
     TestEnv,
     excuse::Excuse,
     output::said,
-    witness::{Testimony, Witness},
+    stall_detector::{StallDetector, StallSource},
 };
 
 /// How much longer the ttl is when a scenario is repeated.
@@ -19,13 +19,13 @@ const LONGER: u32 = 3;
 
 /// Runs a scenario with a ttl that it may rely on.
 ///
-/// A failure is a failure, unless an independent [`Witness`] has seen the machine stand still when it happened, and it is
+/// A failure is a failure, unless an independent [`StallDetector`] has seen the machine stand still when it happened, and it is
 /// none of [safety](crate::audit::safety): a lease that ended then was right to end, and nothing is shown. Then the scenario
 /// is run once more, with a longer ttl, and nothing excuses it any more. Each [`Excuse`] is written down.
 ///
 /// The ttl leaves a scenario a second or so to spare, which is far more than the shortest stall that excuses anything: what a busy
-/// machine takes without ever standing still is not for the witness.
-pub(super) async fn steady<F>(env: TestEnv, ttl: Duration, scenario: impl Fn(TestEnv, Duration) -> F)
+/// machine takes without ever standing still is not for the detector.
+pub(super) async fn stall_tolerant<F>(env: TestEnv, ttl: Duration, scenario: impl Fn(TestEnv, Duration) -> F)
 where
     F: Future<Output = ()>,
 {
@@ -34,11 +34,11 @@ where
         excuse.record(&seen.case(), seen.store());
         seen.give_up();
     };
-    twice_at_most(&Witness::start(), ttl, excused, move |ttl| scenario(env.clone(), ttl)).await;
+    twice_at_most(&StallDetector::start(), ttl, excused, move |ttl| scenario(env.clone(), ttl)).await;
 }
 
 async fn twice_at_most<F>(
-    witness: &dyn Testimony,
+    detector: &dyn StallSource,
     ttl: Duration,
     excused: impl Fn(&Excuse),
     attempt: impl Fn(Duration) -> F,
@@ -46,7 +46,7 @@ async fn twice_at_most<F>(
     F: Future<Output = ()>,
 {
     let Err(failure) = AssertUnwindSafe(attempt(ttl)).catch_unwind().await else { return };
-    let Some(excuse) = Excuse::find(&said(&*failure), Instant::now(), ttl, witness) else {
+    let Some(excuse) = Excuse::find(&said(&*failure), Instant::now(), ttl, detector) else {
         resume_unwind(failure)
     };
     excused(&excuse);
@@ -70,7 +70,7 @@ mod tests {
         Client, Critical, Fault, Faulty, Layered, Verb,
         audit::{safety, within},
         cases::lease::ms,
-        witness::{Pressure, Stall},
+        stall_detector::{Pressure, Stall},
     };
 
     const TTL: Duration = ms(1000);
@@ -81,7 +81,7 @@ mod tests {
         before: Duration,
     }
 
-    impl Testimony for Saw {
+    impl StallSource for Saw {
         fn stalls(&self) -> Vec<Stall> {
             let until = Instant::now().checked_sub(self.before).expect("the machine runs for longer");
             Some(Stall { from: until.checked_sub(self.lasted).expect("and longer"), until })
@@ -98,7 +98,7 @@ mod tests {
 
     /// Runs a scenario that gets the number of the attempt, and gives what became of it, and its excuses.
     fn run<F: Future<Output = ()>>(
-        witness: &dyn Testimony,
+        detector: &dyn StallSource,
         ttl: Duration,
         scenario: impl Fn(usize) -> F,
     ) -> (Option<String>, Vec<String>) {
@@ -107,7 +107,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let attempt = |_| scenario(attempts.fetch_add(1, Ordering::SeqCst));
-            runtime.block_on(twice_at_most(witness, ttl, write_down, attempt));
+            runtime.block_on(twice_at_most(detector, ttl, write_down, attempt));
         }));
         (outcome.err().map(|failure| said(&*failure)), excuses.into_inner().unwrap())
     }
@@ -170,12 +170,12 @@ mod tests {
         assert_eq!(excuses, [""; 0]);
     }
 
-    /// Only the witness is asked, and it saw nothing.
+    /// Only the detector is asked, and it saw nothing.
     #[test]
     fn a_store_that_is_slow_excuses_nothing() {
         struct Calm;
 
-        impl Testimony for Calm {
+        impl StallSource for Calm {
             fn stalls(&self) -> Vec<Stall> {
                 Vec::new()
             }

@@ -1,4 +1,4 @@
-//! [`Witness`]: whether the machine stood still, told by somebody who has nothing to do with locks.
+//! [`StallDetector`]: whether the machine stood still, told by somebody who has nothing to do with locks.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the witness sleeps at a time.
+/// How long the detector sleeps at a time.
 const SLICE: Duration = Duration::from_millis(10);
 
 /// How late a sleep has to end to count as a [`Stall`].
@@ -16,19 +16,19 @@ pub(crate) const STALL: Duration = Duration::from_millis(250);
 /// Where Linux tells how much time its tasks have lost to a lack of cores.
 const PRESSURE: &str = "/proc/pressure/cpu";
 
-/// Whoever tells of the stalls of this machine.
-pub(crate) trait Testimony: Sync {
+/// What tells of the stalls of this machine.
+pub(crate) trait StallSource: Sync {
     /// All stalls so far, with one that is not over yet.
     fn stalls(&self) -> Vec<Stall>;
 
-    /// What the kernel says of the time since the witness began. Evidence, and no more.
+    /// What the kernel says of the time since the detector began. Evidence, and no more.
     fn pressure(&self) -> Option<Pressure>;
 }
 
 /// A thread that sleeps in slices and notes how late each of them ends. It asks no store, has no runtime, takes no lock
 /// that anybody else holds, and runs no code of the product: that one of these is slow, it cannot see.
 #[derive(Debug)]
-pub(crate) struct Witness {
+pub(crate) struct StallDetector {
     notes: Arc<Mutex<Notes>>,
     pressure: Option<Pressure>,
 }
@@ -56,8 +56,8 @@ struct Notes {
     stalls: Vec<Stall>,
 }
 
-impl Witness {
-    /// Starts to look. The thread ends soon after the witness is dropped.
+impl StallDetector {
+    /// Starts to look. The thread ends soon after the detector is dropped.
     pub(crate) fn start() -> Self {
         let notes = Arc::new(Mutex::new(Notes { due: Instant::now() + SLICE, stalls: Vec::new() }));
         let (ours, pressure) = (Arc::downgrade(&notes), Pressure::now());
@@ -72,7 +72,7 @@ impl Witness {
     }
 }
 
-impl Testimony for Witness {
+impl StallSource for StallDetector {
     fn stalls(&self) -> Vec<Stall> {
         lock(&self.notes).until(Instant::now())
     }
@@ -189,14 +189,14 @@ mod tests {
 
         use crate::signals;
 
-        const VARIABLE: &str = "DISTLOCK_WITNESS";
+        const VARIABLE: &str = "DISTLOCK_STALL_DETECTOR";
         if env::var_os(VARIABLE).is_some() {
-            let witness = Witness::start();
-            println!("@witness looks");
+            let detector = StallDetector::start();
+            println!("@detector looks");
             loop {
-                let longest = witness.stalls().iter().map(Stall::lasted).max().unwrap_or_default();
+                let longest = detector.stalls().iter().map(Stall::lasted).max().unwrap_or_default();
                 if longest >= STALL {
-                    return println!("@witness {}", longest.as_millis());
+                    return println!("@detector {}", longest.as_millis());
                 }
                 thread::sleep(SLICE);
             }
@@ -210,8 +210,8 @@ mod tests {
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut says = || {
-            let line =
-                lines.find_map(|line| line.unwrap().split_once("@witness ").map(|(_, said)| said.to_owned()));
+            let line = lines
+                .find_map(|line| line.unwrap().split_once("@detector ").map(|(_, said)| said.to_owned()));
             line.expect("it says more before it ends")
         };
         assert_eq!(says(), "looks");

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lock_core::{Backend, BackendErrorKind, Keeper, LockName, QueueRow};
 
-use crate::{Case, Harness, SLACK, register::Register};
+use crate::{Case, Harness, SLACK, client_registry::ClientRegistry};
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -14,13 +14,13 @@ const PAUSE: Duration = Duration::from_millis(5);
 ///
 /// # Panics
 /// If something is, for longer than [`SLACK`].
-pub(crate) async fn assert_nothing_left(harness: &dyn Harness, register: &Register, case: &Case) {
+pub(crate) async fn assert_nothing_left(harness: &dyn Harness, registry: &ClientRegistry, case: &Case) {
     let keeper = Keeper::start().expect("a keeper's thread can be started");
     let store = harness.connect(&keeper).await;
     let end = Instant::now() + SLACK;
     let mut stays = 0;
     loop {
-        match look(&*store, register).await {
+        match look(&*store, registry).await {
             Ok(dead) => break stays += dead,
             Err(left) => {
                 assert!(Instant::now() < end, "{}::{} leaves behind: {left}", case.group, case.name);
@@ -29,19 +29,19 @@ pub(crate) async fn assert_nothing_left(harness: &dyn Harness, register: &Regist
         tokio::time::sleep(PAUSE).await;
     }
     drop((store, keeper));
-    if stays == 0 && !register.has_dead() {
+    if stays == 0 && !registry.has_dead() {
         assert_no_footprint(harness, case).await;
     }
 }
 
 /// How many entries of the dead are left, or what is left besides.
-async fn look(store: &dyn Backend, register: &Register) -> Result<usize, String> {
+async fn look(store: &dyn Backend, registry: &ClientRegistry) -> Result<usize, String> {
     let operator = store.operator();
     let names = operator.list("").await.map_err(|error| format!("a store that cannot be asked: {error}"))?;
     let mut dead = 0;
     for name in names {
         match operator.queue(&name).await {
-            Ok(rows) => dead += judge(&name, &rows, register)?,
+            Ok(rows) => dead += judge(&name, &rows, registry)?,
             Err(error) if *error.kind() == BackendErrorKind::ForeignData => {}
             Err(error) => return Err(format!("a queue of `{name}` that cannot be read: {error}")),
         }
@@ -50,12 +50,12 @@ async fn look(store: &dyn Backend, register: &Register) -> Result<usize, String>
 }
 
 /// How many of a queue are of the dead, or who is not.
-fn judge(name: &LockName, rows: &[QueueRow], register: &Register) -> Result<usize, String> {
+fn judge(name: &LockName, rows: &[QueueRow], registry: &ClientRegistry) -> Result<usize, String> {
     // Clients of other libraries have no entries.
     let ours = rows.iter().filter_map(|row| Some((row.entry?, row)));
     let mut dead = 0;
     for (id, row) in ours {
-        if !register.may_stay(id) {
+        if !registry.may_stay(id) {
             return Err(format!("an entry in the queue of `{name}` that nobody wants any more: {row:?}"));
         }
         if row.lease_left.is_none() {

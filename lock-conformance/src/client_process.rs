@@ -160,24 +160,24 @@ impl ClientProcess {
         }
     }
 
-    /// Makes it stand still, as if its machine were asleep, until [`go_on`](Self::go_on).
+    /// Makes it stand still, as if its machine were asleep, until [`resume`](Self::resume).
     ///
     /// # Panics
-    /// If it is no process of the operating system, which alone can be stopped: then the case is to be declared.
-    pub fn stop(&self) {
-        signals::stop(self.real());
+    /// If it is no process of the operating system, which alone can be paused: then the case is to be declared.
+    pub fn pause(&self) {
+        signals::pause(self.real());
     }
 
-    /// Lets it go on after [`stop`](Self::stop).
+    /// Lets it go on after [`pause`](Self::pause).
     ///
     /// # Panics
-    /// As `stop` does.
-    pub fn go_on(&self) {
-        assert!(signals::go_on(self.real()), "a process of our own can be sent a signal");
+    /// As `pause` does.
+    pub fn resume(&self) {
+        assert!(signals::resume(self.real()), "a process of our own can be sent a signal");
     }
 
     fn real(&self) -> u32 {
-        self.pid().expect("a case that stops a process is declared where there is none")
+        self.pid().expect("a case that pauses a process is declared where there is none")
     }
 
     /// Ends it at once (`SIGKILL`): nothing is cleaned up.

@@ -99,7 +99,7 @@ impl ServerProcess {
     pub fn pause(&self) {
         match &self.container {
             Some(name) => docker(&["pause", name]).unwrap_or_else(|why| panic!("{name} goes on: {why}")),
-            None => signals::stop(self.pid),
+            None => signals::pause(self.pid),
         }
     }
 
@@ -110,7 +110,7 @@ impl ServerProcess {
     pub fn resume(&self) {
         match &self.container {
             Some(name) => docker(&["unpause", name]).unwrap_or_else(|why| panic!("{name} stands: {why}")),
-            None => drop(signals::go_on(self.pid)),
+            None => drop(signals::resume(self.pid)),
         }
     }
 

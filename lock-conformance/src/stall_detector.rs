@@ -215,9 +215,9 @@ mod tests {
             line.expect("it says more before it ends")
         };
         assert_eq!(says(), "looks");
-        signals::stop(child.id());
+        signals::pause(child.id());
         thread::sleep(STALL * 2);
-        assert!(signals::go_on(child.id()));
+        assert!(signals::resume(child.id()));
         let told = says().parse().unwrap();
         assert!(Duration::from_millis(told) >= STALL, "{told} ms");
         assert!(child.wait().unwrap().success());

@@ -85,16 +85,16 @@ pub(crate) async fn what_was_asked_of_a_server_that_stood_still_leaves_nothing_b
 pub(crate) async fn a_client_that_stood_still_knows_that_its_lock_is_over(env: TestEnv) {
     let other = env.client().await;
     let name = env.name("job");
-    let mut stopped = env.process().await;
+    let mut paused = env.process().await;
     let brief = long().ttl(ms(1200));
-    let token = stopped.acquire(&name, Side::Mutex, &brief).await;
-    assert_eq!(stopped.ask(&Command::IsHeld).await, Reply::Held(true));
-    stopped.stop();
+    let token = paused.acquire(&name, Side::Mutex, &brief).await;
+    assert_eq!(paused.ask(&Command::IsHeld).await, Reply::Held(true));
+    paused.pause();
     let next = within("the next grant", brief.ttl + SLACK, mutex(&other, &name).acquire()).await.unwrap();
     assert!(next.token() > token);
-    stopped.go_on();
-    assert_eq!(stopped.ask(&Command::IsHeld).await, Reply::Held(false));
-    assert_eq!(stopped.ask(&Command::Release).await, Reply::Released(false));
+    paused.resume();
+    assert_eq!(paused.ask(&Command::IsHeld).await, Reply::Held(false));
+    assert_eq!(paused.ask(&Command::Release).await, Reply::Released(false));
     next.extend().await.unwrap();
     next.release().await.unwrap().confirmed().unwrap();
     assert_free(&other, &name).await;
@@ -105,21 +105,21 @@ pub(crate) async fn a_waiter_that_stood_still_gets_a_new_place(env: TestEnv) {
     let other = env.client().await;
     let name = env.name("job");
     let held = take_free(&mutex(&other, &name)).await;
-    let mut stopped = env.process().await;
+    let mut paused = env.process().await;
     let options = long().ttl(ms(1200));
-    stopped.tell(&Command::Acquire { name: name.clone(), side: Side::Mutex, options: options.clone() });
+    paused.tell(&Command::Acquire { name: name.clone(), side: Side::Mutex, options: options.clone() });
     let place = queue_of(2, &mutex(&other, &name)).await.remove(1);
-    stopped.stop();
+    paused.pause();
     eventually("its place ends", options.ttl + SLACK, || async {
         queue(&mutex(&other, &name)).await.iter().all(|row| row.entry != place.entry)
     })
     .await;
     held.release().await.unwrap().confirmed().unwrap();
     let next = soon("the next grant", mutex(&other, &name).acquire()).await.unwrap();
-    stopped.go_on();
+    paused.resume();
     queue_of(2, &mutex(&other, &name)).await;
     let passed_by = next.token();
     next.release().await.unwrap().confirmed().unwrap();
-    let Reply::Granted(token) = stopped.reply().await else { panic!("it did not get the lock") };
+    let Reply::Granted(token) = paused.reply().await else { panic!("it did not get the lock") };
     assert!(token > passed_by, "it has its old place");
 }

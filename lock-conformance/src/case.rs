@@ -32,7 +32,7 @@ const ABOUT_NOTIFICATIONS: &[(&str, &str)] = &[
     ("wire", "a_hint_that_overtakes_the_answer_to_a_look_is_not_lost"),
     ("wire", "a_silent_notification_connection_is_noticed_in_the_promised_time"),
     ("wire", "all_waiters_look_again_when_their_notifications_come_back"),
-    ("alone", "a_look_of_one_who_waits_costs_the_same_however_many_wait"),
+    ("alone", "a_look_of_a_waiter_costs_the_same_however_many_wait"),
 ];
 
 impl Case {

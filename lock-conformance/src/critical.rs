@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_left_takes_no_room() {
+    fn permits_that_left_take_no_room() {
         let section = Critical::new(2);
         for _ in 0..3 {
             drop(section.enter(2));

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_decided_for_a_store_is_what_anybody_may_declare_and_tokens_that_nobody_can_set() {
+    fn a_known_store_declares_what_any_may_and_tokens_that_nobody_can_set() {
         let others = |id: &&&str| !ANYBODY.contains(*id);
         for (store, allowed) in KNOWN {
             let beyond: Vec<_> = allowed.iter().filter(others).collect();

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_test_that_runs_nothing_is_told_by_its_package_its_program_and_its_name() {
+    fn a_test_that_runs_nothing_is_told_by_package_program_and_name() {
         let program = Path::new("/target/debug/deps/conformance-0123456789abcdef");
         let told = line(Path::new("/src/lock-redis"), program, "contender", "it is for others");
         assert_eq!(told, "ran nothing: lock-redis/conformance::contender: it is for others");

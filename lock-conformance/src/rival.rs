@@ -95,7 +95,7 @@ mod tests {
     const NAME: &str = "contested";
 
     #[tokio::test]
-    async fn a_rival_who_is_always_refused_is_content() {
+    async fn a_rival_that_is_always_refused_is_content() {
         let store = Memory::new();
         let guard = lock(store.clone()).acquire().await.unwrap();
         let mut rival = Rival::new(&guard, lock(store));

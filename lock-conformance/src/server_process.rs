@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn when_the_test_process_ends_the_server_does_and_its_directory_goes_with_it() {
+    fn a_server_and_its_directory_go_with_the_test_process() {
         let directory = directory();
         let mut server = sleeping(&directory);
         // As the system does with all pipes of a process that has ended.
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn who_drops_a_server_keeps_its_directory() {
+    fn a_dropped_server_keeps_its_directory() {
         let directory = directory();
         drop(sleeping(&directory));
         fs::remove_dir_all(&directory).unwrap();

@@ -2,8 +2,7 @@
 //! them disturbs a case that watches a clock.
 
 use super::{
-    exclusion::a_hundred_contenders_lose_no_count,
-    idle::a_look_of_one_who_waits_costs_the_same_however_many_wait,
+    exclusion::a_hundred_contenders_lose_no_count, idle::a_look_of_a_waiter_costs_the_same_however_many_wait,
     liveness::hand_overs_by_the_thousand_lose_nobody, renewal::a_thousand_locks_are_renewed_in_few_requests,
 };
 use crate::Case;
@@ -17,7 +16,7 @@ macro_rules! alone_cases {
             a_hundred_contenders_lose_no_count ["X04"]
             hand_overs_by_the_thousand_lose_nobody ["L05"]
             a_thousand_locks_are_renewed_in_few_requests ["R11"]
-            a_look_of_one_who_waits_costs_the_same_however_many_wait ["Q04"]
+            a_look_of_a_waiter_costs_the_same_however_many_wait ["Q04"]
         } }
     };
 }

@@ -14,7 +14,7 @@ use crate::{Case, Fault, Gate, SLACK, TestEnv, Verb, audit::soon};
 macro_rules! close_cases {
     ($($to:tt)*) => {
         $crate::__cases! { [$($to)*] close {
-            whoever_waits_is_told_of_a_close_at_once_and_never_granted ["C19"]
+            waiters_are_told_of_a_close_at_once_and_never_granted ["C19"]
             a_close_waits_for_a_guard_that_is_dropped_meanwhile ["C19"]
             a_close_that_races_an_acquisition_grants_nothing_and_leaves_nothing ["C19"]
         } }
@@ -39,7 +39,7 @@ async fn polled_until<T>(future: &mut (impl Future<Output = T> + Unpin), seen: i
 }
 
 /// One that is polled, and one that nobody polls any more.
-pub(super) async fn whoever_waits_is_told_of_a_close_at_once_and_never_granted(env: TestEnv) {
+pub(super) async fn waiters_are_told_of_a_close_at_once_and_never_granted(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
     let name = env.name("job");
     let (lock, theirs) = (mutex(&client, &name), mutex(&other, &name));

@@ -18,12 +18,12 @@ use self::{
         two_tasks_of_one_client_are_never_inside_together,
     },
     entries::{
+        a_client_that_does_not_hold_a_lock_cannot_release_it,
         a_grant_that_comes_after_its_own_lease_is_not_taken,
         a_release_that_comes_after_the_lease_leaves_the_next_holder_alone,
         a_try_that_starts_over_does_not_find_itself_in_the_way,
         a_try_whose_answer_was_lost_is_not_called_busy, a_waiter_whose_lease_has_ended_is_not_admitted,
         an_entry_that_died_comes_back_as_a_new_one_behind_the_others,
-        whoever_does_not_hold_the_lock_cannot_release_it,
     },
 };
 use super::steps::lasting;
@@ -49,7 +49,7 @@ macro_rules! exclusion_cases {
             locks_of_different_names_do_not_meet ["X07"]
             names_that_begin_alike_do_not_meet ["X08"]
             a_second_acquisition_through_the_same_lock_waits_for_the_first ["X09"]
-            whoever_does_not_hold_the_lock_cannot_release_it ["X10"]
+            a_client_that_does_not_hold_a_lock_cannot_release_it ["X10"]
             a_release_that_comes_after_the_lease_leaves_the_next_holder_alone ["X10"]
             every_kind_of_lock_excludes_others_for_as_long_as_it_is_renewed ["R01"]
             a_lock_that_was_released_can_be_taken_at_once ["X11"]

@@ -21,16 +21,15 @@ use lock_core::{
 
 use self::{
     dead_entries::{
-        a_hint_for_a_former_life_grants_nothing,
-        a_later_life_of_an_entry_is_none_of_the_former_ones_business,
+        a_former_life_of_an_entry_does_nothing_to_a_later_one, a_hint_for_a_former_life_grants_nothing,
         the_dead_are_out_although_nobody_has_removed_them, the_dead_do_not_count_against_those_behind_them,
     },
     deadlines::{
         a_deadline_comes_from_an_answered_look_and_not_from_one_that_was_lost,
-        a_machine_that_slept_past_a_deadline_learns_of_the_loss_within_a_second,
+        a_machine_that_slept_past_a_deadline_is_told_of_it_within_a_second,
         a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_promised,
         a_promise_is_counted_from_the_last_proof_and_kept_when_proofs_end, a_shorter_renewal_cuts_nothing,
-        who_waited_with_a_shorter_lease_is_covered_for_the_longer_one,
+        a_waiter_with_a_shorter_lease_is_covered_for_the_longer_one,
     },
 };
 use super::{
@@ -51,24 +50,24 @@ use crate::{
 macro_rules! expiry_cases {
     ($($to:tt)*) => {
         $crate::__cases! { [$($to)*] expiry {
-            the_lock_of_a_dead_client_is_free_when_its_ttl_has_ended_and_not_before ["E01"]
+            the_lock_of_a_dead_client_is_free_at_the_end_of_its_ttl_not_before ["E01"]
             a_lock_is_refused_to_others_until_its_deadline_has_passed ["E02"]
             what_remains_only_shrinks_and_is_never_more_than_the_store_keeps ["E03"]
             an_answer_that_comes_late_moves_no_deadline ["E04"]
             an_answer_that_is_read_late_moves_no_deadline ["E04"]
             a_ttl_out_of_range_is_refused_and_nothing_is_sent ["E05"]
-            a_lease_that_reaches_less_far_than_asked_is_renewed_in_time_and_in_measure ["E06"]
+            a_lease_shorter_than_asked_is_renewed_in_time_and_not_too_often ["E06"]
             a_ttl_that_the_store_makes_longer_is_shown_and_not_relied_on ["E06"]
             the_longest_of_all_durations_work ["E07"]
             a_jump_of_the_wall_clock_moves_no_deadline ["E10"]
             a_promise_is_counted_from_the_last_proof_and_kept_when_proofs_end ["PR01"]
             a_deadline_comes_from_an_answered_look_and_not_from_one_that_was_lost ["PR02"]
             a_hint_for_a_former_life_grants_nothing ["PR03"]
-            a_later_life_of_an_entry_is_none_of_the_former_ones_business ["PR03"]
+            a_former_life_of_an_entry_does_nothing_to_a_later_one ["PR03"]
             a_shorter_renewal_cuts_nothing ["PR04"]
             a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_promised ["PR04"]
-            who_waited_with_a_shorter_lease_is_covered_for_the_longer_one ["PR04"]
-            a_machine_that_slept_past_a_deadline_learns_of_the_loss_within_a_second ["PR05"]
+            a_waiter_with_a_shorter_lease_is_covered_for_the_longer_one ["PR04"]
+            a_machine_that_slept_past_a_deadline_is_told_of_it_within_a_second ["PR05"]
             the_dead_are_out_although_nobody_has_removed_them ["PR06"]
             the_dead_do_not_count_against_those_behind_them ["PR06"]
         } }
@@ -78,7 +77,7 @@ macro_rules! expiry_cases {
 pub(super) const CASES: &[Case] = expiry_cases!(list);
 
 /// The waiter stands in the queue when the holder dies, so it is the first who can learn that the name is free.
-pub(super) async fn the_lock_of_a_dead_client_is_free_when_its_ttl_has_ended_and_not_before(env: TestEnv) {
+pub(super) async fn the_lock_of_a_dead_client_is_free_at_the_end_of_its_ttl_not_before(env: TestEnv) {
     let (dying, other) = (env.client().await, env.client().await);
     let name = env.name("job");
     let guard = dying.mutex(&name).acquire_with(&dying.options().ttl(ms(600))).await.unwrap();
@@ -242,7 +241,7 @@ impl Alter for HalfAsFar {
 }
 
 /// In measure: about three renewals for each stretch that a proof reaches, and not as many as the store can answer.
-pub(super) async fn a_lease_that_reaches_less_far_than_asked_is_renewed_in_time_and_in_measure(env: TestEnv) {
+pub(super) async fn a_lease_shorter_than_asked_is_renewed_in_time_and_not_too_often(env: TestEnv) {
     stall_tolerant(env, ms(2000), reaching_less_far).await;
 }
 

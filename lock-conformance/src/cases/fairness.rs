@@ -20,7 +20,7 @@ macro_rules! fairness_cases {
     ($($to:tt)*) => {
         $crate::__cases! { [$($to)*] fairness {
             waiters_are_granted_in_the_order_in_which_they_came ["Q01"]
-            a_lock_that_is_waited_for_is_not_taken_by_who_comes_later ["Q02"]
+            a_lock_that_is_waited_for_is_not_taken_by_a_later_caller ["Q02"]
             a_small_portion_does_not_pass_a_large_one_that_waits ["Q02"]
             a_hand_off_costs_the_same_however_many_wait ["Q04"]
             a_free_name_with_a_queue_goes_to_its_head_and_to_nobody_else ["PR12"]
@@ -65,7 +65,7 @@ pub(super) async fn waiters_are_granted_in_the_order_in_which_they_came(env: Tes
 }
 
 /// In the moment of a release, by whoever is nearest to the lock: the client that released it, and another one.
-pub(super) async fn a_lock_that_is_waited_for_is_not_taken_by_who_comes_later(env: TestEnv) {
+pub(super) async fn a_lock_that_is_waited_for_is_not_taken_by_a_later_caller(env: TestEnv) {
     let (holder, waiter, stranger) = (env.client().await, env.client().await, env.client().await);
     let name = env.name("barging");
     let lock = mutex(&holder, &name);

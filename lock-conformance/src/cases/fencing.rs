@@ -45,7 +45,7 @@ macro_rules! fencing_cases {
             a_token_does_not_change_when_its_lock_is_lost ["F10"]
             a_token_past_two_to_the_53_is_exact ["F11"]
             a_name_without_tokens_left_gives_a_typed_error_and_grants_nothing ["F12"]
-            readers_have_larger_tokens_than_writers_before_and_smaller_than_writers_after ["F15"]
+            readers_have_tokens_between_those_of_the_writers_before_and_after ["F15"]
         } }
     };
 }
@@ -159,9 +159,7 @@ pub(super) async fn a_token_does_not_change_when_its_lock_is_lost(env: TestEnv) 
 }
 
 /// Readers that hold together may have tokens in any order, but no two the same.
-pub(super) async fn readers_have_larger_tokens_than_writers_before_and_smaller_than_writers_after(
-    env: TestEnv,
-) {
+pub(super) async fn readers_have_tokens_between_those_of_the_writers_before_and_after(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
     let name = env.name("job");
     let mut last = FencingToken::new(0);

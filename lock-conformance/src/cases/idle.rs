@@ -21,7 +21,7 @@ struct Asked {
 
 /// Nobody leaves, and nobody is told anything: each looks now and then, which also keeps its place. That takes a look no more often, and no
 /// more bytes, where many wait beside it.
-pub(super) async fn a_look_of_one_who_waits_costs_the_same_however_many_wait(env: TestEnv) {
+pub(super) async fn a_look_of_a_waiter_costs_the_same_however_many_wait(env: TestEnv) {
     let (few, many, ttl) = volume((20, 400, 3), (50, 2_000, 15));
     let ttl = Duration::from_secs(ttl);
     let (alone, in_a_crowd) = (idle(&env, few, ttl).await, idle(&env, many, ttl).await);

@@ -19,7 +19,7 @@ use crate::{
 macro_rules! leave_cases {
     ($($to:tt)*) => {
         $crate::__cases! { [$($to)*] leave {
-            a_create_that_arrives_after_its_leave_finds_the_door_closed ["PR08"]
+            a_create_that_arrives_after_its_leave_finds_a_tombstone ["PR08"]
             a_dropped_acquisition_leaves_nothing_although_its_request_comes_late ["PR08"]
             a_release_whose_first_answer_was_lost_was_a_release ["PR10"]
         } }
@@ -29,7 +29,7 @@ macro_rules! leave_cases {
 pub(super) const CASES: &[Case] = leave_cases!(list);
 
 /// The verbs themselves: whatever the store answers, the entry is not there.
-pub(super) async fn a_create_that_arrives_after_its_leave_finds_the_door_closed(env: TestEnv) {
+pub(super) async fn a_create_that_arrives_after_its_leave_finds_a_tombstone(env: TestEnv) {
     let client = env.client().await;
     let name = env.name("door");
     let lock = mutex(&client, &name);

@@ -11,7 +11,7 @@ use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Holder};
 use tokio::task::{JoinHandle, JoinSet};
 
 use self::hand_off::{
-    a_cancelled_writer_frees_the_readers_behind_it, an_expired_holder_is_noticed_by_whoever_comes_next,
+    a_cancelled_writer_frees_the_readers_behind_it, an_expired_holder_is_noticed_by_the_next_caller,
     permits_that_come_back_admit_all_who_fit, waiters_look_again_when_their_notifications_come_back,
 };
 use super::steps::{faulty, long, mutex, take_free};
@@ -38,11 +38,11 @@ macro_rules! liveness_cases {
             a_wait_without_end_keeps_its_place_for_many_ttls ["L10"]
             a_release_between_the_look_and_the_wait_is_not_missed ["T16"]
             a_release_is_noticed_without_hints ["L12"]
-            a_dead_holder_is_noticed_without_hints_long_before_the_ttl_of_the_waiter ["L12"]
+            a_dead_holder_is_noticed_without_hints_before_the_ttl_of_the_waiter ["L12"]
             waiters_go_on_when_their_notifications_are_cut ["L12"]
             a_cancelled_writer_frees_the_readers_behind_it ["PR11"]
             permits_that_come_back_admit_all_who_fit ["PR11"]
-            an_expired_holder_is_noticed_by_whoever_comes_next ["PR11"]
+            an_expired_holder_is_noticed_by_the_next_caller ["PR11"]
             waiters_look_again_when_their_notifications_come_back ["PR14"]
         } }
     };
@@ -279,7 +279,7 @@ pub(super) async fn a_release_is_noticed_without_hints(env: TestEnv) {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-pub(super) async fn a_dead_holder_is_noticed_without_hints_long_before_the_ttl_of_the_waiter(env: TestEnv) {
+pub(super) async fn a_dead_holder_is_noticed_without_hints_before_the_ttl_of_the_waiter(env: TestEnv) {
     let deaf = env.client_through(&[Arc::new(NoHints::default())]).await;
     let name = env.name("deaf");
     let mut holder = env.process().await;

@@ -112,7 +112,7 @@ macro_rules! core_cases {
         } }
         $crate::__cases! { [$($to)*] fairness {
             waiters_are_granted_in_the_order_in_which_they_came []
-            a_lock_that_is_waited_for_is_not_taken_by_who_comes_later []
+            a_lock_that_is_waited_for_is_not_taken_by_a_later_caller []
             a_small_portion_does_not_pass_a_large_one_that_waits []
         } }
         $crate::__cases! { [$($to)*] rwlock {

@@ -12,7 +12,7 @@ use std::{
 use lock_core::DistributedLock;
 use tokio::runtime;
 
-use self::forks::a_fork_has_none_of_the_locks_of_its_parent_and_spoils_none;
+use self::forks::a_fork_holds_no_lock_of_its_parent_and_costs_it_none;
 use super::steps::{freed, is_busy, lasting, mutex, on_a_thread, queue_of, take, take_free};
 use crate::{Case, TestEnv, audit::soon};
 
@@ -25,7 +25,7 @@ macro_rules! process_cases {
             a_client_serves_one_runtime_after_the_other ["K03"]
             a_blocked_runtime_stalls_no_other ["K03"]
             a_lock_is_taken_and_released_without_a_runtime ["K03"]
-            a_fork_has_none_of_the_locks_of_its_parent_and_spoils_none ["PR35"]
+            a_fork_holds_no_lock_of_its_parent_and_costs_it_none ["PR35"]
         } }
     };
 }

@@ -13,7 +13,7 @@ use crate::{Case, TestEnv};
 macro_rules! reentrancy_cases {
     ($($to:tt)*) => {
         $crate::__cases! { [$($to)*] reentrancy {
-            whoever_holds_a_lock_waits_for_himself_when_he_asks_again ["N01"]
+            a_holder_that_acquires_again_waits_for_itself ["N01"]
         } }
     };
 }
@@ -21,7 +21,7 @@ macro_rules! reentrancy_cases {
 pub(super) const CASES: &[Case] = reentrancy_cases!(list);
 
 /// The same task, by the same object and by another one of the same client, stands in the queue like a stranger.
-pub(super) async fn whoever_holds_a_lock_waits_for_himself_when_he_asks_again(env: TestEnv) {
+pub(super) async fn a_holder_that_acquires_again_waits_for_itself(env: TestEnv) {
     let client = env.client().await;
     let name = env.name("again");
     let lock = mutex(&client, &name);

@@ -19,8 +19,7 @@ use super::{
         a_cleanup_that_fails_for_long_is_told_ever_more_rarely, an_outage_costs_a_line_a_second_and_message,
     },
     process::forks::{
-        a_fork_that_connects_again_has_locks_of_its_own,
-        whoever_connects_again_in_a_fork_is_served_or_told_why_not,
+        a_fork_that_connects_again_has_locks_of_its_own, a_fork_that_connects_again_is_served_or_told_why_not,
     },
     steps::{freed, lasting, long, mutex, queue_of, refused, take, take_free},
     wire::connects::a_crowd_comes_back_from_an_outage_over_few_connections,
@@ -41,7 +40,7 @@ macro_rules! resources_cases {
             a_client_that_was_closed_has_no_session_left ["G05"]
             the_threads_and_files_of_a_client_go_with_it ["G06"]
             a_fork_that_connects_again_has_locks_of_its_own ["C20"]
-            whoever_connects_again_in_a_fork_is_served_or_told_why_not ["PR35"]
+            a_fork_that_connects_again_is_served_or_told_why_not ["PR35"]
             an_outage_costs_a_line_a_second_and_message ["G07"]
             a_cleanup_that_fails_for_long_is_told_ever_more_rarely ["G07"]
             a_crowd_comes_back_from_an_outage_over_few_connections ["T08"]

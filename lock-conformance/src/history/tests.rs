@@ -154,7 +154,7 @@ fn a_refusal_without_anybody_in_the_way_is_found() {
 
 /// Seed 1971783: its keeper could not leave, and the store had no ttl that ended the entry.
 #[test]
-fn what_a_client_that_stood_still_could_not_leave_is_in_the_way_only_where_sessions_keep_it() {
+fn what_a_paused_client_left_is_in_the_way_only_where_sessions_keep_it() {
     for sessions in [true, false] {
         let mut script = Script { sessions, ..Script::default() };
         let one = script.wait(0);

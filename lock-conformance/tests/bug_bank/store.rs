@@ -52,7 +52,7 @@ pub(crate) const BUGS: &[InStore] = &[
     },
     InStore {
         id: "b20",
-        case: ("fencing", "readers_have_larger_tokens_than_writers_before_and_smaller_than_writers_after"),
+        case: ("fencing", "readers_have_tokens_between_those_of_the_writers_before_and_after"),
         says: "are not between",
         make: |_| Arc::new(TokenReadAfterwards::default()),
     },

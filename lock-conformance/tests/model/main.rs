@@ -150,7 +150,7 @@ mod alone {
     }
 
     #[test]
-    fn whoever_is_admitted_is_told_or_knows_that_hints_were_lost() {
+    fn an_admitted_waiter_is_told_or_knows_that_hints_were_lost() {
         let config = Config { hints: Hinting::Subscribed, late: large(), crashes: 0, ..mutexes(2, 2) };
         proves("mutex of two, subscriptions break", all(config, &[HAND_OFF, LOSS, TOLD]), 100_000);
     }

@@ -48,13 +48,13 @@ fn without_pr08_a_late_create_stays_behind_a_confirmed_leave() {
 }
 
 #[test]
-fn without_pr11_a_reader_is_forgotten_when_the_writer_ahead_of_it_gives_up() {
+fn without_pr11_a_reader_is_forgotten_when_the_writer_ahead_gives_up() {
     let claims = [Claim::reader(), Claim::writer(), Claim::reader()];
     without(Mutation::Pr11, Config::new(claims, 2), PROMOTION);
 }
 
 #[test]
-fn without_pr12_whoever_comes_passes_the_queue() {
+fn without_pr12_a_newcomer_passes_the_queue() {
     without(Mutation::Pr12, mutexes(2, 3), FAIRNESS);
 }
 
@@ -64,7 +64,7 @@ fn without_pr13_a_waiter_sleeps_past_its_own_lease() {
 }
 
 #[test]
-fn without_pr14_a_hint_that_was_lost_with_a_subscription_is_not_made_up_for() {
+fn without_pr14_a_hint_lost_with_its_subscription_is_not_made_up_for() {
     without(Mutation::Pr14, Config { hints: Hinting::Subscribed, ..mutexes(2, 3) }, TOLD);
 }
 
@@ -89,7 +89,7 @@ fn b01_a_deadline_that_is_counted_from_the_answer_is_too_late() {
 }
 
 #[test]
-fn b05_a_leave_that_takes_out_whoever_is_first_frees_the_lock_of_another() {
+fn b05_a_leave_that_removes_the_first_entry_frees_the_lock_of_another() {
     without(Mutation::B05, mutexes(2, 2), EXCLUSION);
 }
 

@@ -44,7 +44,7 @@ pub(in crate::cases) async fn a_try_whose_answer_was_lost_is_not_called_busy(env
     freed(&seen).await;
 }
 
-pub(in crate::cases) async fn whoever_does_not_hold_the_lock_cannot_release_it(env: TestEnv) {
+pub(in crate::cases) async fn a_client_that_does_not_hold_a_lock_cannot_release_it(env: TestEnv) {
     let (holder, other) = (env.client().await, env.client().await);
     let name = env.name("kept");
     let guard = holder.mutex(&name).acquire().await.unwrap();

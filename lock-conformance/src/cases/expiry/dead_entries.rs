@@ -62,7 +62,7 @@ pub(crate) async fn a_hint_for_a_former_life_grants_nothing(env: TestEnv) {
 
 /// The entry left and came again under the same id. What knows it by its former token finds it gone, and does nothing to
 /// it.
-pub(crate) async fn a_later_life_of_an_entry_is_none_of_the_former_ones_business(env: TestEnv) {
+pub(crate) async fn a_former_life_of_an_entry_does_nothing_to_a_later_one(env: TestEnv) {
     let client = env.client().await;
     let name = env.name("job");
     let entry = client.entry(&name, Claim::mutex(), LONG);

@@ -120,7 +120,7 @@ pub(crate) async fn a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_
 }
 
 /// The ttl of a look counts, and not the one that the entry was made with: the guard relies on it.
-pub(crate) async fn who_waited_with_a_shorter_lease_is_covered_for_the_longer_one(env: TestEnv) {
+pub(crate) async fn a_waiter_with_a_shorter_lease_is_covered_for_the_longer_one(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let name = env.name("job");
     let guard = take_free(&mutex(&holder, &name)).await;
@@ -151,7 +151,7 @@ impl Clock for Sleeper {
 
 /// Timers stand still while a machine sleeps. Nobody asks for the one lock: who listens is woken. Whoever asks for the
 /// other is told at once.
-pub(crate) async fn a_machine_that_slept_past_a_deadline_learns_of_the_loss_within_a_second(env: TestEnv) {
+pub(crate) async fn a_machine_that_slept_past_a_deadline_is_told_of_it_within_a_second(env: TestEnv) {
     let other = env.client().await;
     let (watched, asked) = (env.name("watched"), env.name("asked for"));
     for renew in [false, true] {

@@ -83,7 +83,7 @@ pub(in crate::cases) async fn permits_that_come_back_admit_all_who_fit(env: Test
 }
 
 /// By whichever verb, and although it is somebody else's: a store need not have a clock that strikes.
-pub(in crate::cases) async fn an_expired_holder_is_noticed_by_whoever_comes_next(env: TestEnv) {
+pub(in crate::cases) async fn an_expired_holder_is_noticed_by_the_next_caller(env: TestEnv) {
     let (dying, waiters, visitor) = (env.client().await, only_by_hints(&env).await, env.client().await);
     let mut places = Vec::new();
     for verb in ["enter", "renew", "leave"] {

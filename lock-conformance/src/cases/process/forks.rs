@@ -4,7 +4,7 @@ use crate::TestEnv;
 
 /// The child sees that its locks are lost, can take none, and whatever it drops or releases stays with the parent.
 #[cfg(unix)]
-pub(in crate::cases) async fn a_fork_has_none_of_the_locks_of_its_parent_and_spoils_none(env: TestEnv) {
+pub(in crate::cases) async fn a_fork_holds_no_lock_of_its_parent_and_costs_it_none(env: TestEnv) {
     use lock_core::DistributedLock;
 
     use crate::{
@@ -85,7 +85,7 @@ pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(en
 
 /// A store that cannot serve a fork says so, and does not hang.
 #[cfg(unix)]
-pub(in crate::cases) async fn whoever_connects_again_in_a_fork_is_served_or_told_why_not(env: TestEnv) {
+pub(in crate::cases) async fn a_fork_that_connects_again_is_served_or_told_why_not(env: TestEnv) {
     use lock_core::Keeper;
 
     use crate::{
@@ -111,7 +111,7 @@ pub(in crate::cases) async fn whoever_connects_again_in_a_fork_is_served_or_told
 
 /// There is no fork on this platform.
 #[cfg(not(unix))]
-pub(in crate::cases) async fn whoever_connects_again_in_a_fork_is_served_or_told_why_not(env: TestEnv) {
+pub(in crate::cases) async fn a_fork_that_connects_again_is_served_or_told_why_not(env: TestEnv) {
     crate::ran_nothing(&env.case(), "there is no fork on this platform");
 }
 
@@ -123,7 +123,7 @@ pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(en
 
 /// There is no fork on this platform.
 #[cfg(not(unix))]
-pub(in crate::cases) async fn a_fork_has_none_of_the_locks_of_its_parent_and_spoils_none(env: TestEnv) {
+pub(in crate::cases) async fn a_fork_holds_no_lock_of_its_parent_and_costs_it_none(env: TestEnv) {
     crate::ran_nothing(&env.case(), "there is no fork on this platform");
 }
 

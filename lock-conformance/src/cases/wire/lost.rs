@@ -87,7 +87,7 @@ pub(crate) async fn an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_
 }
 
 /// The grant that was lost is the one that is found.
-pub(crate) async fn an_acquisition_whose_reply_is_lost_is_asked_for_again_as_the_same_entry(env: TestEnv) {
+pub(crate) async fn an_acquisition_whose_reply_is_lost_is_repeated_as_the_same_entry(env: TestEnv) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = env.name("job");
     warm(&proxied.client, &name).await;

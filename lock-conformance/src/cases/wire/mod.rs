@@ -36,8 +36,8 @@ use self::{
         a_release_whose_reply_is_lost_is_unconfirmed_and_frees_the_lock,
         a_request_that_is_lost_is_an_error_in_time_and_leaves_nothing,
         a_waiter_whose_requests_are_lost_keeps_its_place,
-        an_acquisition_whose_reply_is_lost_is_asked_for_again_as_the_same_entry,
         an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_nothing,
+        an_acquisition_whose_reply_is_lost_is_repeated_as_the_same_entry,
     },
     silent::{
         a_connection_that_dies_in_silence_costs_no_lock, every_call_ends_in_time_while_nothing_comes_through,
@@ -66,7 +66,7 @@ macro_rules! wire_cases {
             a_request_that_is_lost_is_an_error_in_time_and_leaves_nothing ["T01"]
             a_waiter_whose_requests_are_lost_keeps_its_place ["T01"]
             an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_nothing ["T02"]
-            an_acquisition_whose_reply_is_lost_is_asked_for_again_as_the_same_entry ["T02"]
+            an_acquisition_whose_reply_is_lost_is_repeated_as_the_same_entry ["T02"]
             a_release_whose_reply_is_lost_is_unconfirmed_and_frees_the_lock ["T03"]
             what_arrives_twice_counts_once ["T04"]
             a_create_that_arrives_after_its_caller_gave_up_takes_nothing ["T05"]

@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use lock_core::{
     Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, EntryId, Standing, Step, WaitMode,
 };
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::Layer;
 
@@ -81,8 +82,7 @@ impl ClientRegistry {
     }
 
     fn records(&self) -> MutexGuard<'_, Vec<Arc<ClientRecord>>> {
-        // Nothing panics while they are held.
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+        self.records.lock()
     }
 }
 
@@ -98,8 +98,7 @@ impl ClientRecord {
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
-        // Nothing panics while they are held.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 

@@ -1,17 +1,13 @@
 //! [`Faulty`]: a layer that goes wrong as it is told to.
 
-use std::{
-    collections::VecDeque,
-    panic::resume_unwind,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, panic::resume_unwind, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use lock_core::{
     Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, Keeper, Lease, Renewal, Standing,
     Step, WaitMode,
 };
+use parking_lot::Mutex;
 
 use crate::{Gate, Layer};
 
@@ -115,7 +111,7 @@ impl Faulty {
     }
 
     fn plan<T>(&self, verb: Verb, change: impl FnOnce(&mut Plan) -> T) -> T {
-        let mut script: MutexGuard<'_, Script> = self.script.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut script = self.script.lock();
         change(&mut script.plans[verb as usize])
     }
 

@@ -4,13 +4,14 @@ use std::{
     io::{self, Read},
     net::{TcpListener, TcpStream},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use rustls::{
     ServerConfig, ServerConnection, StreamOwned, crypto::ring::default_provider,
     pki_types::PrivatePkcs8KeyDer, version::TLS13,
@@ -138,7 +139,6 @@ impl Notes {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
-        // Each change to it is whole.
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.heard.lock()
     }
 }

@@ -1,16 +1,12 @@
 //! Stores that a case about hints has to find: one that never tells anybody that it is his turn, and one whose notifications are
 //! not cut when they should be.
 
-use std::{
-    collections::HashSet,
-    mem,
-    sync::{Arc, Mutex, PoisonError},
-    thread,
-};
+use std::{collections::HashSet, mem, sync::Arc, thread};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use lock_core::{Backend, BackendError, Entry, EntryId, Hint, Standing, Step, WaitMode};
+use parking_lot::Mutex;
 
 use crate::{Harness, Layer, MakeBug, NoHints, cases, declarations::declaration, finds, ran_nothing};
 
@@ -100,14 +96,14 @@ impl Layer for BelievesOnlyGrants {
         wait: WaitMode,
     ) -> Result<Standing, BackendError> {
         let mut standing = store.enter(entry, step, wait).await?;
-        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&entry.id);
+        let told = self.0.lock().contains(&entry.id);
         match (&mut standing, step) {
             (Standing::Waiting { hints, .. }, _) => {
                 let (granted, id) = (Arc::clone(&self.0), entry.id);
                 let heard = mem::replace(hints, Box::pin(stream::empty()));
                 *hints = Box::pin(heard.inspect(move |hint| {
                     if matches!(hint, Hint::Admitted { .. }) {
-                        granted.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+                        granted.lock().insert(id);
                     }
                 }));
                 Ok(standing)

@@ -2,10 +2,12 @@
 
 use std::{
     fs,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
+
+use parking_lot::Mutex;
 
 /// How long the detector sleeps at a time.
 const SLICE: Duration = Duration::from_millis(10);
@@ -65,7 +67,7 @@ impl StallDetector {
             loop {
                 thread::sleep(SLICE);
                 let Some(notes) = ours.upgrade() else { break };
-                lock(&notes).woke(Instant::now());
+                notes.lock().woke(Instant::now());
             }
         });
         Self { notes, pressure }
@@ -74,7 +76,7 @@ impl StallDetector {
 
 impl StallSource for StallDetector {
     fn stalls(&self) -> Vec<Stall> {
-        lock(&self.notes).until(Instant::now())
+        self.notes.lock().until(Instant::now())
     }
 
     fn pressure(&self) -> Option<Pressure> {
@@ -82,11 +84,6 @@ impl StallSource for StallDetector {
         let since = |now: Duration, before| now.saturating_sub(before);
         Some(Pressure { some: since(now.some, before.some), full: since(now.full, before.full) })
     }
-}
-
-fn lock(notes: &Mutex<Notes>) -> MutexGuard<'_, Notes> {
-    // Nothing panics while they are held.
-    notes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Notes {

@@ -3,11 +3,11 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use lock_core::{Entropy, SystemEntropy};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{ServerProcess, ServerProgram};
 
@@ -140,7 +140,7 @@ impl TestServer {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<(String, ServerProcess)>> {
-        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+        self.run.lock()
     }
 }
 

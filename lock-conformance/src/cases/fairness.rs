@@ -2,9 +2,10 @@
 
 mod queue;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use lock_core::{DistributedLock, FencingToken};
+use parking_lot::Mutex;
 
 use self::queue::{
     a_free_name_with_a_queue_goes_to_its_head_and_to_nobody_else,
@@ -45,7 +46,7 @@ pub(super) async fn waiters_are_granted_in_the_order_in_which_they_came(env: Tes
         let (seen, log) = (mutex(&clients[0], &name), Arc::clone(&granted));
         waiters.push(tokio::spawn(async move {
             let guard = lock.acquire().await.unwrap();
-            log.lock().unwrap().push((i, guard.token()));
+            log.lock().push((i, guard.token()));
             guard.release().await.unwrap();
         }));
         queue_of(i + 2, &seen).await;
@@ -56,7 +57,7 @@ pub(super) async fn waiters_are_granted_in_the_order_in_which_they_came(env: Tes
         soon("all grants", waiter).await.unwrap();
     }
 
-    let granted = granted.lock().unwrap().clone();
+    let granted = granted.lock().clone();
     let order: Vec<usize> = granted.iter().map(|(i, _)| *i).collect();
     assert_eq!(order, (0..WAITERS).collect::<Vec<_>>(), "somebody was overtaken");
     let tokens: Vec<FencingToken> =

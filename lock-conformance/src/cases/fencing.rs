@@ -3,12 +3,13 @@
 mod limits;
 mod memory;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 use lock_core::{
     Claim, Creates, DistributedLock, FencingToken, Guard, LostReason, Outage, Standing, Step, WaitMode,
 };
+use parking_lot::Mutex;
 
 use self::{
     limits::{
@@ -66,7 +67,7 @@ pub(super) async fn every_grant_has_a_larger_token_than_the_one_before(env: Test
                     let guard = lock.acquire().await.unwrap();
                     let shown = lock.holder().await.unwrap().expect("it is held");
                     assert_eq!(shown.token, Some(guard.token()));
-                    grants.lock().unwrap().push(guard.token());
+                    grants.lock().push(guard.token());
                     guard.release().await.unwrap();
                 }
             }));
@@ -75,7 +76,7 @@ pub(super) async fn every_grant_has_a_larger_token_than_the_one_before(env: Test
     for contender in join_all(contenders).await {
         contender.unwrap();
     }
-    let grants = grants.lock().unwrap();
+    let grants = grants.lock();
     assert_eq!(grants.len(), 60);
     assert!(grants.is_sorted_by(|earlier, later| earlier < later), "{grants:?}");
 }

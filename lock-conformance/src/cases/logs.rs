@@ -3,12 +3,13 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures_util::future::join_all;
 use lock_core::{BackendErrorKind, DistributedLock, Outage};
+use parking_lot::{Mutex, MutexGuard};
 use tracing::{
     Event, Id, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -199,8 +200,7 @@ impl Log {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Told>> {
-        // Nothing panics while it is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,10 +1,8 @@
 //! [`ConnectionTable`]: the connections there are, and what was ordered.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::{Flow, Links, Newcomers, Way};
@@ -75,8 +73,7 @@ impl ConnectionTable {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, TableState> {
-        // Nothing panics while it is held, but for the function of the caller, which changes nothing here.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// What becomes of a connection that comes now. It is counted if it is refused.

@@ -1,13 +1,9 @@
 //! [`Framed`]: requests and answers that follow each other in a stream of bytes.
 
-use std::{
-    collections::VecDeque,
-    fmt, io, mem,
-    net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::VecDeque, fmt, io, mem, net::SocketAddr, sync::Arc};
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{
@@ -143,7 +139,7 @@ async fn requests(
     let mut read = Vec::new();
     loop {
         let len = from.read_buf(&mut read).await?;
-        let whole = lock(exchange).take_requests(&read, traffic)?;
+        let whole = exchange.lock().take_requests(&read, traffic)?;
         to.write_all(&read[..whole]).await?;
         read.drain(..whole);
         if len == 0 {
@@ -162,7 +158,7 @@ async fn replies(
     let (mut read, mut answer) = (Vec::new(), Vec::new());
     loop {
         let len = from.read_buf(&mut read).await?;
-        while let Some(parcel) = lock(exchange).take_answer(&mut read, &mut answer, traffic)? {
+        while let Some(parcel) = exchange.lock().take_answer(&mut read, &mut answer, traffic)? {
             // Whoever delivers them ends this if it ends.
             let _ = parcels.send(parcel);
         }
@@ -274,11 +270,6 @@ impl Second {
             }
         }
     }
-}
-
-fn lock(exchange: &Mutex<Exchange>) -> MutexGuard<'_, Exchange> {
-    // It is of no use any more if something panicked while it was held, but nothing is wrong with it.
-    exchange.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Framed {

@@ -1,14 +1,8 @@
 //! [`Traffic`]: what a relay is to do, and what it has done.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Display,
-    io,
-    net::SocketAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt::Display, io, net::SocketAddr, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{net::TcpStream, sync::watch, time::timeout};
 
 use crate::Gate;
@@ -132,8 +126,7 @@ impl Traffic {
     }
 
     pub(super) fn counts(&self) -> MutexGuard<'_, Counts> {
-        // Nothing panics while it is held.
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock()
     }
 }
 

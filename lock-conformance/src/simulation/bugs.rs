@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -14,6 +14,7 @@ use lock_core::{
     Backend, BackendError, BootTime, Claim, Clock, Creates, Departure, Entry, EntryId, FencingToken, Hint,
     Kind, Lease, Renewal, Standing, Step, WaitMode, valid_until,
 };
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::Layer;
 
@@ -96,8 +97,7 @@ impl BugLayer {
     }
 
     fn leases(&self) -> MutexGuard<'_, BTreeMap<EntryId, (Entry, BootTime)>> {
-        // Nothing panics while they are held.
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+        self.leases.lock()
     }
 
     fn token(&self, token: FencingToken) -> FencingToken {

@@ -1,12 +1,10 @@
 //! [`Observer`]: writes down when entries are in their queues.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use lock_core::{Backend, BackendError, BootTime, Entry, EntryId, Standing, Step, WaitMode};
+use parking_lot::Mutex;
 
 use super::recorder::Recorder;
 use crate::{Layer, history::EventKind};
@@ -35,10 +33,10 @@ impl Layer for Observer {
         wait: WaitMode,
     ) -> Result<Standing, BackendError> {
         let now = self.recorder.sim().now();
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).entry(entry.id).or_insert(Some(now));
+        self.asked.lock().entry(entry.id).or_insert(Some(now));
         let standing = store.enter(entry, step, wait).await?;
         if let Standing::Admitted { .. } | Standing::Waiting { .. } = standing {
-            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut asked = self.asked.lock();
             let sent = asked.insert(entry.id, None).flatten();
             drop(asked);
             if let Some(sent) = sent {

@@ -1,14 +1,12 @@
 //! [`Recorder`]: writes the history of a run.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
 
 use lock_core::{
     Guard, Hold, LockName, LostReason, QueueRow, Released,
     testing::{Sim, SimClient},
 };
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::history::{Event, EventKind, GiveBack, Op};
 
@@ -111,7 +109,6 @@ impl Recorder {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

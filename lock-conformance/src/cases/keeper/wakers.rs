@@ -7,7 +7,7 @@ use std::{
     panic::resume_unwind,
     pin::Pin,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
@@ -15,6 +15,7 @@ use std::{
 };
 
 use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Locks, Lost, Memory, Sleep, SystemEntropy};
+use parking_lot::Mutex;
 
 use crate::{
     Client, Faulty, SLACK, TestEnv, Verb,
@@ -43,7 +44,7 @@ struct Dropping {
 
 impl Wake for Dropping {
     fn wake(self: Arc<Self>) {
-        let guards = std::mem::take(&mut *self.guards.lock().unwrap());
+        let guards = std::mem::take(&mut *self.guards.lock());
         drop(guards);
         self.done.fetch_add(1, Ordering::AcqRel);
     }
@@ -60,7 +61,7 @@ struct DroppingATask {
 
 impl Wake for DroppingATask {
     fn wake(self: Arc<Self>) {
-        let task = self.task.lock().unwrap().take();
+        let task = self.task.lock().take();
         if task.is_some() {
             drop(task);
             self.done.store(true, Ordering::Release);
@@ -185,7 +186,7 @@ pub(in crate::cases) async fn a_waker_that_drops_guards_ends_and_costs_nobody_a_
         let dropping = Arc::new(Dropping::default());
         for lock in [&own, &elsewhere, &beside] {
             let guard = take(lock).await;
-            dropping.guards.lock().unwrap().push(guard);
+            dropping.guards.lock().push(guard);
         }
         let waker = Waker::from(Arc::clone(&dropping));
         let (guard, mut lost) = ending(&client, &env.name(what)).await;

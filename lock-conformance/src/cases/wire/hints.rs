@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -13,6 +13,7 @@ use lock_core::{
     Backend, BackendError, BootTime, DistributedLock, Entry, Guard, Locks, Outage, Standing, Step,
     SystemEntropy, WaitMode,
 };
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 use super::ProxiedClient;
@@ -93,19 +94,19 @@ impl Layer for Looks {
             Ok(Standing::Waiting { look_again, .. }) => Some((*look_again).min(asked + self.ttl / 3)),
             _ => None,
         };
-        self.seen.lock().unwrap().push((asked, due));
+        self.seen.lock().push((asked, due));
         answer
     }
 }
 
 impl Looks {
     fn is_empty(&self) -> bool {
-        self.seen.lock().unwrap().is_empty()
+        self.seen.lock().is_empty()
     }
 
     /// Checks that each look came in time after the one before.
     fn assert_kept(&self) {
-        let looks = self.seen.lock().unwrap();
+        let looks = self.seen.lock();
         assert!(looks.len() > 1, "it never looked again: {looks:?}");
         for pair in looks.windows(2) {
             if let Some(due) = pair[0].1 {

@@ -24,7 +24,7 @@ const BY_HINTS: &[&str] = &["L04", "L05", "T15", "T16", "PR14"];
 
 /// The cases that show nothing where nobody is told of anything: notifications are cut, silent or early, a loss is told before any
 /// renewal, or it is counted how often those look who wait to be told.
-const ABOUT_NOTIFICATIONS: &[(&str, &str)] = &[
+pub(crate) const ABOUT_NOTIFICATIONS: &[(&str, &str)] = &[
     ("liveness", "waiters_go_on_when_their_notifications_are_cut"),
     ("lost_signal", "the_signal_comes_at_once_when_an_operator_evicts_the_holder"),
     ("fairness", "a_hand_off_costs_the_same_however_many_wait"),
@@ -84,23 +84,3 @@ pub const REQUIRED: &[&str] = &[
     "T08", "T09", "T10", "T11", "T15", "T16", "T18", "T19", "T20", "T21", "T24", "G01", "G02", "G03", "G04",
     "G05", "G06", "G07",
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cases;
-
-    #[test]
-    fn every_case_that_needs_notifications_is_in_the_suite() {
-        for (group, name) in ABOUT_NOTIFICATIONS {
-            assert!(cases::find(group, name).needs_notifications(Mode::Both));
-        }
-    }
-
-    #[test]
-    fn without_notifications_nobody_can_do_without_polling_either() {
-        let case = cases::find("exclusion", "two_clients_of_one_process_are_never_inside_together");
-        let needs = |mode| case.needs_notifications(mode);
-        assert_eq!([Mode::Both, Mode::WithoutHints, Mode::WithoutPolling].map(needs), [false, false, true]);
-    }
-}

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use lock_core::{Backend, Keeper};
 
-use crate::{Case, ServerControl, Wire};
+use crate::{Case, Layer, ServerControl, Wire};
 
 /// A store for one case, and clients of it.
 #[async_trait]
@@ -92,3 +92,6 @@ pub struct Declared {
     /// Why the store cannot meet it: half a sentence.
     pub reason: &'static str,
 }
+
+/// Gives each new client of a store a bug. The harness is that of the store, which some bugs have to reach on their own.
+pub type MakeBug = fn(&dyn Harness) -> Arc<dyn Layer>;

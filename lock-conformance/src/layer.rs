@@ -8,8 +8,6 @@ use lock_core::{
     LockName, Operator, QueueRow, Renewal, Standing, Step, WaitMode,
 };
 
-use crate::Harness;
-
 /// Each verb as it goes through, given the store behind. What a layer says nothing of is passed on as it is: a bug is a
 /// layer that says the wrong thing.
 #[async_trait]
@@ -56,9 +54,6 @@ pub trait Layer: fmt::Debug + Send + Sync + 'static {
 pub struct Sound;
 
 impl Layer for Sound {}
-
-/// Gives each new client of a store a bug. The harness is that of the store, which some bugs have to reach on their own.
-pub type MakeBug = fn(&dyn Harness) -> Arc<dyn Layer>;
 
 /// A store as it is seen through a layer.
 #[derive(Clone, Debug)]

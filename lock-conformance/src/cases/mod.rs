@@ -127,3 +127,23 @@ macro_rules! core_cases {
         } }
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Mode, case::ABOUT_NOTIFICATIONS};
+
+    #[test]
+    fn every_case_that_needs_notifications_is_in_the_suite() {
+        for (group, name) in ABOUT_NOTIFICATIONS {
+            assert!(find(group, name).needs_notifications(Mode::Both));
+        }
+    }
+
+    #[test]
+    fn without_notifications_nobody_can_do_without_polling_either() {
+        let case = find("exclusion", "two_clients_of_one_process_are_never_inside_together");
+        let needs = |mode| case.needs_notifications(mode);
+        assert_eq!([Mode::Both, Mode::WithoutHints, Mode::WithoutPolling].map(needs), [false, false, true]);
+    }
+}

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use lock_core::{BootTime, Claim, EntryId, FencingToken, LostReason};
 
-use super::{AcquireMode, Event, EventKind, Op};
+use super::event::{AcquireMode, Event, EventKind, Op};
 
 /// One attempt to take a lock, from its beginning to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]

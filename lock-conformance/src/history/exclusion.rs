@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use lock_core::BootTime;
 
-use super::{Acquisition, History, Op, Violation};
+use super::{
+    acquisition::Acquisition,
+    event::Op,
+    timeline::{History, Violation},
+};
 
 /// Sweeps over the times at which guards were returned and stopped being believed in.
 #[must_use]

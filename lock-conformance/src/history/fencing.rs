@@ -1,6 +1,9 @@
 //! M2 and M2r: the order of the tokens.
 
-use super::{Acquisition, History, Violation};
+use super::{
+    acquisition::Acquisition,
+    timeline::{History, Violation},
+};
 
 /// Compares the tokens of every two grants of a name.
 #[must_use]

@@ -4,7 +4,12 @@ use std::time::Duration;
 
 use lock_core::BootTime;
 
-use super::{AcquireMode, Acquisition, History, Outcome, Violation, presence::presence};
+use super::{
+    acquisition::{Acquisition, Outcome},
+    event::AcquireMode,
+    presence::presence,
+    timeline::{History, Violation},
+};
 
 /// Looks for waits that never end, that end too late, and that go on while nobody can hold the lock.
 #[must_use]

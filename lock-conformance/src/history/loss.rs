@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use lock_core::{BootTime, LostReason};
 
-use super::{Acquisition, History, Hold, Violation};
+use super::{
+    acquisition::{Acquisition, Hold},
+    timeline::{History, Violation},
+};
 
 /// The timers of a runtime tick in milliseconds, and on a slow clock the last bit is slept twice.
 const TICK: Duration = Duration::from_millis(3);

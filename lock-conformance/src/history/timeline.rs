@@ -4,7 +4,10 @@ use std::{fmt, time::Duration};
 
 use lock_core::BootTime;
 
-use super::{Acquisition, Event, EventKind, Op};
+use super::{
+    acquisition::Acquisition,
+    event::{Event, EventKind, Op},
+};
 
 /// What happened in a run, in the order in which it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]

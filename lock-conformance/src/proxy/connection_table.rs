@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-use super::{Flow, Links, Newcomers, Way};
+use super::orders::{Flow, Links, Newcomers, Way};
 
 /// So much of what a client sends is looked at for what the connection is for.
 const GREETING: usize = 4096;
@@ -169,19 +169,5 @@ impl ConnectionTable {
 impl Connection {
     pub(super) fn is_draining(&self) -> bool {
         self.client_gone && !self.lost[Way::Requests as usize]
-    }
-}
-
-impl Links {
-    fn has(self, hints: bool) -> bool {
-        match self {
-            Self::All | Self::Open => true,
-            Self::OpenCommands => !hints,
-            Self::Hints | Self::OpenHints => hints,
-        }
-    }
-
-    fn to_come(self) -> bool {
-        matches!(self, Self::All | Self::Hints)
     }
 }

@@ -9,8 +9,8 @@ use tokio::{
 };
 
 use super::{
-    Newcomers, Way,
     connection_table::ConnectionTable,
+    orders::{Newcomers, Way},
     pump::{Pump, pump},
 };
 

@@ -8,8 +8,8 @@ use tokio::{
 };
 
 use super::{
-    Flow, Way,
     connection_table::{ConnectionTable, Fate},
+    orders::{Flow, Way},
 };
 
 #[derive(Clone, Copy)]

@@ -3,11 +3,11 @@
 use std::{
     io::{ErrorKind, Read, Write},
     net::{Shutdown, TcpListener, TcpStream},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use super::*;
-use crate::Port;
+use crate::{Gate, Port};
 
 const SOON: Duration = Duration::from_secs(5);
 /// Long enough for what must not come to have come.

@@ -13,7 +13,7 @@ use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
 };
 
-use super::{Framing, Traffic};
+use super::{framing::Framing, traffic::Traffic};
 use crate::Gate;
 
 /// Where the frames of one connection end, and what they are. It is given all bytes of a connection in their order, of

@@ -5,7 +5,7 @@ use std::{fmt, io, net::SocketAddr, sync::Arc};
 use async_trait::async_trait;
 use tokio::net::TcpStream;
 
-use super::Traffic;
+use super::traffic::Traffic;
 
 /// How requests and answers are told apart on the connections of a store's clients.
 ///

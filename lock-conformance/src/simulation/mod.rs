@@ -31,7 +31,7 @@ use self::{
     bugs::BugLayer,
     client_clocks::ClientClocks,
     observer::Observer,
-    plan::{Disturbance, Plan},
+    plan::{CALM, Disturbance, Plan},
     recorder::Recorder,
     sessions::Sessions,
     worker::Worker,
@@ -40,9 +40,6 @@ use crate::{
     Layered,
     history::{EventKind, check},
 };
-
-/// From when on nothing goes wrong any more.
-const CALM: Duration = Duration::from_secs(12);
 
 /// Everything that waits then has had far more time than it can need.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);

@@ -7,8 +7,10 @@ use lock_core::{
     testing::{Faults, SeededEntropy},
 };
 
-use super::CALM;
 use crate::history::{AcquireMode, Event, History};
+
+/// From when on nothing goes wrong any more.
+pub(super) const CALM: Duration = Duration::from_secs(12);
 
 /// Who does what, and what goes wrong.
 #[derive(Debug)]

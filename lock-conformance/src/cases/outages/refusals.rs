@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use lock_core::{BackendErrorKind, DistributedLock, Error, Guard, HoldState, LostReason};
-
 use tokio::task::JoinHandle;
 
-use super::{assert_has, behind};
+use super::waiters::{assert_has, behind};
 use crate::{
     Client, SLACK, TestEnv, Verb,
     audit::{assert_free, eventually, soon, within},

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_core::{AcquireOptions, Guard, HoldState, LostReason};
 
-use super::behind;
+use super::waiters::behind;
 use crate::{
     Client, Data, SLACK, TestEnv,
     audit::{await_queue, eventually, within},

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, Error, HoldState, LostReason};
 
-use super::{assert_has, behind};
+use super::waiters::{assert_has, behind};
 use crate::{
     Command, Reply, SLACK, Side, TestEnv,
     audit::{assert_free, await_queue, eventually, soon, within},

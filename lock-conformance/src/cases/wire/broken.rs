@@ -2,7 +2,7 @@
 
 use lock_core::{DistributedLock, Outage};
 
-use super::{ProxiedClient, assert_holds_alone, warm};
+use super::proxied::{ProxiedClient, assert_holds_alone, warm};
 use crate::{
     Client, Flow, Links, TestEnv, Verb, Way,
     audit::soon,

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use lock_core::{DistributedLock, Guard, Outage};
 use tokio::task::JoinSet;
 
-use super::ProxiedClient;
+use super::proxied::ProxiedClient;
 use crate::{
     Flow, Gate, Links, Newcomers, SLACK, TestEnv, Verb, Way,
     audit::{eventually, within},

@@ -16,7 +16,7 @@ use lock_core::{
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
-use super::ProxiedClient;
+use super::proxied::ProxiedClient;
 use crate::{
     Client, Flow, Gate, HintsOnly, Layer, Layered, Links, NoHints, Relay, SLACK, TestEnv, Verb, Way,
     audit::{eventually, soon, within},

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use lock_core::{DistributedLock, Error, LostReason, Outage};
 
-use super::{ProxiedClient, assert_holds_alone, error_of, renewed, warm};
+use super::proxied::{ProxiedClient, assert_holds_alone, error_of, renewed, warm};
 use crate::{
     Client, Flow, Gate, Links, Newcomers, SLACK, TestEnv, Verb, Way,
     audit::{await_queue, eventually, soon, within},

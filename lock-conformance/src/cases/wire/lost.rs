@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_core::{DistributedLock, Error, Outage};
 
-use super::{ProxiedClient, assert_holds_alone, error_of, warm};
+use super::proxied::{ProxiedClient, assert_holds_alone, error_of, warm};
 use crate::{
     Flow, Links, Newcomers, SLACK, TestEnv, Verb, Way,
     audit::{assert_free, eventually, soon, within},

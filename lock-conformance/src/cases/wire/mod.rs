@@ -8,13 +8,10 @@ pub(super) mod connects;
 mod hints;
 mod late;
 mod lost;
+mod proxied;
 mod silent;
 mod slow;
 mod twice;
-
-use std::sync::Arc;
-
-use lock_core::{Error, Guard, QueueRow};
 
 use self::{
     broken::{
@@ -51,11 +48,7 @@ use self::{
     },
     twice::what_arrives_twice_counts_once,
 };
-use super::steps::queue;
-use crate::{
-    Case, Client, Faulty, Newcomers, Proxy, SLACK, TestEnv, Verb,
-    audit::{eventually, soon},
-};
+use crate::Case;
 
 /// The cases of this group: `name ["ids"]` each.
 #[doc(hidden)]
@@ -92,50 +85,3 @@ macro_rules! wire_cases {
 }
 
 pub(super) const CASES: &[Case] = wire_cases!(list);
-
-/// A client that reaches the server by a proxy.
-struct ProxiedClient {
-    client: Client,
-    proxy: Proxy,
-    /// Counts what the client asks, and what it is told.
-    asked: Faulty,
-}
-
-impl ProxiedClient {
-    async fn new(env: &TestEnv) -> Self {
-        Self::by(env.proxy(), env).await
-    }
-
-    async fn by(proxy: Proxy, env: &TestEnv) -> Self {
-        let asked = Faulty::default();
-        let client = env.client_by(proxy.address(), Arc::new(asked.clone())).await;
-        Self { client, proxy, asked }
-    }
-}
-
-/// Waits for the first renewal, which opens the connection that the next ones go over.
-async fn renewed(proxied: &ProxiedClient) {
-    eventually("a renewal", SLACK * 2, || async { proxied.asked.answers(Verb::Renew) > 0 }).await;
-}
-
-/// The only row of a queue, which is that of a guard.
-fn assert_holds_alone(rows: &[QueueRow], guard: &Guard) {
-    let held: Vec<_> = rows.iter().map(|row| (row.entry, row.token, row.admitted)).collect();
-    assert_eq!(held, [(Some(guard.entry_id()), Some(guard.token()), true)]);
-}
-
-/// What a call says whose connections do not work. New ones are refused until it has said it: some stores would have asked
-/// once more by then, and gone on.
-async fn error_of<T>(proxied: &ProxiedClient, call: impl Future<Output = Result<T, Error>>) -> Error {
-    proxied.proxy.newcomers(Newcomers::Refuse);
-    let error = super::steps::refused(soon("the error", call).await);
-    proxied.proxy.newcomers(Newcomers::Serve);
-    error
-}
-
-/// Connects a client: what follows goes over connections that are open.
-async fn warm(client: &Client, name: &str) {
-    let lock = super::steps::mutex(client, name);
-    super::steps::take_free(&lock).await.release().await.unwrap();
-    assert!(queue(&lock).await.is_empty());
-}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join4;
 use lock_core::{DistributedLock, Error, LostReason, Outage};
 
-use super::{ProxiedClient, renewed, warm};
+use super::proxied::{ProxiedClient, renewed, warm};
 use crate::{
     Links, SLACK, TestEnv,
     audit::{assert_free, soon, within},

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::{join, join_all};
 use lock_core::{DistributedLock, Error, Guard, LostReason, Outage};
 
-use super::{ProxiedClient, assert_holds_alone, renewed, warm};
+use super::proxied::{ProxiedClient, assert_holds_alone, renewed, warm};
 use crate::{
     Flow, Gate, Links, Proxy, Relay, SLACK, TestEnv, Verb, Way,
     audit::{assert_free, soon, within},

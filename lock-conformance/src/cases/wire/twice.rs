@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use lock_core::{Claim, Creates, Departure, DistributedLock, Guard, Lease, Renewal, Step};
 
-use super::assert_holds_alone;
+use super::proxied::assert_holds_alone;
 use crate::{
     Client, Critical, Relay, SLACK, TestEnv, Verb,
     audit::{eventually, soon},

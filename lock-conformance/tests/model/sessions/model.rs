@@ -4,8 +4,8 @@ use std::fmt;
 
 use stateright::{Model, Property};
 
-use super::{Client, Config, Id, Mutation, Phase, Promise, SystemState};
-use crate::types::name;
+use super::{Client, Config, Mutation, Phase, Promise, SystemState};
+use crate::types::{Id, name};
 
 /// A model to check: a configuration, and what has to hold in it.
 #[derive(Clone, Debug)]

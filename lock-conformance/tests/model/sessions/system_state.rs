@@ -4,8 +4,8 @@ use std::fmt;
 
 use lock_core::admission;
 
-use super::{Config, Id, Mutation, Ticks};
-use crate::types::name;
+use super::{Config, Mutation};
+use crate::types::{Id, Ticks, name};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SystemState {

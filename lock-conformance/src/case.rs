@@ -1,4 +1,4 @@
-//! [`Case`]: one promise, and how it is put to the test.
+//! [`Case`]: one promise, and its test.
 
 use std::fmt;
 
@@ -22,8 +22,8 @@ pub struct Case {
 /// The labels of the cases in which a hint has to come.
 const BY_HINTS: &[&str] = &["L04", "L05", "T15", "T16", "PR14"];
 
-/// The cases that show nothing where nobody is told of anything: notifications are cut, silent or early, a loss is told before any
-/// renewal, or it is counted how often those look who wait to be told.
+/// The cases that show nothing without notifications: those are cut, silent or early, a loss is reported before any renewal, or the
+/// looks of waiters that rely on notifications are counted.
 pub(crate) const ABOUT_NOTIFICATIONS: &[(&str, &str)] = &[
     ("liveness", "waiters_go_on_when_their_notifications_are_cut"),
     ("lost_signal", "the_signal_comes_at_once_when_an_operator_evicts_the_holder"),
@@ -36,8 +36,8 @@ pub(crate) const ABOUT_NOTIFICATIONS: &[(&str, &str)] = &[
 ];
 
 impl Case {
-    /// Whether it shows that hints come. Then its clients look again at a third of their ttl, as every waiter does, and not
-    /// when the store says so: a store that has them look every few seconds would mend what the case is to find.
+    /// Whether it shows that hints arrive. Its clients then look again at a third of their ttl, as every waiter does, but not when the
+    /// store says so: with a store that asks for a look every few seconds, a lost hint would not be noticed.
     #[must_use]
     pub fn is_about_hints(&self) -> bool {
         self.ids.iter().any(|id| BY_HINTS.contains(id))

@@ -1,4 +1,4 @@
-//! [`ClientProcess`]: a client in a process of its own, which can be killed.
+//! [`ClientProcess`]: a client in another process, which can be killed.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -11,14 +11,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::{Client, Command, Reply, Side, audit, command::Interpreter, signals};
 
-/// The variable that makes the test `contender` a process that is told what to do.
+/// The variable that makes the test `contender` a client process.
 pub(crate) const VARIABLE: &str = "DISTLOCK_CONTENDER";
 
 /// What stands before each reply: the test harness writes lines of its own.
 pub(crate) const MARK: &str = "@contender ";
 
-/// A client in another process: the test binary itself, started anew. With a store that other processes cannot reach, a
-/// client of its own in this one, which crashes as a process would.
+/// A client in another process: this test binary, started again. For a store that other processes cannot reach, a client in
+/// this process that crashes as a process would.
 #[derive(Debug)]
 pub struct ClientProcess {
     body: Body,
@@ -32,7 +32,7 @@ enum Body {
 }
 
 impl ClientProcess {
-    /// Starts the process and waits until it can be told what to do.
+    /// Starts the process, and waits until it accepts commands.
     pub(crate) async fn start(address: &str) -> Self {
         let binary = std::env::current_exe().expect("the test binary knows its path");
         let mut child = std::process::Command::new(binary)
@@ -83,13 +83,13 @@ impl ClientProcess {
         process
     }
 
-    /// Whether it is a process of the operating system.
+    /// Whether it is a real process.
     #[must_use]
     pub fn is_real(&self) -> bool {
         matches!(self.body, Body::Real { .. })
     }
 
-    /// Its id, if it is a process of the operating system.
+    /// Its process id, if it is a real process.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         match &self.body {
@@ -98,7 +98,7 @@ impl ClientProcess {
         }
     }
 
-    /// Tells it what to do, without waiting for its reply.
+    /// Sends a command, without waiting for the reply.
     ///
     /// # Panics
     /// If it has ended.
@@ -115,26 +115,26 @@ impl ClientProcess {
         }
     }
 
-    /// Its next reply.
+    /// The next reply.
     ///
     /// # Panics
     /// If it has ended, or does not reply within a minute.
     ///
     /// # Cancel safety
-    /// Safe to drop: the reply stays there for the next call.
+    /// If the future is dropped, the reply stays for the next call.
     pub async fn reply(&mut self) -> Reply {
         let minute = std::time::Duration::from_secs(60);
         let reply = audit::within("the reply of a contender", minute, self.replies.recv()).await;
         reply.expect("the contender ended without a reply; its output says why")
     }
 
-    /// Its reply to a command.
+    /// Sends a command, and waits for the reply.
     ///
     /// # Panics
     /// As [`tell`](Self::tell) and [`reply`](Self::reply) do.
     ///
     /// # Cancel safety
-    /// The command stays given, and its reply is the next one.
+    /// If the future is dropped, the command is carried out all the same, and its reply is the next one.
     pub async fn ask(&mut self, command: &Command) -> Reply {
         self.tell(command);
         self.reply().await
@@ -160,15 +160,15 @@ impl ClientProcess {
         }
     }
 
-    /// Makes it stand still, as if its machine were asleep, until [`resume`](Self::resume).
+    /// Pauses it (`SIGSTOP`), as if its machine were asleep, until [`resume`](Self::resume).
     ///
     /// # Panics
-    /// If it is no process of the operating system, which alone can be paused: then the case is to be declared.
+    /// If it is not a real process: then the case has to be declared.
     pub fn pause(&self) {
         signals::pause(self.real());
     }
 
-    /// Lets it go on after [`pause`](Self::pause).
+    /// Resumes it after [`pause`](Self::pause).
     ///
     /// # Panics
     /// As `pause` does.
@@ -180,13 +180,13 @@ impl ClientProcess {
         self.pid().expect("a case that pauses a process is declared where there is none")
     }
 
-    /// Ends it at once (`SIGKILL`): nothing is cleaned up.
+    /// Kills it (`SIGKILL`): nothing is cleaned up.
     ///
     /// # Panics
     /// If the operating system refuses.
     ///
     /// # Cancel safety
-    /// A process of the operating system ends even if this is dropped after its first poll.
+    /// A real process ends even if the future is dropped after its first poll.
     pub async fn kill(mut self) {
         match &mut self.body {
             Body::StandIn { client, .. } => (**client).clone().crash().await,

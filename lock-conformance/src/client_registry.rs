@@ -1,4 +1,4 @@
-//! [`ClientRegistry`]: whose the entries of a case are, for the [look](crate::leak_check) that follows it.
+//! [`ClientRegistry`]: which client owns which entry, for the [leak check](crate::leak_check) after a case.
 
 use std::{
     collections::HashSet,
@@ -20,13 +20,13 @@ use crate::Layer;
 #[derive(Debug, Default)]
 pub(crate) struct ClientRegistry {
     records: Mutex<Vec<Arc<ClientRecord>>>,
-    /// Processes that were started. All have been killed when the case is over, and their entries are known to nobody.
+    /// Client processes were started. All are killed at the end of the case, and their entries are not known here.
     processes: AtomicBool,
-    /// Somebody went by a proxy, which ends with the case, and with it the way to the server.
+    /// A client connected through a proxy, which ends with the case: the client could not clean up afterwards.
     cut_off: AtomicBool,
 }
 
-/// One client, and the layer nearest to its store, by which its entries are known.
+/// One client: the layer next to its store, which takes note of its entries.
 #[derive(Debug, Default)]
 pub(crate) struct ClientRecord {
     entries: Mutex<Entries>,
@@ -35,43 +35,43 @@ pub(crate) struct ClientRecord {
 
 #[derive(Debug, Default)]
 struct Entries {
-    /// Those that may be in the store.
+    /// Entries that may be in the store.
     asked: HashSet<EntryId>,
-    /// Those that the case calls the verbs for. No engine leaves for them.
+    /// Entries for which the case calls the verbs itself. No engine leaves for them.
     by_hand: HashSet<EntryId>,
 }
 
 impl ClientRegistry {
-    /// A new client.
+    /// Adds a client.
     pub(crate) fn add(&self) -> Arc<ClientRecord> {
         let record = Arc::new(ClientRecord::default());
         self.records().push(Arc::clone(&record));
         record
     }
 
-    /// All clients until now end where they stand.
+    /// Marks all clients so far as crashed.
     pub(crate) fn crash_all(&self) {
         self.records().iter().for_each(|record| record.crash());
     }
 
-    /// A client in a process of its own.
+    /// Takes note that a client process was started.
     pub(crate) fn mark_process(&self) {
         self.processes.store(true, Ordering::SeqCst);
     }
 
-    /// A client that reaches the server by a proxy.
+    /// Takes note that a client connects through a proxy.
     pub(crate) fn mark_cut_off(&self) {
         self.cut_off.store(true, Ordering::SeqCst);
     }
 
-    /// Whether somebody has ended without cleaning up, so that what he had at the server stays until its lease ends.
+    /// Whether a client has ended without cleaning up, so that its entries stay until their leases end.
     pub(crate) fn has_dead(&self) -> bool {
         let crashed = |record: &Arc<ClientRecord>| record.crashed.load(Ordering::SeqCst);
         let gone = [&self.processes, &self.cut_off].iter().any(|is| is.load(Ordering::SeqCst));
         gone || self.records().iter().any(crashed)
     }
 
-    /// Whether an entry is one that nobody could have left for.
+    /// Whether an entry is one that no client could have removed.
     pub(crate) fn may_stay(&self, id: EntryId) -> bool {
         let records = self.records();
         let mut known = records.iter().filter(|record| record.entries().asked.contains(&id));
@@ -87,12 +87,12 @@ impl ClientRegistry {
 }
 
 impl ClientRecord {
-    /// The client ends where it stands.
+    /// Marks the client as crashed.
     pub(crate) fn crash(&self) {
         self.crashed.store(true, Ordering::SeqCst);
     }
 
-    /// The case calls the verbs for this entry.
+    /// Takes note that the case calls the verbs for this entry.
     pub(crate) fn mark_by_hand(&self, id: EntryId) {
         self.entries().by_hand.insert(id);
     }
@@ -129,7 +129,7 @@ impl Layer for ClientRecord {
         creates: Creates,
     ) -> Result<Departure, BackendError> {
         let departure = store.leave(entry, creates).await?;
-        // What comes into the store after this is a stray, whoever sent it.
+        // An entry that appears after this was left behind.
         self.entries().asked.remove(&entry.id);
         Ok(departure)
     }

@@ -1,4 +1,4 @@
-//! What a case has left in the store, when nothing of it runs any more: nothing, but for what the dead had (G01).
+//! Checks that a case has left nothing in the store but the entries of crashed clients (G01).
 
 use std::time::{Duration, Instant};
 
@@ -6,14 +6,14 @@ use lock_core::{Backend, BackendErrorKind, Keeper, LockName, QueueRow};
 
 use crate::{Case, Harness, SLACK, client_registry::ClientRegistry};
 
-/// Between two looks.
+/// The time between two checks.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Looks until nothing is left in the store that anybody could have cleaned up. To be called when all guards and futures of
-/// the case are dropped.
+/// Waits until the store has nothing left that a client could have cleaned up. It is called after all guards and futures of the case are
+/// dropped.
 ///
 /// # Panics
-/// If something is, for longer than [`SLACK`].
+/// If something is left for longer than [`SLACK`].
 pub(crate) async fn assert_nothing_left(harness: &dyn Harness, registry: &ClientRegistry, case: &Case) {
     let keeper = Keeper::start().expect("a keeper's thread can be started");
     let store = harness.connect(&keeper).await;
@@ -34,7 +34,7 @@ pub(crate) async fn assert_nothing_left(harness: &dyn Harness, registry: &Client
     }
 }
 
-/// How many entries of the dead are left, or what is left besides.
+/// How many entries of crashed clients are left, or, as an error, what else is.
 async fn look(store: &dyn Backend, registry: &ClientRegistry) -> Result<usize, String> {
     let operator = store.operator();
     let names = operator.list("").await.map_err(|error| format!("a store that cannot be asked: {error}"))?;
@@ -49,7 +49,7 @@ async fn look(store: &dyn Backend, registry: &ClientRegistry) -> Result<usize, S
     Ok(dead)
 }
 
-/// How many of a queue are of the dead, or who is not.
+/// How many entries of a queue belong to crashed clients, or, as an error, one that does not.
 fn judge(name: &LockName, rows: &[QueueRow], registry: &ClientRegistry) -> Result<usize, String> {
     // Clients of other libraries have no entries.
     let ours = rows.iter().filter_map(|row| Some((row.entry?, row)));
@@ -68,7 +68,7 @@ fn judge(name: &LockName, rows: &[QueueRow], registry: &ClientRegistry) -> Resul
     Ok(dead)
 }
 
-/// Nobody has crashed or was cut off: the server keeps nothing for anybody.
+/// Waits until the server has no clients. It is called if no client has crashed or lost its connection.
 async fn assert_no_footprint(harness: &dyn Harness, case: &Case) {
     let end = Instant::now() + SLACK;
     while let Ok(at) = harness.server().footprint().await {

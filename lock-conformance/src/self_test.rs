@@ -1,5 +1,5 @@
-//! Stores that a case about hints has to find: one that never tells anybody that it is his turn, and one whose notifications are
-//! not cut when they should be.
+//! Self-tests of the cases about hints: they have to fail on a store that never sends hints, and on one that does not cut notifications
+//! when told to.
 
 use std::{collections::HashSet, mem, sync::Arc, thread};
 
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::{Harness, Layer, MakeBug, NoHints, cases, declarations::declaration, finds, ran_nothing};
 
-/// The cases that no store without hints passes, one or two for each label about hints.
+/// Cases that fail on every store without hints, one or two for each label about hints.
 const ABOUT_HINTS: &[(&str, &str)] = &[
     ("liveness", "a_waiter_that_goes_away_in_the_middle_of_the_queue_is_passed_over"),
     ("liveness", "a_release_between_the_look_and_the_wait_is_not_missed"),
@@ -19,7 +19,7 @@ const ABOUT_HINTS: &[(&str, &str)] = &[
     ("wire", "all_waiters_look_again_when_their_notifications_come_back"),
 ];
 
-/// Why nothing is checked of a store that has none.
+/// Why nothing is checked on a store without hints.
 const NO_HINTS: &str = "declared NOTIFICATIONS: the store has no hints that could be missed";
 
 /// The cases that cut notifications at the server.
@@ -28,12 +28,12 @@ const ABOUT_CUTS: &[(&str, &str)] = &[
     ("liveness", "waiters_look_again_when_their_notifications_come_back"),
 ];
 
-/// Takes all hints from the clients of a store, and checks that each case about hints fails then: what is missed is not
-/// mended by a look before the case has noticed. All at once, because each of them waits for as long as it is patient. Nothing is
-/// checked where [there are none](Harness::notifications).
+/// Removes all hints from the clients of a store, and checks that each case about hints fails: a look of the waiter does not hide the
+/// missing hint from the case. The cases run at the same time, because each waits until its time limit. Nothing is checked on a store
+/// [without hints](Harness::notifications).
 ///
 /// # Panics
-/// If a case passes, or fails for another reason than that somebody waits in vain.
+/// If a case passes, or fails for another reason than a waiter that waits in vain.
 pub fn find_silence<H: Harness>() {
     if !H::notifications() {
         return ran_nothing("a_store_without_hints_is_found_by_the_cases_about_hints", NO_HINTS);
@@ -44,10 +44,10 @@ pub fn find_silence<H: Harness>() {
     assert!(missed.is_empty(), "without any hint, these say something else or nothing: {missed:#?}");
 }
 
-/// Makes the clients of a store believe nothing but grants that they are told of, and checks that each case fails then in which
-/// [notifications are cut](crate::ServerControl::cut_notifications). A store that says that it has cut them, and has not, tells the
-/// grant, and the case shows nothing. (Where hints never say more than that something changed, the cases fail in any case.) Nothing is
-/// checked where [nobody can tell](Harness::cuts_show_nothing), or where there are none.
+/// Makes clients trust only grants that a hint announces, and checks that each case fails in which
+/// [notifications are cut](crate::ServerControl::cut_notifications). If the harness does not really cut them, the hint arrives, the
+/// case passes, and this check fails. (Where hints never announce a grant, the cases fail in any event.) Nothing is checked where [cuts
+/// make no difference](Harness::cuts_show_nothing), or where there are no hints.
 ///
 /// # Panics
 /// As [`find_silence`] does.
@@ -60,7 +60,7 @@ pub fn find_cuts<H: Harness>() {
     assert!(missed.is_empty(), "notifications are said to be cut, and are heard of in these: {missed:#?}");
 }
 
-/// What each of the cases that are not declared says of that bug.
+/// The messages of the cases that are not declared, with that bug.
 fn look_for<H: Harness>(cases: &[(&str, &str)], bug: MakeBug) -> Vec<(String, Option<String>)> {
     let declared = |group, name| declaration(cases::find(group, name), H::declared()).is_some();
     thread::scope(|scope| {
@@ -76,13 +76,13 @@ fn look_for<H: Harness>(cases: &[(&str, &str)], bug: MakeBug) -> Vec<(String, Op
     })
 }
 
-/// Those that do not say that somebody waits in vain.
+/// Those that do not report a waiter that waits in vain.
 fn missed(found: Vec<(String, Option<String>)>) -> Vec<(String, Option<String>)> {
     let waits = |said: &Option<String>| said.as_ref().is_some_and(|said| said.contains("not within"));
     found.into_iter().filter(|(_, said)| !waits(said)).collect()
 }
 
-/// Whoever looks again and was not told to by the grant itself is given what is remembered: that it has to wait.
+/// Hides a grant from a client that looks again without a hint of the grant: it is told to wait.
 #[derive(Debug, Default)]
 struct BelievesOnlyGrants(Arc<Mutex<HashSet<EntryId>>>);
 

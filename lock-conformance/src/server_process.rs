@@ -73,7 +73,7 @@ impl ServerProcess {
         Self { watchdog, pid, container }
     }
 
-    /// Has a directory removed with the server if the test process ends before this is dropped. Whoever drops it sees to its files.
+    /// Removes a directory with the server if the test process ends before this is dropped. Dropping this leaves the directory alone.
     pub fn leaves_nothing_in(&mut self, directory: &Path) {
         self.tell_watchdog(&directory.display().to_string());
     }
@@ -137,8 +137,8 @@ impl Drop for ServerProcess {
     }
 }
 
-/// All that tests and servers tell each other goes by ports of the loopback interface, and by files in the temporary
-/// directory, which belong to whoever runs the tests.
+/// Tests and servers communicate by ports of the loopback interface, and by files in the temporary directory, which belong to the user
+/// that runs the tests.
 fn container_options() -> Vec<String> {
     let temporary = std::env::temp_dir().display().to_string();
     let owner = fs::metadata("/proc/self").expect("this process has an owner");

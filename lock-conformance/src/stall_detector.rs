@@ -1,4 +1,4 @@
-//! [`StallDetector`]: whether the machine stood still, told by somebody who has nothing to do with locks.
+//! [`StallDetector`]: measures whether the machine stood still, independently of any lock.
 
 use std::{
     fs,
@@ -15,27 +15,27 @@ const SLICE: Duration = Duration::from_millis(10);
 /// How late a sleep has to end to count as a [`Stall`].
 pub(crate) const STALL: Duration = Duration::from_millis(250);
 
-/// Where Linux tells how much time its tasks have lost to a lack of cores.
+/// Where Linux reports how much time tasks have waited for a core.
 const PRESSURE: &str = "/proc/pressure/cpu";
 
-/// What tells of the stalls of this machine.
+/// A source of stalls of this machine.
 pub(crate) trait StallSource: Sync {
-    /// All stalls so far, with one that is not over yet.
+    /// All stalls so far, a current one included.
     fn stalls(&self) -> Vec<Stall>;
 
-    /// What the kernel says of the time since the detector began. Evidence, and no more.
+    /// The kernel's figures since the detector was started. They are reported, but decide nothing.
     fn pressure(&self) -> Option<Pressure>;
 }
 
-/// A thread that sleeps in slices and notes how late each of them ends. It asks no store, has no runtime, takes no lock
-/// that anybody else holds, and runs no code of the product: that one of these is slow, it cannot see.
+/// A thread that sleeps in slices and notes how late each of them ends. It uses no store, no runtime, no lock that other threads hold,
+/// and no code of the library, so none of these can make it late.
 #[derive(Debug)]
 pub(crate) struct StallDetector {
     notes: Arc<Mutex<Notes>>,
     pressure: Option<Pressure>,
 }
 
-/// A time in which a thread that wanted nothing but to wake up did not.
+/// A time in which a thread was due to wake up, and did not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stall {
     /// When it should have woken.
@@ -44,7 +44,7 @@ pub(crate) struct Stall {
     pub(crate) until: Instant,
 }
 
-/// The kernel's pressure figures: for how long at least one task waited for a core, and all that could have run.
+/// The kernel's pressure figures: for how long at least one task waited for a core (`some`), and all runnable tasks (`full`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pressure {
     pub(crate) some: Duration,
@@ -53,13 +53,13 @@ pub(crate) struct Pressure {
 
 #[derive(Debug)]
 struct Notes {
-    /// When the sleep that is going on should end.
+    /// When the current sleep should end.
     due: Instant,
     stalls: Vec<Stall>,
 }
 
 impl StallDetector {
-    /// Starts to look. The thread ends soon after the detector is dropped.
+    /// Starts the thread, which ends soon after the detector is dropped.
     pub(crate) fn start() -> Self {
         let notes = Arc::new(Mutex::new(Notes { due: Instant::now() + SLICE, stalls: Vec::new() }));
         let (ours, pressure) = (Arc::downgrade(&notes), Pressure::now());
@@ -89,7 +89,7 @@ impl StallSource for StallDetector {
 impl Notes {
     fn woke(&mut self, now: Instant) {
         self.stalls = self.until(now);
-        // From this look at the clock on, so that no time is left out.
+        // Counted from this reading of the clock, so that no time is left out.
         self.due = now + SLICE;
     }
 
@@ -112,7 +112,7 @@ impl Stall {
 }
 
 impl Pressure {
-    /// Since the start of the machine. `None` where the kernel does not tell.
+    /// Since boot. `None` where the kernel does not report it.
     fn now() -> Option<Self> {
         Self::read(&fs::read_to_string(PRESSURE).ok()?)
     }
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(Pressure::read(""), None);
     }
 
-    /// A process that is stopped is a machine that stands still, as far as its threads can tell.
+    /// To its threads, a paused process looks like a machine that stands still.
     #[cfg(unix)]
     #[test]
     fn a_process_that_stood_still_is_told_so_by_its_witness() {

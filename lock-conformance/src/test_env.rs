@@ -1,4 +1,4 @@
-//! [`TestEnv`]: the store of one case, and everybody who uses it.
+//! [`TestEnv`]: the store of one case, and the means to create clients of it.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -9,10 +9,10 @@ use crate::{
     ServerControl, Wire, audit::LONG, client_registry::ClientRegistry,
 };
 
-/// How often a waiter looks while no hint comes. Only in a mode that depends on it: short, for the sake of time.
+/// How often a waiter looks in the mode without hints: short, to save time.
 const LOOKS: Duration = Duration::from_millis(15);
 
-/// What a harness says of its store before there is one.
+/// What a harness says about its store before the store exists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoreInfo {
     /// Its name: see [`Harness::store`].
@@ -21,7 +21,7 @@ pub(crate) struct StoreInfo {
     pub(crate) notifications: bool,
 }
 
-/// What a case is given: a store that is empty, and means to make clients of it.
+/// What a case gets: an empty store, and the means to create clients of it.
 #[derive(Clone, Debug)]
 pub struct TestEnv {
     info: StoreInfo,
@@ -50,27 +50,26 @@ impl TestEnv {
         self.harness.client_logs()
     }
 
-    /// The options that clients have if the case says nothing else: a ttl of [`LONG`], so that no busy machine costs a lease
-    /// that the case relies on, what stays behind stays until it is found, and no look to keep a place alive falls into the
-    /// case; and a `wait` that ends in an error before the case as a whole is given up.
+    /// The default options of clients. The ttl is [`LONG`]: a busy machine loses no lease that the case relies on, leftovers stay until
+    /// they are found, and no waiter has to look to keep its place. The `wait` ends in an error before the case is given up.
     #[must_use]
     pub fn options(&self) -> AcquireOptions {
         AcquireOptions::new().ttl(LONG).wait(Duration::from_secs(30))
     }
 
-    /// How the clients learn of their turn.
+    /// How clients learn of a grant.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// In which steps the deadlines of leases move that were granted this ttl: see [`Harness::deadline_step`].
+    /// The steps in which deadlines move for this ttl: see [`Harness::deadline_step`].
     #[must_use]
     pub fn deadline_step(&self, ttl: Duration) -> Duration {
         self.harness.deadline_step(ttl)
     }
 
-    /// A new client with a keeper and connections of its own, as if in a process of its own.
+    /// A new client with its own keeper and connections, as another process would have.
     ///
     /// # Panics
     /// If it cannot be made.
@@ -78,7 +77,7 @@ impl TestEnv {
         self.client_through(&[]).await
     }
 
-    /// A new client that sees the store through layers, as [`Faulty`](crate::Faulty). The first is the nearest to the store.
+    /// A new client behind layers such as [`Faulty`](crate::Faulty). The first is next to the store.
     ///
     /// # Panics
     /// If it cannot be made.
@@ -86,7 +85,7 @@ impl TestEnv {
         self.client_on(Keeper::start().expect("a keeper's thread can be started"), layers).await
     }
 
-    /// A new client with a keeper of the caller's, as one with a clock of its own.
+    /// A new client on this keeper, for example one with another clock.
     ///
     /// # Panics
     /// If it cannot be made.
@@ -95,7 +94,7 @@ impl TestEnv {
         self.registered(store, keeper, layers)
     }
 
-    /// A client of a store that sees it through the bug, if there is one, through the mode, and through those layers.
+    /// A client behind the bug, if there is one, the layer of the mode, and those layers.
     fn registered(&self, store: Arc<dyn Backend>, keeper: Keeper, layers: &[Arc<dyn Layer>]) -> Client {
         let polls = store.guarantees().polls;
         assert!(
@@ -124,7 +123,7 @@ impl TestEnv {
     /// The connection to the server.
     ///
     /// # Panics
-    /// If the store has none: it says which labels are to be declared then.
+    /// If the store has none. The message names the labels to declare.
     #[must_use]
     pub fn wire(&self) -> &dyn Wire {
         self.harness.wire().unwrap_or_else(|| {
@@ -151,7 +150,7 @@ impl TestEnv {
         Relay::start(self.wire().server(), self.wire().framing())
     }
 
-    /// The same, by which every request reaches the server twice.
+    /// A relay that sends every request to the server twice.
     ///
     /// # Panics
     /// As [`wire`](Self::wire) does.
@@ -160,7 +159,7 @@ impl TestEnv {
         Relay::doubling(self.wire().server(), self.wire().framing())
     }
 
-    /// A new client that reaches the server by the address of a proxy or a relay, and sees it through a layer.
+    /// A new client that connects to the address of a proxy or a relay, behind a layer.
     ///
     /// # Panics
     /// If it cannot be made, and as [`wire`](Self::wire) does.
@@ -171,7 +170,7 @@ impl TestEnv {
         self.registered(backend, keeper, &[layer])
     }
 
-    /// A client in a process of its own, which can be killed.
+    /// A client in another process, which can be killed.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -185,7 +184,7 @@ impl TestEnv {
         }
     }
 
-    /// A name that nobody else uses in this store, with `tag` in it.
+    /// A name that ends in `tag`, and that no other case uses.
     #[must_use]
     pub fn name(&self, tag: &str) -> String {
         format!("{}/{tag}", self.case.name)
@@ -196,12 +195,12 @@ impl TestEnv {
         self.info.store
     }
 
-    /// The case that this is for, with its group.
+    /// The group and the name of the case.
     pub(crate) fn case(&self) -> String {
         format!("{}::{}", self.case.group, self.case.name)
     }
 
-    /// Gives up all clients until now, in the middle of whatever they do: what they have stays until its lease ends.
+    /// Crashes all clients so far, whatever they are doing: their entries stay until their leases end.
     pub(crate) fn give_up(&self) {
         self.registry.crash_all();
     }

@@ -1,4 +1,4 @@
-//! [`TestServer`]: a server that is ours alone, run after run.
+//! [`TestServer`]: a server that one test owns, through restarts.
 
 use std::{
     fs,
@@ -14,12 +14,12 @@ use crate::{ServerProcess, ServerProgram};
 /// How long a server may take to start or to end on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a look at a server may take: whoever else listens at its port may never answer.
+/// How long a probe may take: if another program listens on the port, it may never answer.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// A server with a directory of its own for its data and its log, that is started, ended and started again: what a
-/// [`ServerControl`](crate::ServerControl) is made of. Dropping it ends it, and removes the directory; so does the end of the test
-/// process while it runs, however that may come about.
+/// A server with its own directory for data and log, which can be stopped and started again: the building block of a
+/// [`ServerControl`](crate::ServerControl). Dropping it kills the server and removes the directory. So does the end of the test
+/// process, even by a signal.
 #[derive(Debug)]
 pub struct TestServer {
     directory: PathBuf,
@@ -28,7 +28,7 @@ pub struct TestServer {
 }
 
 impl TestServer {
-    /// A server that does not run yet, with a directory whose name tells the store.
+    /// A server that does not run yet. The name of its directory contains `store`.
     ///
     /// # Panics
     /// If the directory cannot be made.
@@ -39,13 +39,13 @@ impl TestServer {
         Self { directory, run: Mutex::default() }
     }
 
-    /// Where it may keep its data. Its log is there, too.
+    /// The directory for its data. Its log is there as well.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Starts it; it may not answer yet. One that still runs is ended.
+    /// Starts it, without waiting until it answers. If it still runs, it is killed first.
     ///
     /// # Panics
     /// As [`ServerProcess::start`] does.
@@ -56,11 +56,11 @@ impl TestServer {
         *self.lock() = Some((format!("{program} with {}", arguments.join(" ")), process));
     }
 
-    /// Returns when the server answers, as a look at it tells, or, with `false`, when it has ended because somebody else has its
-    /// port: then its log says `taken`. A look that takes longer than two seconds has seen nothing.
+    /// Waits until the probe `look` succeeds. Returns `false` if the server has ended because its port is in use, which it knows by the
+    /// text `taken` in the log. A probe that takes longer than two seconds has failed.
     ///
     /// # Panics
-    /// If it ends for another reason, or does not answer within half a minute: with what was tried, and its log.
+    /// If the server ends for another reason, or does not answer within half a minute. The message has the command line and the log.
     pub async fn answers<F>(&self, taken: &str, look: impl FnMut() -> F) -> bool
     where
         F: Future<Output = bool>,
@@ -78,7 +78,7 @@ impl TestServer {
                 return true;
             }
             let lives = self.is_alive();
-            // Read when it has said its last word.
+            // Read after the check, so that an ended server's log is complete.
             let log = self.log();
             if !lives && log.contains(taken) {
                 return false;
@@ -94,13 +94,13 @@ impl TestServer {
         }
     }
 
-    /// Ends it at once. One that does not run is left alone.
+    /// Kills it, if it runs.
     pub fn kill(&self) {
         let run = self.lock().take();
         drop(run);
     }
 
-    /// Ends it in an orderly way, by a signal, as `TERM`.
+    /// Shuts it down with a signal such as `TERM`, and waits until it has ended.
     ///
     /// # Panics
     /// If it does not run, or does not end.
@@ -114,7 +114,7 @@ impl TestServer {
         self.kill();
     }
 
-    /// Does something to its process.
+    /// Calls `order` with its process.
     ///
     /// # Panics
     /// If it does not run.
@@ -128,7 +128,7 @@ impl TestServer {
         self.lock().as_ref().is_some_and(|(_, process)| process.is_alive())
     }
 
-    /// What it has said in this run.
+    /// The log of its current run.
     #[must_use]
     pub fn log(&self) -> String {
         // Without a log there is nothing to show.
@@ -147,7 +147,7 @@ impl TestServer {
 impl Drop for TestServer {
     fn drop(&mut self) {
         self.kill();
-        // What is left in a temporary directory harms nobody.
+        // A leftover in a temporary directory is harmless.
         let _ = fs::remove_dir_all(&self.directory);
     }
 }

@@ -1,4 +1,4 @@
-//! The cases, group by group. A group owns the list of its cases.
+//! The cases, by group. Each group has the list of its cases.
 
 mod alone;
 mod altered;
@@ -96,8 +96,8 @@ macro_rules! each_group {
     };
 }
 
-/// The cases that are run once more without hints, and once more without polling: those in which somebody waits for a
-/// turn that comes by a release. They take [`TestEnv::options`](crate::TestEnv::options) as they are.
+/// The cases that are run once more without hints, and once more without polling: those with a waiter that is granted after a
+/// release. They use [`TestEnv::options`](crate::TestEnv::options) unchanged.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! core_cases {

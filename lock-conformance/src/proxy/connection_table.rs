@@ -1,4 +1,4 @@
-//! [`ConnectionTable`]: the connections there are, and what was ordered.
+//! [`ConnectionTable`]: the open connections of a proxy, and its orders.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::orders::{Flow, Links, Newcomers, Way};
 
-/// So much of what a client sends is looked at for what the connection is for.
+/// How many bytes of a client are examined to tell what a connection is for.
 const GREETING: usize = 4096;
 
 /// What a proxy shares with its connections.
@@ -23,9 +23,9 @@ pub(super) struct TableState {
     pub(super) newcomers: Newcomers,
     pub(super) opened: u64,
     pub(super) refused: u64,
-    /// Bytes that came from either side.
+    /// Bytes received from either side.
     pub(super) read: u64,
-    /// For connections to come: for commands, and for hints.
+    /// The orders for new connections: for commands, and for hints.
     to_come: [Flows; 2],
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Connection {
     pub(super) reset: Arc<Notify>,
     flows: Flows,
     lost: [bool; 2],
-    /// The start of what was sent.
+    /// The first bytes that the client has sent.
     sent: Vec<u8>,
     client_gone: bool,
 }
@@ -45,12 +45,12 @@ type Flows = [Flow; 2];
 
 const PASS: Flows = [Flow::Pass, Flow::Pass];
 
-/// What becomes of some bytes.
+/// What happens to some bytes.
 #[derive(Clone, Debug)]
 pub(super) enum Fate {
     Flows(Flow),
     Lost,
-    /// So many arrive, and then there is a reset.
+    /// This many arrive, and then the connection is reset.
     Cut(usize),
 }
 
@@ -67,7 +67,7 @@ impl ConnectionTable {
         Self { carries_hints, state: Mutex::new(state) }
     }
 
-    /// Whether a connection needs nothing to be one that hints come on.
+    /// Whether every connection carries hints.
     pub(super) fn is_shared(&self) -> bool {
         (self.carries_hints)(&[])
     }
@@ -76,7 +76,7 @@ impl ConnectionTable {
         self.state.lock()
     }
 
-    /// What becomes of a connection that comes now. It is counted if it is refused.
+    /// Decides what happens to a new connection. A refused one is counted.
     pub(super) fn arrival(&self) -> Newcomers {
         let mut state = self.lock();
         if state.newcomers == Newcomers::Refuse {
@@ -85,7 +85,7 @@ impl ConnectionTable {
         state.newcomers
     }
 
-    /// Takes in a new connection.
+    /// Adds a new connection.
     pub(super) fn open(&self) -> (u64, Arc<Notify>) {
         let mut state = self.lock();
         state.opened += 1;
@@ -127,7 +127,7 @@ impl ConnectionTable {
         }
     }
 
-    /// An order for connections that there can never be is a mistake of the case that gives it.
+    /// An order for connections that cannot exist is a mistake of the case.
     fn assert_matches(&self, links: Links) {
         let nothing = links == Links::OpenCommands && self.is_shared();
         assert!(
@@ -136,7 +136,7 @@ impl ConnectionTable {
         );
     }
 
-    /// What becomes of bytes that were just read, none being the end of all. Takes note of what it decides.
+    /// Decides what happens to bytes that were just read, and remembers it. No bytes mean the end of the stream.
     pub(super) fn judge(&self, id: u64, way: Way, bytes: &[u8]) -> Fate {
         let mut state = self.lock();
         state.read += bytes.len() as u64;

@@ -1,4 +1,4 @@
-//! [`Link`]: one connection of a client, and the one to the server that it is passed on to.
+//! [`Link`]: a connection of a client, and its connection to the server.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use super::{
     pump::{Pump, pump},
 };
 
-/// How long a server that is not there is waited for.
+/// How long to wait for a server that does not accept connections.
 const AWAITED: Duration = Duration::from_secs(3);
 
 pub(super) struct Link {
@@ -30,10 +30,10 @@ impl Link {
         Self { table, id, reset, newcomers }
     }
 
-    /// Passes on what comes, until both sides have ended or the connection is reset.
+    /// Forwards bytes until both sides have ended or the connection is reset.
     pub(super) async fn run(self, mut client: TcpStream, address: SocketAddr) {
         let Ok(mut server) = self.connect(address).await else {
-            // What a server that is down would do.
+            // As a server that is down would do.
             return abort(&client);
         };
         for stream in [&client, &server] {
@@ -78,8 +78,8 @@ impl Drop for Link {
     }
 }
 
-/// Makes the end of a connection a reset.
+/// Makes closing the connection a reset.
 pub(super) fn abort(stream: &TcpStream) {
-    // If it is gone already, there is nobody to tell.
+    // It may be gone already.
     let _ = stream.set_zero_linger();
 }

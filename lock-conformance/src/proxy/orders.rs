@@ -7,20 +7,20 @@ use crate::Gate;
 /// Which connections an order is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
-    /// Those there are, and those to come.
+    /// All, new ones included.
     All,
-    /// Those there are. New ones are not touched.
+    /// The open ones. New ones are not affected.
     Open,
-    /// Those there are, but for those that hints come on. There are none where [hints and commands share](super::Proxy::is_shared) them:
-    /// such an order would change nothing, so it panics.
+    /// The open ones without hints. Where [hints and commands share](super::Proxy::is_shared) connections there are none: an order
+    /// would change nothing, so it panics.
     OpenCommands,
-    /// Those that hints come on, also those to come.
+    /// Those with hints, new ones included.
     Hints,
-    /// Those there are that hints come on. New ones are not touched.
+    /// The open ones with hints. New ones are not affected.
     OpenHints,
 }
 
-/// Which way bytes go.
+/// A direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the client to the server.
@@ -29,27 +29,27 @@ pub enum Way {
     Replies,
 }
 
-/// What becomes of the bytes that go one way.
+/// What happens to bytes in one direction.
 #[derive(Clone, Debug)]
 pub enum Flow {
     /// They arrive.
     Pass,
-    /// They arrive later by this time.
+    /// They arrive this much later.
     Delay(Duration),
-    /// They arrive when the gate opens, in order with all that comes after them, even if whoever sent them is gone.
+    /// They arrive when the gate opens, in order with all that follow, even if the sender is gone.
     Hold(Gate),
-    /// They are lost, and with them all that follow on the connection.
+    /// They are lost, as are all that follow on the connection.
     Lose,
-    /// So many of them arrive; at the next one, the connection is reset on both sides.
+    /// This many arrive. At the next one, the connection is reset on both sides.
     Cut(usize),
 }
 
-/// What becomes of a connection that a client opens.
+/// What happens to a connection that a client opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Newcomers {
     /// It is served.
     Serve,
-    /// It is served as soon as the server takes it, which may be some seconds later.
+    /// It is served as soon as the server accepts it, which may take some seconds.
     Await,
     /// It is reset at once.
     Refuse,

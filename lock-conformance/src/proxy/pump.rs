@@ -19,7 +19,7 @@ pub(super) struct Pump<'a> {
     pub(super) way: Way,
 }
 
-/// Bytes on their way. None are the end.
+/// Bytes on their way. No bytes mean the end of the stream.
 struct Parcel {
     bytes: Vec<u8>,
     read: Instant,
@@ -28,7 +28,7 @@ struct Parcel {
     cut: bool,
 }
 
-/// Passes on what comes, as it was ordered, until its end.
+/// Forwards bytes, as ordered, until the end of the stream.
 pub(super) async fn pump(pump: Pump<'_>, from: ReadHalf<'_>, to: WriteHalf<'_>) {
     let (sender, parcels) = unbounded_channel();
     tokio::join!(pump.read(from, sender), pump.deliver(parcels, to));
@@ -64,7 +64,7 @@ impl Pump<'_> {
                 Flow::Hold(gate) => gate.pass().await,
                 Flow::Pass | Flow::Lose | Flow::Cut(_) => {}
             }
-            // Whoever is gone gets nothing, and the others go on.
+            // A receiver that is gone gets nothing; the other direction goes on.
             let _ = to.write_all(&bytes).await;
             if cut && let Some(connection) = self.table.lock().links.get(&self.id) {
                 connection.reset.notify_one();

@@ -1,5 +1,5 @@
-//! Cases that keep the whole machine busy: crowds of clients and of locks. They run when nothing else does, so that none of
-//! them disturbs a case that watches a clock.
+//! Cases that keep the whole machine busy, with many clients or many locks. They run alone, so that they do not disturb cases that
+//! measure time.
 
 use super::{
     exclusion::a_hundred_contenders_lose_no_count, idle::a_look_of_a_waiter_costs_the_same_however_many_wait,

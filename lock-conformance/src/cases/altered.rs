@@ -1,4 +1,4 @@
-//! [`Altered`]: answers are changed on their way.
+//! [`Altered`]: a layer that changes answers of the store.
 
 use std::{fmt, sync::Arc};
 
@@ -7,7 +7,7 @@ use lock_core::{Backend, BackendError, BackendErrorKind, Entry, Lease, Renewal, 
 
 use crate::{Client, Layer, TestEnv};
 
-/// What is changed; everything else is passed on.
+/// The changes. Everything else is passed on.
 pub(super) trait Alter: fmt::Debug + Send + Sync + 'static {
     /// The answer to `enter` that the client gets.
     fn standing(&self, _entry: &Entry, standing: Standing) -> Standing {

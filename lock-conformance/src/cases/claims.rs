@@ -1,4 +1,4 @@
-//! Claims: what a name is used for while it is in use, and what fits its limit.
+//! Claims: the kind and the limit of a name while it is in use, and the arithmetic of permits.
 
 use lock_core::{Claim, DistributedLock, Error, Kind, Lock};
 
@@ -19,7 +19,7 @@ macro_rules! claims_cases {
 
 pub(super) const CASES: &[Case] = claims_cases!(list);
 
-/// Each against each; and what is refused stands nowhere, while what agrees may wait.
+/// Every kind against every other. A refused claim leaves no entry; a claim that agrees may wait.
 pub(super) async fn a_name_has_one_kind_and_one_limit_while_it_is_in_use(env: TestEnv) {
     let (one, two) = (env.client().await, env.client().await);
     let name = env.name("kinds");
@@ -49,7 +49,7 @@ pub(super) async fn a_name_has_one_kind_and_one_limit_while_it_is_in_use(env: Te
         assert!(guard.is_held());
         guard.release().await.unwrap();
     }
-    // Also while only the second one is alive to remember it.
+    // The kind also stays while only the second entry is left.
     let first = take_free(&permits(&one, &name, 2, 2)).await;
     let next = permits(&two, &name, 2, 2);
     let waiting = tokio::spawn(async move { next.acquire().await });

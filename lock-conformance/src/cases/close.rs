@@ -1,4 +1,4 @@
-//! The end of a client: whoever waits is told, what is under way is waited for, and nothing is granted behind it.
+//! Closing a client: waiters get an error, current work is waited for, and nothing is granted afterwards.
 
 use std::{future::Future, pin::pin, task::Poll, time::Duration};
 
@@ -28,7 +28,7 @@ fn assert_closed(granted: Result<Guard, Error>) {
     assert!(matches!(error, Error::Closed { .. }), "{error}");
 }
 
-/// Polls a future as its task does, until somebody else has seen what it asked for; and then nobody polls it any more.
+/// Polls a future until its request was seen elsewhere. After that nothing polls it any more.
 async fn polled_until<T>(future: &mut (impl Future<Output = T> + Unpin), seen: impl Future) {
     let mut seen = pin!(seen);
     poll_fn(|cx| {
@@ -38,7 +38,7 @@ async fn polled_until<T>(future: &mut (impl Future<Output = T> + Unpin), seen: i
     .await;
 }
 
-/// One that is polled, and one that nobody polls any more.
+/// A waiter that is polled, and one that is not polled any more.
 pub(super) async fn waiters_are_told_of_a_close_at_once_and_never_granted(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
     let name = env.name("job");
@@ -52,7 +52,7 @@ pub(super) async fn waiters_are_told_of_a_close_at_once_and_never_granted(env: T
     let mut unpolled = lock.acquire();
     polled_until(&mut unpolled, queue_of(3, &theirs)).await;
 
-    // Both wait without a bound, and look next after longer than that.
+    // Both wait without a bound, and the next look is later than the time limit of this case.
     let closing = tokio::spawn({
         let locks = client.locks.clone();
         async move { locks.close(SLACK).await }
@@ -67,7 +67,7 @@ pub(super) async fn waiters_are_told_of_a_close_at_once_and_never_granted(env: T
     freed(&theirs).await;
 }
 
-/// And not for one that is not: that is named.
+/// A guard that is kept is not waited for beyond the given time. The error names it.
 pub(super) async fn a_close_waits_for_a_guard_that_is_dropped_meanwhile(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
     let (dropped, kept) = (env.name("dropped"), env.name("kept"));
@@ -96,7 +96,7 @@ pub(super) async fn a_close_waits_for_a_guard_that_is_dropped_meanwhile(env: Tes
     freed(&mutex(&other, &kept)).await;
 }
 
-/// A request that arrives late, and an answer that does; of one who is told, and of one that nobody polls any more.
+/// The request is late, or its answer is; the acquisition is polled, or it is not polled any more.
 pub(super) async fn a_close_that_races_an_acquisition_grants_nothing_and_leaves_nothing(env: TestEnv) {
     for (i, polls) in [true, false].into_iter().enumerate() {
         for late in [Fault::InFlight as fn(Gate) -> Fault, Fault::HoldReply] {
@@ -118,7 +118,7 @@ pub(super) async fn a_close_that_races_an_acquisition_grants_nothing_and_leaves_
             } else {
                 assert_eq!(client.locks.close(SLACK).await, Ok(()));
                 gate.open();
-                // What it asked for may be there by now, or come: nobody takes it.
+                // The entry may be in the store by now, or arrive later. The acquisition must not take it.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 match poll_fn(|cx| Poll::Ready(asking.poll_unpin(cx))).await {
                     Poll::Ready(granted) => assert_closed(granted),

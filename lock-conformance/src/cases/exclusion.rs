@@ -1,4 +1,4 @@
-//! Only one at a time, and nobody in between.
+//! Mutual exclusion.
 
 mod contention;
 mod entries;
@@ -94,7 +94,7 @@ pub(super) async fn a_try_is_refused_only_if_somebody_else_was_there(env: TestEn
                     guard.release().await.unwrap().confirmed().unwrap();
                 }
                 stays.push((from, Instant::now(), refused));
-                // Uneven, so that now all meet, and now nobody is there.
+                // Uneven pauses, so that sometimes all tries collide, and sometimes none do.
                 tokio::time::sleep(Duration::from_micros((round * 7 + task * 11) % 13 * 300)).await;
             }
             stays
@@ -119,7 +119,7 @@ pub(super) async fn a_refused_try_leaves_nothing_behind(env: TestEnv) {
         let guard = holder.mutex(&name).try_acquire().await.unwrap().expect("it is free");
         assert!(trier.mutex(&name).try_acquire().await.unwrap().is_none());
         guard.release().await.unwrap().confirmed().unwrap();
-        // At once: what a try leaves would be in the way now, even if somebody removed it later.
+        // At once: a leftover of the try would be in the way now, even if it were removed later.
         let guard = third.mutex(&name).try_acquire().await.unwrap().expect("it is free again");
         guard.release().await.unwrap().confirmed().unwrap();
     }
@@ -177,7 +177,7 @@ pub(super) async fn a_second_acquisition_through_the_same_lock_waits_for_the_fir
     assert!(second.token() > token);
 }
 
-/// Not only for the first ttl, when nothing has to be renewed yet.
+/// For longer than the first ttl, in which nothing has to be renewed.
 pub(super) async fn every_kind_of_lock_excludes_others_for_as_long_as_it_is_renewed(env: TestEnv) {
     let (holder, other) = (env.client().await, env.client().await);
     let options = lasting();

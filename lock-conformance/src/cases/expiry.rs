@@ -76,7 +76,7 @@ macro_rules! expiry_cases {
 
 pub(super) const CASES: &[Case] = expiry_cases!(list);
 
-/// The waiter stands in the queue when the holder dies, so it is the first who can learn that the name is free.
+/// The waiter is in the queue when the holder dies, so it is the first to learn that the lock is free.
 pub(super) async fn the_lock_of_a_dead_client_is_free_at_the_end_of_its_ttl_not_before(env: TestEnv) {
     let (dying, other) = (env.client().await, env.client().await);
     let name = env.name("job");
@@ -107,7 +107,7 @@ pub(super) async fn a_lock_is_refused_to_others_until_its_deadline_has_passed(en
     }
 }
 
-/// Looks from both sides all the time, until the end.
+/// The guard and the store are both asked again and again, until the end of the lease.
 pub(super) async fn what_remains_only_shrinks_and_is_never_more_than_the_store_keeps(env: TestEnv) {
     let client = env.client().await;
     let name = env.name("job");
@@ -154,8 +154,8 @@ async fn answered_late(env: TestEnv, ttl: Duration) {
     assert_covered(&client, &guard.hold(), "after a late renewal").await;
 }
 
-/// The answers are there soon, and the task that asked gets no processor to read them with. Several times, because one
-/// that is there at the first look shows nothing.
+/// The answers arrive soon, but the task gets no processor to read them. Repeated, because an answer that is there at the first poll
+/// shows nothing.
 pub(super) async fn an_answer_that_is_read_late_moves_no_deadline(env: TestEnv) {
     stall_tolerant(env, ms(3000), read_late).await;
 }
@@ -215,7 +215,7 @@ pub(super) async fn a_ttl_out_of_range_is_refused_and_nothing_is_sent(env: TestE
     }
 }
 
-/// A store whose proofs reach only half as far as the ttl: those of sessions that are proved late, for one.
+/// A store whose leases reach only half as far as the ttl, as with sessions whose last heartbeat is old.
 #[derive(Debug, Default)]
 struct HalfAsFar {
     renewals: AtomicUsize,
@@ -240,7 +240,7 @@ impl Alter for HalfAsFar {
     }
 }
 
-/// In measure: about three renewals for each stretch that a proof reaches, and not as many as the store can answer.
+/// About three renewals for each time that a lease reaches, and not as many as the store can answer.
 pub(super) async fn a_lease_shorter_than_asked_is_renewed_in_time_and_not_too_often(env: TestEnv) {
     stall_tolerant(env, ms(2000), reaching_less_far).await;
 }

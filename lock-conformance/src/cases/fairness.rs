@@ -32,7 +32,7 @@ macro_rules! fairness_cases {
 
 pub(super) const CASES: &[Case] = fairness_cases!(list);
 
-/// Waiters of several clients, each of whom was seen in the queue before the next one asked.
+/// Waiters of several clients. Each was seen in the queue before the next one was started.
 pub(super) async fn waiters_are_granted_in_the_order_in_which_they_came(env: TestEnv) {
     const WAITERS: usize = 9;
     let clients = [env.client().await, env.client().await, env.client().await];
@@ -65,7 +65,7 @@ pub(super) async fn waiters_are_granted_in_the_order_in_which_they_came(env: Tes
     assert!(tokens.is_sorted_by(|a, b| a < b), "tokens do not grow with the grants: {tokens:?}");
 }
 
-/// In the moment of a release, by whoever is nearest to the lock: the client that released it, and another one.
+/// Not even at the moment of a release, by the client that released it or by another one.
 pub(super) async fn a_lock_that_is_waited_for_is_not_taken_by_a_later_caller(env: TestEnv) {
     let (holder, waiter, stranger) = (env.client().await, env.client().await, env.client().await);
     let name = env.name("barging");
@@ -84,7 +84,7 @@ pub(super) async fn a_lock_that_is_waited_for_is_not_taken_by_a_later_caller(env
     }
 }
 
-/// There is room for one more permit, but somebody who needs more of them is next.
+/// There is room for one more permit, but the next waiter needs more of them.
 pub(super) async fn a_small_portion_does_not_pass_a_large_one_that_waits(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let name = env.name("portions");
@@ -102,8 +102,7 @@ pub(super) async fn a_small_portion_does_not_pass_a_large_one_that_waits(env: Te
     drop(take(&one).await);
 }
 
-/// One release wakes one waiter: what the clients ask of the store grows with the number of hand-offs, and not
-/// with the number of those who wait.
+/// A release wakes one waiter: the number of requests grows with the number of hand-offs, and not with the number of waiters.
 pub(super) async fn a_hand_off_costs_the_same_however_many_wait(env: TestEnv) {
     for waiters in [2, 24] {
         let (client, faulty) = faulty(&env).await;
@@ -122,7 +121,7 @@ pub(super) async fn a_hand_off_costs_the_same_however_many_wait(env: TestEnv) {
         for waiter in waiting {
             soon("all hand-offs", waiter).await.unwrap().unwrap();
         }
-        // A store that only says that something changed is asked once more by the one who is next.
+        // If hints only say that something has changed, the next waiter asks once more.
         let looks = faulty.calls(Verb::Enter) - before[0];
         assert!(looks <= waiters, "{looks} looks at the queue for {waiters} hand-offs");
         assert_eq!(faulty.calls(Verb::Leave) - before[1], waiters + 1, "each holder leaves once");

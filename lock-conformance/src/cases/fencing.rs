@@ -1,4 +1,4 @@
-//! Fencing tokens: what every grant is numbered with.
+//! Fencing tokens.
 
 mod limits;
 mod memory;
@@ -81,7 +81,7 @@ pub(super) async fn every_grant_has_a_larger_token_than_the_one_before(env: Test
     assert!(grants.is_sorted_by(|earlier, later| earlier < later), "{grants:?}");
 }
 
-/// By the same client when the answer was lost, and by whoever asks twice; a new entry gets a new one.
+/// After a lost answer, and when the verb is called twice. A new entry gets a new token.
 pub(super) async fn a_request_that_is_repeated_gets_the_same_token(env: TestEnv) {
     let (client, faults) = faulty(&env).await;
     let name = env.name("job");
@@ -95,7 +95,7 @@ pub(super) async fn a_request_that_is_repeated_gets_the_same_token(env: TestEnv)
     assert_eq!(queue(&client.mutex(&name)).await.len(), 1, "one entry, however often it asks");
     client.backend.leave(&entry, Creates::Answered).await.unwrap();
 
-    // Whoever mints twice is seen by the difference to what is stored.
+    // A token that was issued twice differs from the stored one.
     let outage = client.options().ttl(LONG).outage(Outage::Wait);
     faults.next(Verb::Enter, Fault::LoseReply);
     faults.next(Verb::Enter, Fault::LoseReply);
@@ -142,7 +142,7 @@ pub(super) async fn what_happens_to_one_name_does_nothing_to_the_tokens_of_anoth
     assert_eq!(kept.token(), before);
 }
 
-/// Not even when somebody else holds the name with a larger one.
+/// Not even when another client holds the lock with a larger one.
 pub(super) async fn a_token_does_not_change_when_its_lock_is_lost(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
     // Where nobody is told of an eviction, the first renewal finds it, which has to be within the time that the loss may take.

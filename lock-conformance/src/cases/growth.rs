@@ -124,7 +124,7 @@ impl Seen {
     }
 
     async fn now(env: &TestEnv) -> Self {
-        // First: whoever looks at the server over connections of his own has those in this process, too, until they are closed.
+        // The server first: the connections by which it is asked count in this process, too, until they are closed.
         let client = Usage::now();
         Self { server: footprint(env).await, client }
     }

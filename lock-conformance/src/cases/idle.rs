@@ -1,4 +1,4 @@
-//! What it costs to wait while nothing happens.
+//! The cost of waiting while nothing happens.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,10 +8,10 @@ use tokio::{task::JoinSet, time::Instant};
 use super::steps::{long, mutex, take_free};
 use crate::{Faulty, SLACK, TestEnv, Verb, audit::eventually, volume};
 
-/// So many ask for their place at the same time: what a crowd costs that comes at once is another question.
+/// How many waiters are started at the same time. The cost of a crowd that arrives at once is another question.
 const AT_ONCE: usize = 20;
 
-/// What those who wait have asked, by one look of each, or more.
+/// What the waiters have asked, with at least one look each.
 #[derive(Debug)]
 struct Asked {
     looks: usize,

@@ -1,4 +1,4 @@
-//! Whatever dies, somebody else goes on.
+//! Every waiter is granted in the end, whatever holders, waiters and servers do.
 
 mod hand_off;
 
@@ -87,7 +87,7 @@ pub(super) async fn a_killed_waiter_keeps_nobody_from_the_lock(env: TestEnv) {
     guard.release().await.unwrap().confirmed().unwrap();
     let guard = soon("the head of the queue", head).await.unwrap();
     guard.release().await.unwrap().confirmed().unwrap();
-    let guard = within("whoever waits behind the dead one", TTL + SLACK, last).await.unwrap();
+    let guard = within("the waiter behind the dead one", TTL + SLACK, last).await.unwrap();
     guard.release().await.unwrap().confirmed().unwrap();
     assert_free(&client, &name).await;
 }
@@ -102,7 +102,7 @@ pub(super) async fn a_killed_head_of_the_queue_is_passed_over(env: TestEnv) {
     doomed.kill().await;
     // It may be handed to the dead one first: then it is free when that lease ends.
     guard.release().await.unwrap().confirmed().unwrap();
-    let guard = within("whoever waits behind the dead head", TTL + SLACK, next).await.unwrap();
+    let guard = within("the waiter behind the dead head", TTL + SLACK, next).await.unwrap();
     guard.release().await.unwrap().confirmed().unwrap();
     assert_free(&client, &name).await;
 }
@@ -261,7 +261,7 @@ pub(super) async fn a_release_between_the_look_and_the_wait_is_not_missed(env: T
     gate.reached().await;
     guard.release().await.unwrap().confirmed().unwrap();
     gate.open();
-    let guard = soon("whoever was about to wait", task).await.unwrap();
+    let guard = soon("the waiter that was about to wait", task).await.unwrap();
     guard.release().await.unwrap().confirmed().unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! What people have to read while a store is away. A log has one place for a whole process, so these cases have one of their own.
+//! How much is logged while a store is away. A process has one log, so these cases run in their own process.
 
 use std::{
     collections::BTreeMap,
@@ -26,22 +26,22 @@ use crate::{
     audit::{eventually, within},
 };
 
-/// So many hold a lock, and so many wait for one.
+/// How many holders there are, and how many waiters.
 const CROWD: usize = 50;
 
-/// How often in a second a backend may have the client of its store connect in vain, however many hold and wait; and how often at first, while
-/// the pauses are still short.
+/// How often in a second the backend may try to connect in vain, however many holders and waiters there are; and how often at first, while
+/// the pauses are short.
 const CONNECTS_A_SECOND: u64 = 2;
 const CONNECTS_AT_FIRST: u64 = 4;
 
-/// Short, for all of these leases are to end within the case; and so long that they outlast four seconds in which the machine stands still,
-/// for they are renewed at a third of it, and all of them have to be held when the outage begins.
+/// Short, because all of these leases have to end within the case. Long enough to outlast a stall of four seconds, because leases are
+/// renewed at a third of the ttl, and all have to be held when the outage begins.
 const TTL: Duration = Duration::from_secs(6);
 
 /// How often a clean-up is to fail.
 const TRIES: usize = 9;
 
-/// Each meets the outage on its own, with every renewal and every look. Whoever reads the log has to see it, and what else there is.
+/// Every renewal and every look meets the outage. The log has to show it, and must not drown other messages.
 pub(super) async fn an_outage_costs_a_line_a_second_and_message(env: TestEnv) {
     let log = Log::install();
     let store = Away::new(&env).await;
@@ -75,7 +75,7 @@ pub(super) async fn an_outage_costs_a_line_a_second_and_message(env: TestEnv) {
     store.refuses();
     let ttl = guards.iter().map(lock_core::Guard::ttl).max().expect("there are some");
     within("the loss of all of them", ttl + SLACK, join_all(guards.iter().map(lock_core::Guard::lost))).await;
-    // Those who wait go on, and so does the clean-up.
+    // The waiters go on, and so does the clean-up.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let (told, seconds) = (log.told(), began.elapsed().as_secs() + 1);
     println!("in {seconds} s: {told:#?}");

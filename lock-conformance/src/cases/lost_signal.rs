@@ -234,7 +234,7 @@ pub(super) async fn a_lost_lock_is_never_taken_again(env: TestEnv) {
     }
 }
 
-/// Neither a task nor a thread: the keeper has ended, and the only runtime is blocked by whoever asks.
+/// No task and no thread: the keeper has ended, and the caller blocks the only runtime.
 pub(super) async fn a_lock_is_over_at_its_deadline_though_nothing_of_its_client_runs(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
     let name = env.name("job");

@@ -1,4 +1,4 @@
-//! No silent re-entry.
+//! Locks are not reentrant.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ macro_rules! reentrancy_cases {
 
 pub(super) const CASES: &[Case] = reentrancy_cases!(list);
 
-/// The same task, by the same object and by another one of the same client, stands in the queue like a stranger.
+/// A second acquisition of the same task, by the same lock object or another one of its client, waits in the queue like any other.
 pub(super) async fn a_holder_that_acquires_again_waits_for_itself(env: TestEnv) {
     let client = env.client().await;
     let name = env.name("again");
@@ -34,7 +34,7 @@ pub(super) async fn a_holder_that_acquires_again_waits_for_itself(env: TestEnv) 
     let error = refused(lock.acquire_with(&long().wait(patience)).await);
     assert!(matches!(error, Error::WaitTimeout { .. }), "{error:?}");
 
-    assert!(guard.is_held(), "asking again cost the holder his lock");
+    assert!(guard.is_held(), "acquiring again cost the holder its lock");
     assert_eq!(guard.token(), token, "asking again changed the token");
     guard.release().await.unwrap();
     let next = take(&lock).await;

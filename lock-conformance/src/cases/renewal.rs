@@ -1,4 +1,4 @@
-//! Keeping a lease alive: for as long as the lock is wanted, and not a moment longer.
+//! Leases are renewed for as long as the guard is held, and no longer.
 
 mod bounds;
 mod many;
@@ -56,7 +56,7 @@ macro_rules! renewal_cases {
 
 pub(super) const CASES: &[Case] = renewal_cases!(list);
 
-/// Somebody else tries for it all the time.
+/// Another client tries to take it all the time.
 pub(super) async fn a_renewed_lock_is_held_ten_times_its_ttl(env: TestEnv) {
     stall_tolerant(env, ms(2000), held_ten_times_its_ttl).await;
 }
@@ -81,7 +81,7 @@ async fn assert_refused_for(other: &Client, guard: &Guard, time: Duration) {
     }
 }
 
-/// Every way to fail comes by, with a success after each.
+/// Every kind of failure, with a success after each.
 pub(super) async fn a_renewal_that_fails_now_and_then_costs_nothing(env: TestEnv) {
     stall_tolerant(env, ms(3000), failing_now_and_then).await;
 }

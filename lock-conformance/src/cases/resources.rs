@@ -1,6 +1,6 @@
-//! What the use of locks leaves behind in the client, the machine and the store: nothing.
+//! Locks leave nothing behind in the client, the machine and the store.
 //!
-//! Each of these cases has a process of its own, so that what is counted for the whole process is of the case alone.
+//! Each of these cases runs in its own process, so that figures of the process belong to the case.
 
 use std::{
     env,
@@ -50,7 +50,7 @@ macro_rules! resources_cases {
 
 pub(super) const CASES: &[Case] = resources_cases!(list);
 
-/// The group, which is that of cases that run alone.
+/// The group of the cases that run in their own process.
 pub(crate) const GROUP: &str = "resources";
 
 /// How many locks are taken at the least, those of the first time not counted: what `ACQUISITIONS` says, or a thousand. What

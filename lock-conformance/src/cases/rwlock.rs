@@ -111,9 +111,9 @@ pub(super) async fn a_reader_that_asks_to_write_is_refused_and_stays_a_reader(en
     assert!(is_busy(&write).await, "a reader became a writer");
     let error = refused(write.acquire_with(&long().wait(Duration::from_secs(1))).await);
     assert!(matches!(error, Error::WaitTimeout { .. }), "{error:?}");
-    assert!(read.is_held(), "to ask for the other side cost the reader his lock");
+    assert!(read.is_held(), "asking for the other side cost the reader its lock");
 
-    // What was refused stands in nobody's way.
+    // A refused request is in nobody's way.
     queue_of(1, &write).await;
     drop(take_free(&reader(&client, &name)).await);
     read.release().await.unwrap();

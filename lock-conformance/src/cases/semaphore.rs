@@ -72,7 +72,7 @@ pub(super) async fn the_permits_of_a_dead_holder_come_back(env: TestEnv) {
     assert!(granted.is_held() && kept.is_held());
 }
 
-/// Who waits for three has none of them meanwhile, and two who want most of the permits never wait for each other.
+/// A waiter for three permits has none of them meanwhile, and two waiters for most of the permits never deadlock.
 pub(super) async fn a_portion_is_granted_whole_or_not_at_all(env: TestEnv) {
     let (one, two) = (env.client().await, env.client().await);
     let name = env.name("whole");
@@ -107,7 +107,7 @@ pub(super) async fn a_portion_is_granted_whole_or_not_at_all(env: TestEnv) {
     }
 }
 
-/// Whoever names another limit is told which one is in use, stands nowhere, and can have it once nobody is there.
+/// A claim with another limit gets an error that names the limit in use, and leaves no entry. It succeeds once the name is unused.
 pub(super) async fn another_limit_is_refused_while_a_semaphore_is_in_use(env: TestEnv) {
     let (one, two) = (env.client().await, env.client().await);
     let name = env.name("limits");
@@ -127,7 +127,7 @@ pub(super) async fn another_limit_is_refused_while_a_semaphore_is_in_use(env: Te
     drop(take_free(&permits(&two, &name, 3, 3)).await);
 }
 
-/// The verbs themselves: who is not there leaves nothing, who has left leaves nothing again.
+/// By direct calls of the verbs: an entry that is not there frees nothing, and one that has left frees nothing again.
 pub(super) async fn leaving_twice_or_as_a_stranger_frees_no_permit(env: TestEnv) {
     let client = env.client().await;
     let backend = Arc::clone(&client.backend);

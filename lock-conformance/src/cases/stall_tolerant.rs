@@ -1,4 +1,4 @@
-//! [`stall_tolerant`]: for cases that hold the machine to a time, because they rely on leases that are renewed before they end.
+//! [`stall_tolerant`]: for cases that rely on leases being renewed in time, which fails if the machine stands still.
 
 use std::{
     panic::{AssertUnwindSafe, resume_unwind},
@@ -14,17 +14,17 @@ use crate::{
     stall_detector::{StallDetector, StallSource},
 };
 
-/// How much longer the ttl is when a scenario is repeated.
+/// The factor of the ttl when a scenario is repeated.
 const LONGER: u32 = 3;
 
 /// Runs a scenario with a ttl that it may rely on.
 ///
-/// A failure is a failure, unless an independent [`StallDetector`] has seen the machine stand still when it happened, and it is
-/// none of [safety](crate::audit::safety): a lease that ended then was right to end, and nothing is shown. Then the scenario
-/// is run once more, with a longer ttl, and nothing excuses it any more. Each [`Excuse`] is written down.
+/// A failure counts, unless the [`StallDetector`] has seen the machine stand still at that time, and the failure is not about
+/// [safety](crate::audit::safety). In that case a lease has rightly ended, and nothing is shown. The scenario is run once more with a
+/// longer ttl, and that run has no excuse. Each [`Excuse`] is recorded.
 ///
-/// The ttl leaves a scenario a second or so to spare, which is far more than the shortest stall that excuses anything: what a busy
-/// machine takes without ever standing still is not for the detector.
+/// The ttl leaves a scenario about a second to spare, far more than the shortest stall that counts. Delays on a busy machine that never
+/// stands still have to fit into that.
 pub(super) async fn stall_tolerant<F>(env: TestEnv, ttl: Duration, scenario: impl Fn(TestEnv, Duration) -> F)
 where
     F: Future<Output = ()>,

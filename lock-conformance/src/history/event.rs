@@ -44,7 +44,7 @@ pub enum EventKind {
     Invoked {
         /// Which one.
         op: Op,
-        /// By whom.
+        /// Its client.
         client: usize,
         /// The lock.
         name: String,

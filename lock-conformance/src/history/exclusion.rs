@@ -1,4 +1,4 @@
-//! M1: those who believe to hold a lock at one time fit its limit.
+//! M1: the holders of a lock at one time, by what they believe, fit its limit.
 
 use std::collections::BTreeMap;
 

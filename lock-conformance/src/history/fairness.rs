@@ -1,4 +1,4 @@
-//! M6: who stood in the queue before another came is granted first.
+//! M6: an entry that was in the queue before another one was created is granted first.
 
 use super::{
     acquisition::Acquisition,

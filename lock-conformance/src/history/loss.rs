@@ -58,7 +58,7 @@ pub fn check(history: &History, acquisitions: &[Acquisition]) -> Vec<Violation> 
         for next in
             acquisitions.iter().filter(|next| !acquisition.goes_with(next) && next.op != acquisition.op)
         {
-            // Whom an operator took the lock away from may be told of his grant later.
+            // A holder that an operator evicted may learn of its grant later.
             let comes =
                 |(at, hold): (BootTime, &Hold)| hold.evicted.is_none() && at > granted && at + TICK < ended;
             if next.hold().is_some_and(comes) {

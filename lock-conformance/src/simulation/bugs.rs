@@ -39,7 +39,7 @@ pub enum Bug {
     EveryoneIsSmall,
     /// Every fourth try is refused unseen.
     RefusesUnseen,
-    /// The leases of semaphores are judged by the clock of whoever asks.
+    /// The leases of semaphores are judged by the clock of the client that sends the request.
     SemaphoreOnClientClocks,
 }
 

@@ -1,4 +1,4 @@
-//! [`ClientClocks`]: a store that judges the leases of semaphores by the clock of whoever asks.
+//! [`ClientClocks`]: a store that judges the leases of semaphores by the clock of the client that sends the request.
 
 use std::{
     collections::BTreeMap,

@@ -1,12 +1,12 @@
 //! Seeded runs of the real engine and the real keeper, on simulated time and wires, with every history checked.
 //!
-//! A seed decides everything: how many clients there are and how fast their clocks run, which locks they take, for how
-//! long and how they end, what is lost, late, repeated and refused on the wire, who is blocked, who crashes, whom an
-//! operator evicts, and whether entries end by their ttl or live as long as the session of their client. [`run`] carries
-//! it out over [`Memory`](lock_core::Memory), lets everything end, and checks what the clients saw
-//! ([`history`](crate::history)) and what is left behind in the store and in the clients (M7).
+//! A seed decides everything: the number of clients and the speed of their clocks, which locks they take, for how long, and how they
+//! give them back, which messages are lost, late, repeated and refused, which clients are blocked or crash, which entries an operator
+//! evicts, and whether entries expire by their ttl or with the session of their client. [`run`] executes the seed over
+//! [`Memory`](lock_core::Memory), lets everything end, and checks what the clients saw ([`history`](crate::history)) and what is left
+//! in the store and in the clients (M7).
 //!
-//! [`run_with_bug`] does the same with a bug put in, to see that it is found.
+//! [`run_with_bug`] does the same with a bug, to check that it is found.
 
 mod bugs;
 mod client_clocks;

@@ -1,4 +1,4 @@
-//! Futures that are dropped in the moments that matter.
+//! Futures that are dropped in races with a grant or a timeout.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ pub(in crate::cases) async fn a_future_that_was_never_polled_asks_nothing(env: T
     drop(guard.extend());
     assert_eq!(faulty.calls(Verb::Renew), 0, "a future that was never polled asked the store");
     assert!(guard.is_held());
-    // It owns the guard: whoever drops it drops the guard.
+    // It owns the guard: dropping the future drops the guard.
     drop(guard.release());
     freed(&lock).await;
 }
 
-/// The store has made a waiter the holder, but its future is not polled any more, and then dropped.
+/// The store has admitted a waiter, but its future is not polled any more, and then dropped.
 pub(in crate::cases) async fn a_grant_that_nobody_collects_goes_to_the_next(env: TestEnv) {
     let (holder, waiter, next) = (env.client().await, env.client().await, env.client().await);
     let name = env.name("uncollected");
@@ -74,8 +74,7 @@ pub(in crate::cases) async fn an_acquisition_that_loses_a_race_leaves_nothing_be
     }
 }
 
-/// The holder goes within 5 ms of the end of the wait. What comes out is a guard that holds, or a timeout that leaves
-/// nothing behind.
+/// The holder releases within 5 ms of the end of the wait. The outcome is a valid guard, or a timeout that leaves nothing behind.
 pub(in crate::cases) async fn a_grant_that_comes_as_the_wait_ends_is_taken_or_given_back(env: TestEnv) {
     const WAIT: Duration = Duration::from_millis(30);
     let (holder, waiter) = (env.client().await, env.client().await);

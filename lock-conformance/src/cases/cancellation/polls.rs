@@ -10,14 +10,14 @@ use crate::{
     polls::polled,
 };
 
-/// More polls than anything takes that does not wait.
+/// More polls than any operation takes that does not wait for another client.
 const MOST: usize = 100;
 
-/// At once, and when an answer may lie there that nobody has looked at.
+/// The future is dropped at once, or when an unread answer may have arrived.
 const DROPPED_AFTER: [Duration; 2] = [Duration::ZERO, Duration::from_millis(20)];
 
-/// A client that can be dropped in the middle of every request, however near the store is: what enters and what renews
-/// has arrived then, and what leaves has not.
+/// A client whose futures can be dropped in the middle of every request, however near the store is. At that time `enter` and `renew`
+/// have arrived at the store, and `leave` has not.
 async fn slow(env: &TestEnv) -> Client {
     const PAUSE: Duration = Duration::from_millis(4);
     let (client, faulty) = faulty(env).await;
@@ -124,7 +124,7 @@ where
     }
 }
 
-/// The same for somebody who waits for a holder, which goes after a while.
+/// The same for a waiter whose holder releases after a while.
 async fn nothing_is_left_of_waiting(holder: &dyn DistributedLock, lock: &dyn DistributedLock) {
     for pause in DROPPED_AFTER {
         for polls in 0.. {

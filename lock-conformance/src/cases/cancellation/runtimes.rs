@@ -23,7 +23,7 @@ pub(in crate::cases) async fn an_aborted_task_leaves_its_locks_and_queues(env: T
     freed(&wanted).await;
 }
 
-/// Of both sorts, and both when it is dropped and when it is shut down in the background.
+/// Runtimes of both flavors, dropped or shut down in the background.
 pub(in crate::cases) async fn a_runtime_that_ends_leaves_its_locks_and_queues(env: TestEnv) {
     let client = env.client().await;
     let (held, wanted) = (mutex(&client, &env.name("held")), mutex(&client, &env.name("wanted")));
@@ -70,7 +70,7 @@ pub(in crate::cases) async fn a_guard_outlives_the_runtime_that_took_it(env: Tes
     freed(&mutex(&other, &name)).await;
 }
 
-/// A guard, and the future of somebody who waits.
+/// A guard, and the future of a waiter.
 pub(in crate::cases) async fn a_guard_is_dropped_without_a_runtime(env: TestEnv) {
     let client = env.client().await;
     let lock = mutex(&client, &env.name("elsewhere"));
@@ -87,7 +87,7 @@ pub(in crate::cases) async fn a_guard_is_dropped_without_a_runtime(env: TestEnv)
     freed(&lock).await;
 }
 
-/// Of a task and of a thread, under `run`, and in somebody who waits.
+/// A panic in a task, on a thread, inside `run`, and in a waiter.
 pub(in crate::cases) async fn a_panic_releases_what_it_unwinds(env: TestEnv) {
     let client = env.client().await;
     let lock = mutex(&client, &env.name("panics"));

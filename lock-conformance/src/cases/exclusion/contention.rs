@@ -1,4 +1,4 @@
-//! Many at once.
+//! Many contenders.
 
 use std::sync::{
     Arc,
@@ -20,7 +20,7 @@ pub(in crate::cases) async fn two_clients_of_one_process_are_never_inside_togeth
     contend(&env, &clients, 25).await;
 }
 
-/// One task for each client goes in and out, and somebody is always about to go in.
+/// One task for each client acquires and releases again and again, so that there is always a waiter.
 async fn contend(env: &TestEnv, clients: &[Client], rounds: u64) {
     let (name, section) = (env.name("section"), Critical::new(1));
     let mut tasks = JoinSet::new();
@@ -58,7 +58,7 @@ pub(in crate::cases) async fn two_processes_never_count_at_the_same_time(env: Te
     assert_eq!(counted, (2 * ROUNDS).to_string(), "counts were lost");
 }
 
-/// A file that goes away with the case.
+/// A file that is removed with the case.
 struct Scratch(std::path::PathBuf);
 
 impl Scratch {

@@ -1,4 +1,4 @@
-//! Strangers, the late and the dead.
+//! Entries that are not, not yet, or no longer in the queue exclude nobody and release nothing.
 
 use std::{
     sync::{
@@ -22,8 +22,8 @@ use crate::{
     },
 };
 
-/// It was carried out: whoever looks finds that it is ours. Where the answer is given up, it is an error, and what was
-/// granted is given back.
+/// The try was carried out, and a second request finds its entry. If the answer is given up, the try returns an error, and the grant is
+/// given back.
 pub(in crate::cases) async fn a_try_whose_answer_was_lost_is_not_called_busy(env: TestEnv) {
     let (client, faults) = faulty(&env).await;
     let other = env.client().await;

@@ -1,4 +1,4 @@
-//! Entries whose time is over, and entries that have more than one life.
+//! Entries whose lease has ended, and entries that were created again under the same id.
 
 use std::sync::{
     Arc,
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Tells each waiter once that it is admitted, with a token beside its own.
+/// Sends each waiter one hint of admission with a wrong token.
 #[derive(Debug, Default)]
 struct LateHint {
     told: AtomicBool,
@@ -42,7 +42,7 @@ impl Alter for LateHint {
     }
 }
 
-/// It is only a reason to look again.
+/// The waiter only looks again.
 pub(crate) async fn a_hint_for_a_former_life_grants_nothing(env: TestEnv) {
     let holder = env.client().await;
     let name = env.name("job");
@@ -60,8 +60,7 @@ pub(crate) async fn a_hint_for_a_former_life_grants_nothing(env: TestEnv) {
     soon("the grant", waiter).await.unwrap().release().await.unwrap();
 }
 
-/// The entry left and came again under the same id. What knows it by its former token finds it gone, and does nothing to
-/// it.
+/// The entry leaves and is created again under the same id. Requests with the former token find it gone, and do not change it.
 pub(crate) async fn a_former_life_of_an_entry_does_nothing_to_a_later_one(env: TestEnv) {
     let client = env.client().await;
     let name = env.name("job");
@@ -91,8 +90,8 @@ async fn renew(client: &Client, entry: &Entry, token: FencingToken) -> Renewal {
     client.backend.renew(&[lease]).await.remove(0).unwrap()
 }
 
-/// Nobody has asked the store anything since the holder's lease ended: whatever comes first judges it by the clock. The
-/// next in the queue is admitted, and the dead one stays out.
+/// The store has had no request since the holder's lease ended, so the first request has to judge the lease by the clock. The next in
+/// the queue is admitted, and the dead entry stays out.
 pub(crate) async fn the_dead_are_out_although_nobody_has_removed_them(env: TestEnv) {
     let firsts = [First::Renews, First::LooksAgain, First::Leaves, First::IsPassed];
     // A writer's lease is one of many that share what they are kept in, where a mutex may have that for itself.

@@ -1,4 +1,4 @@
-//! Deadlines: where they come from, and what they are worth.
+//! Deadlines: what they are counted from, and that they are kept.
 
 use std::{
     sync::{
@@ -26,8 +26,8 @@ use crate::{
     },
 };
 
-/// The client's keeper ends, and with it whatever keeps a session alive; a look afterwards is still answered. What that
-/// answer promises has to be kept: where a look does not extend the lease, it may promise nothing new.
+/// The client's keeper ends, and with it the heartbeats of a session. A later look is still answered, and its deadline has to be kept:
+/// if a look does not extend the lease, the deadline must not grow.
 pub(crate) async fn a_promise_is_counted_from_the_last_proof_and_kept_when_proofs_end(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
     let name = env.name("job");
@@ -75,7 +75,7 @@ pub(crate) async fn a_deadline_comes_from_an_answered_look_and_not_from_one_that
     granted.release().await.unwrap();
 }
 
-/// Not the lease, and not the promise: with the same entry and a tenth of its ttl, in both verbs that refresh it.
+/// Neither the lease nor the deadline gets shorter, by both verbs that refresh an entry, with a tenth of its ttl.
 pub(crate) async fn a_shorter_renewal_cuts_nothing(env: TestEnv) {
     let (client, other) = (env.client().await, env.client().await);
     let name = env.name("job");
@@ -101,8 +101,8 @@ pub(crate) async fn a_shorter_renewal_cuts_nothing(env: TestEnv) {
     assert!(now() >= valid_until, "granted {:?} before the deadline", valid_until.since(now()));
 }
 
-/// A waiter is made the holder and says no more. Its lease is the rest of the one that it waited with, and that to the
-/// last millisecond.
+/// A waiter is admitted, and its client sends nothing any more. It keeps the rest of the lease that it waited with, to the last
+/// millisecond.
 pub(crate) async fn a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_promised(env: TestEnv) {
     let (holder, heir, other) = (env.client().await, env.client().await, env.client().await);
     let name = env.name("job");
@@ -119,7 +119,7 @@ pub(crate) async fn a_place_that_was_handed_the_lock_keeps_it_as_long_as_it_was_
     assert!(later > token);
 }
 
-/// The ttl of a look counts, and not the one that the entry was made with: the guard relies on it.
+/// The lease follows the ttl of the last look, not that of the create, because the guard relies on it.
 pub(crate) async fn a_waiter_with_a_shorter_lease_is_covered_for_the_longer_one(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let name = env.name("job");
@@ -133,7 +133,7 @@ pub(crate) async fn a_waiter_with_a_shorter_lease_is_covered_for_the_longer_one(
     guard.release().await.unwrap();
     let granted = soon("the grant", waiting).await.unwrap().unwrap();
     assert!(granted.remaining() > short, "it holds with what it waited with: {:?}", granted.remaining());
-    assert_covered(&holder, &granted.hold(), "granted to one who waited with a shorter lease").await;
+    assert_covered(&holder, &granted.hold(), "granted to a waiter with a shorter lease").await;
     granted.release().await.unwrap();
 }
 
@@ -149,8 +149,8 @@ impl Clock for Sleeper {
     }
 }
 
-/// Timers stand still while a machine sleeps. Nobody asks for the one lock: who listens is woken. Whoever asks for the
-/// other is told at once.
+/// Timers stand still while a machine sleeps. For one lock a task listens to the signal, and is woken. For the other, a call learns of the
+/// loss at once.
 pub(crate) async fn a_machine_that_slept_past_a_deadline_is_told_of_it_within_a_second(env: TestEnv) {
     let other = env.client().await;
     let (watched, asked) = (env.name("watched"), env.name("asked for"));

@@ -1,4 +1,4 @@
-//! Who is next, and how they keep it.
+//! The head of the queue is next, and waiters keep their places.
 
 use lock_core::{Claim, Creates, Departure, DistributedLock, Entry, FencingToken, Standing, Step, WaitMode};
 
@@ -11,8 +11,7 @@ use crate::{
     },
 };
 
-/// The verbs themselves, in the moment after a departure and in that after an expiry, when perhaps nobody was made the
-/// holder yet.
+/// By direct calls of the verbs, right after a leave and right after an expiry, when the head may not have been admitted yet.
 pub(in crate::cases) async fn a_free_name_with_a_queue_goes_to_its_head_and_to_nobody_else(env: TestEnv) {
     let (client, dying) = (env.client().await, env.client().await);
     let name = env.name("left");
@@ -34,7 +33,7 @@ pub(in crate::cases) async fn a_free_name_with_a_queue_goes_to_its_head_and_to_n
     assert_goes_to(&client, &first, token, &second).await;
 }
 
-/// Strangers come first, all the time, until the head looks and is the holder.
+/// Other clients try first, again and again, until a look of the head is answered with the grant.
 async fn assert_goes_to(client: &Client, head: &Entry, token: FencingToken, second: &Entry) {
     let name = &head.name;
     let give_up = lease::now() + SLACK;
@@ -55,7 +54,7 @@ async fn assert_goes_to(client: &Client, head: &Entry, token: FencingToken, seco
     }
 }
 
-/// What the store says of when to look again is the holder's lease, and a waiter has its own.
+/// The store says when the holder's lease ends, but a waiter also has to look in time for its own.
 pub(in crate::cases) async fn a_waiter_keeps_its_place_beside_a_holder_with_a_longer_ttl(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let name = env.name("shorter");

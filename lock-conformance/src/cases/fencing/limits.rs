@@ -1,4 +1,4 @@
-//! Tokens at the end of what numbers can be.
+//! Tokens near the limits of integers and floating-point numbers.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ async fn assert_renews_only(client: &Client, entry: &Entry, token: FencingToken)
     };
 }
 
-/// It says so to whoever asks, and leaves nothing in the queue.
+/// Every caller gets the error, and nothing is left in the queue.
 pub(crate) async fn a_name_without_tokens_left_gives_a_typed_error_and_grants_nothing(env: TestEnv) {
     let client = env.client().await;
     let name = env.name("job");

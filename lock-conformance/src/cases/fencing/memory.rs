@@ -1,4 +1,4 @@
-//! What the order of tokens outlives.
+//! The order of tokens outlives releases, expiries, deletions and the loss of data.
 
 use lock_core::{DistributedLock, FencingToken};
 

@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// In the queue, of the holder and of who waits, and in the error of who waited for nothing.
+/// In the queue, for holder and waiter, and in the error of a wait that ends.
 pub(in crate::cases) async fn a_label_of_any_bytes_is_shown_as_it_was_given(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let labels = [
@@ -69,7 +69,7 @@ pub(in crate::cases) async fn a_label_of_any_bytes_is_shown_as_it_was_given(env:
     assert_eq!(queue(&lock).await, []);
 }
 
-/// No option takes it, but whoever can write to the store can write it. People are shown its beginning, up to a whole character.
+/// No option accepts it, but another program can write it to the store. It is shown cut, at the end of a character.
 pub(in crate::cases) async fn a_label_that_is_too_long_is_shown_cut(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let cut = format!("x{}…", "é".repeat(AcquireOptions::MAX_LABEL / 2 - 1));
@@ -88,9 +88,9 @@ pub(in crate::cases) async fn a_label_that_is_too_long_is_shown_cut(env: TestEnv
     }
 }
 
-/// The label of the holder as one hears of it who waited for nothing.
+/// The label of the holder in the error of a wait that ends.
 async fn holder_as_told(lock: &dyn DistributedLock) -> Option<String> {
-    // Whoever gives up before the store has answered knows nobody.
+    // A wait that ends before the store has answered does not know the holder.
     let mut wait = Duration::from_millis(20);
     loop {
         match refused(lock.acquire_with(&long().wait(wait)).await) {

@@ -1,4 +1,4 @@
-//! What the keeper sees to.
+//! Leases that the keeper ends, and leases that it must not delay.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,8 +13,8 @@ use crate::{
     cases::steps::{brief, faulty, freed, lasting, long, mutex, queue_of, take, take_free},
 };
 
-/// A guard without renewal, one at the end of its `max_hold`, and both of them again when they are forgotten. The store
-/// would keep them for two minutes.
+/// A guard without renewal, one at the end of its `max_hold`, and both again after `mem::forget`. The store would keep them for two
+/// minutes.
 pub(in crate::cases) async fn a_lease_of_its_own_ends_although_its_session_lives(env: TestEnv) {
     let (client, other) = (quirky(&env, Quirk::SharedSession).await, env.client().await);
     let ends = [
@@ -43,7 +43,7 @@ pub(in crate::cases) async fn a_lease_of_its_own_ends_although_its_session_lives
     client.crash().await;
 }
 
-/// No renewal works, so that the lock is lost at its deadline, while the store goes on keeping it.
+/// All renewals fail, so the lock is lost at its deadline, but the store keeps the entry.
 pub(in crate::cases) async fn a_lost_lock_is_left_although_its_session_lives(env: TestEnv) {
     let (client, other) = (quirky(&env, Quirk::DeafSession).await, env.client().await);
     let name = env.name("deaf");
@@ -53,7 +53,7 @@ pub(in crate::cases) async fn a_lost_lock_is_left_although_its_session_lives(env
     next.release().await.unwrap();
 }
 
-/// The future of a waiter is alive, but nobody polls it: it would stand in the way of those behind it.
+/// The future of a waiter is alive, but not polled: its entry would block the waiters behind it.
 pub(in crate::cases) async fn a_place_that_nobody_polls_ends_although_its_session_lives(env: TestEnv) {
     let (client, counted) = quirky_and_counted(&env, Quirk::SharedSession).await;
     let other = env.client().await;
@@ -75,8 +75,8 @@ pub(in crate::cases) async fn a_place_that_nobody_polls_ends_although_its_sessio
     freed(&seen).await;
 }
 
-/// One store that does not answer, one class of leases that gets no answer, and a server that stands still: leases of
-/// others on the same keeper are renewed in time.
+/// A store that does not answer, a class of leases whose renewals are not answered, and a paused server: other leases on the same keeper
+/// are renewed in time.
 pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(env: TestEnv) {
     // A try may take a sixth of the ttl: with this one, longer than the leases live that must not wait for it.
     let slow = AcquireOptions::new().ttl(Duration::from_secs(12));
@@ -133,7 +133,7 @@ pub(in crate::cases) async fn a_slow_store_or_class_delays_no_other_lease(env: T
 async fn stay_busy_with(client: &Client, name: &str, work: impl Future<Output = ()>) {
     let lock = mutex(client, name);
     tokio::select! {
-        // It waits for the server, or gives up on it.
+        // It waits for the server, or gives up.
         () = async {
             let _ = lock.acquire().await;
             std::future::pending::<()>().await;

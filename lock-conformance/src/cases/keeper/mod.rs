@@ -1,4 +1,4 @@
-//! What the keeper does for every lease of its process, whatever one store, one waker or one class of leases does to it.
+//! The keeper ends and renews the leases of its process in time, whatever one store, one waker or one class of leases does.
 
 mod leases;
 mod quirks;

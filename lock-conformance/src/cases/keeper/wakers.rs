@@ -1,5 +1,5 @@
-//! A waker is code of others, and runs where it is woken: on the keeper, or where a store is listened to. Whatever it does there,
-//! no lock is lost by it.
+//! Wakers are code of the user, and run on the thread that wakes: the keeper, or a listener for hints. Whatever they do there, no lock is
+//! lost.
 
 use std::{
     future::{Future, poll_fn},
@@ -23,7 +23,7 @@ use crate::{
     cases::steps::{brief, faulty, freed, mutex, queue_of, take, take_free},
 };
 
-/// What an executor does whose queue is closed.
+/// As an executor whose queue is closed may do.
 #[derive(Default)]
 struct Panicking(AtomicUsize);
 
@@ -35,7 +35,7 @@ impl Wake for Panicking {
     }
 }
 
-/// What an executor does that drops a task instead of running it.
+/// As an executor that drops a task instead of running it.
 #[derive(Default)]
 struct Dropping {
     guards: Mutex<Vec<Guard>>,
@@ -50,7 +50,7 @@ impl Wake for Dropping {
     }
 }
 
-/// An acquisition on its way.
+/// A pending acquisition.
 type Acquisition = Pin<Box<dyn Future<Output = Result<Guard, Error>> + Send>>;
 
 /// The same, of a task that holds a lock and waits for another one.
@@ -89,7 +89,7 @@ async fn renewed(guard: &Guard) {
     .await;
 }
 
-/// Nothing that a client does for others has ended: leases are renewed, locks are taken, waited for and handed on.
+/// Checks that the clients still work: leases are renewed, and locks are acquired, waited for and handed off.
 async fn assert_all_goes_on(client: &Client, other: &Client, kept: [Guard; 2], env: &TestEnv) {
     let name = env.name("after");
     let held = take_free(&mutex(other, &name)).await;
@@ -162,7 +162,7 @@ pub(in crate::cases) async fn a_waker_that_panics_costs_nobody_a_lock(env: TestE
     leave_with(&mut waiting, &waker);
     held.release().await.unwrap();
 
-    // A look at it, for whoever has no signal of its own.
+    // At the latest by a look, where the store sends no hints.
     eventually("three panics", lock.options().ttl / 3 + SLACK, || async {
         panicking.0.load(Ordering::Acquire) >= 3
     })

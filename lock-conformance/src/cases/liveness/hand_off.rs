@@ -1,7 +1,7 @@
-//! Every verb ends with the same step: the dead are dropped, and all who now fit are admitted and told.
+//! Hand-offs. Every verb ends with the same step: expired entries are dropped, and all entries that now fit are admitted and notified.
 //!
-//! Nobody here looks again by itself: ttls are long, and no store says when to look. Each grant comes by a hint; and where hints were
-//! cut, by the look that follows their return.
+//! Waiters here do not poll: ttls are long, and the store does not say when to look. Each grant comes by a hint, or, where hints were cut,
+//! by the look after they return.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ async fn only_by_hints(env: &TestEnv) -> Client {
     env.client_through(&[Arc::new(HintsOnly)]).await
 }
 
-/// Waits for a lock in a task, which stands in the queue at this place when this returns.
+/// Waits for a lock in a task. Returns when its entry has this place in the queue.
 async fn waiting(place: usize, lock: impl DistributedLock + 'static) -> tokio::task::JoinHandle<Guard> {
     let lock = Arc::new(lock);
     let ours = Arc::clone(&lock);
@@ -28,7 +28,7 @@ async fn waiting(place: usize, lock: impl DistributedLock + 'static) -> tokio::t
     task
 }
 
-/// Nobody released anything: a waiter went away.
+/// There is no release: a waiter goes away.
 pub(in crate::cases) async fn a_cancelled_writer_frees_the_readers_behind_it(env: TestEnv) {
     let (holder, waiters) = (env.client().await, only_by_hints(&env).await);
     let name = env.name("cancelled");
@@ -46,7 +46,7 @@ pub(in crate::cases) async fn a_cancelled_writer_frees_the_readers_behind_it(env
     soon("the writer behind them all", last).await.unwrap().release().await.unwrap();
 }
 
-/// One release, several grants; and who does not fit waits on.
+/// One release admits several waiters. A waiter that does not fit goes on waiting.
 pub(in crate::cases) async fn permits_that_come_back_admit_all_who_fit(env: TestEnv) {
     let (holder, waiters) = (env.client().await, [only_by_hints(&env).await, only_by_hints(&env).await]);
     let name = env.name("several");
@@ -82,7 +82,7 @@ pub(in crate::cases) async fn permits_that_come_back_admit_all_who_fit(env: Test
     assert!(guards.iter().all(Guard::is_held));
 }
 
-/// By whichever verb, and although it is somebody else's: a store need not have a clock that strikes.
+/// By any verb of another client: the store does not have to notice the expiry on its own.
 pub(in crate::cases) async fn an_expired_holder_is_noticed_by_the_next_caller(env: TestEnv) {
     let (dying, waiters, visitor) = (env.client().await, only_by_hints(&env).await, env.client().await);
     let mut places = Vec::new();
@@ -109,7 +109,7 @@ pub(in crate::cases) async fn an_expired_holder_is_noticed_by_the_next_caller(en
     }
 }
 
-/// A stranger calls a verb, to no effect of its own.
+/// Another client calls a verb, which has no effect of its own.
 async fn visit(client: &Client, verb: &str, name: &str) {
     let entry = client.entry(name, Claim::mutex(), LONG);
     let backend = &client.backend;
@@ -127,7 +127,7 @@ async fn visit(client: &Client, verb: &str, name: &str) {
     }
 }
 
-/// The release falls into the time in which nobody can be told of it.
+/// The release falls into the time without notifications.
 pub(in crate::cases) async fn waiters_look_again_when_their_notifications_come_back(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let names = [env.name("one"), env.name("two"), env.name("three")];

@@ -1,4 +1,4 @@
-//! What happens to servers, and to clients as a whole: they stand still, forget, are full, start again, refuse.
+//! Servers and client processes that are paused, lose data, are full, restart, or refuse clients.
 
 mod refusals;
 mod restarts;

@@ -1,4 +1,4 @@
-//! Servers that are up, and do less than they should.
+//! Servers that are up, but drop data, are full, or refuse clients.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(crate) async fn locks_go_on_while_the_server_forgets_what_it_may(env: TestEn
     assert_free(&clients[0], &env.name("busy")).await;
 }
 
-/// What is there stays and moves on. What is new is told why it cannot be.
+/// Existing entries are renewed and handed off. New ones get an error that says why.
 pub(crate) async fn a_full_server_renews_and_hands_over_and_takes_nothing_new(env: TestEnv) {
     let (holder, waiter) = (env.client().await, env.client().await);
     let name = env.name("job");
@@ -75,7 +75,7 @@ async fn assert_full(client: &Client, name: &str) {
     }
 }
 
-/// Held locks are renewed and places kept by whoever is let in again in time; and who is new need not wait to hear it.
+/// Clients that are let in again in time keep their locks and places. A new acquisition gets its error at once.
 pub(crate) async fn clients_that_are_locked_out_for_a_while_lose_nothing(env: TestEnv) {
     let (holder, (waiter, asked)) = (env.client().await, faulty(&env).await);
     let name = env.name("job");
@@ -87,7 +87,7 @@ pub(crate) async fn clients_that_are_locked_out_for_a_while_lose_nothing(env: Te
     let error = refused(soon("a refusal", mutex(&waiter, &env.name("new")).acquire()).await);
     let Error::Backend { source, .. } = &error else { panic!("{error}") };
     assert_eq!(*source.kind(), BackendErrorKind::Denied, "{error}");
-    // Renewals and looks are due after a third of it, and fail. Whoever takes that for final looks no second time.
+    // Renewals and looks are due after a third of it, and fail. A client that took that for final would not try again.
     let answered = asked.answers(Verb::Enter);
     let failed = || async { held.state() == HoldState::Suspect && asked.answers(Verb::Enter) > answered + 1 };
     eventually("a renewal fails, and a look is tried again", options.ttl / 2, failed).await;

@@ -1,4 +1,4 @@
-//! Servers that come back, with what they held or without it.
+//! Servers that restart, with or without their data.
 
 use std::time::Duration;
 

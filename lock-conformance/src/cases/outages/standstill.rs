@@ -1,4 +1,4 @@
-//! Servers and clients that stand still, and go on as if no time had passed.
+//! Servers and client processes that are paused and resumed.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ pub(crate) async fn what_was_asked_of_a_server_that_stood_still_leaves_nothing_b
     }
 }
 
-/// The first thing that it says is right, and what it does then takes nothing from the next.
+/// Its first answer is right, and its release takes nothing from the next holder.
 pub(crate) async fn a_client_that_stood_still_knows_that_its_lock_is_over(env: TestEnv) {
     let other = env.client().await;
     let name = env.name("job");
@@ -100,7 +100,7 @@ pub(crate) async fn a_client_that_stood_still_knows_that_its_lock_is_over(env: T
     assert_free(&other, &name).await;
 }
 
-/// Nobody waited for it, and it does not go on as if it had its old place.
+/// The queue has gone on without it, and it does not go on as if it had its old place.
 pub(crate) async fn a_waiter_that_stood_still_gets_a_new_place(env: TestEnv) {
     let other = env.client().await;
     let name = env.name("job");

@@ -5,7 +5,7 @@ use tokio::task::JoinHandle;
 
 use crate::{Client, cases::steps::queue_of};
 
-/// Somebody who waits for a mutex as the second in its queue, and the place.
+/// A waiter for a mutex as the second in the queue, and its place.
 pub(super) async fn behind(
     client: &Client,
     name: &str,

@@ -1,4 +1,4 @@
-//! A fork of the process has a copy of everything, and none of it is its own.
+//! A fork has a copy of its parent's guards and connections, and must not use them.
 
 use crate::TestEnv;
 

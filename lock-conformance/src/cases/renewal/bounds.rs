@@ -85,7 +85,7 @@ async fn extended_by_hand(env: TestEnv, ttl: Duration) {
     assert_free(&other, &name).await;
 }
 
-/// Though the store has carried it out: whoever asks is told when the lock is over, and not when the answer comes.
+/// The store has carried it out, but its answer is late: the caller gets the error at the deadline, and does not wait for the answer.
 pub(crate) async fn an_extension_ends_at_the_deadline(env: TestEnv) {
     let (client, faults) = faulty(&env).await;
     let name = env.name("job");

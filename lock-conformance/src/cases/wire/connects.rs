@@ -16,13 +16,13 @@ use crate::{
     },
 };
 
-/// So many hold a lock, and so many wait for one.
+/// How many holders there are, and how many waiters.
 const CROWD: u64 = 50;
 
-/// That of those who wait: each looks at a third of it, and so meets the outage soon.
+/// The ttl of waiters: each looks at a third of it, and so meets the outage soon.
 const WAITING: Duration = Duration::from_secs(6);
 
-/// How long nobody is let in, from when each who waits has tried.
+/// How long connections are refused, counted from when each waiter has tried.
 const OUTAGE: Duration = Duration::from_secs(3);
 
 /// How long a server that lets everybody in says nothing: shorter than a connection may take to be opened (2 s, on all stores), and as
@@ -38,11 +38,11 @@ const ATTEMPTS_A_SECOND: u64 = 2;
 /// sharing, there is about one for each try.
 const AT_FIRST: u64 = 16;
 
-/// So often one who waits looks in an outage, beside once in each second. Pauses are of 25, 50, 100, 200, 400 and 800 ms at the least, and
+/// How often a waiter looks in an outage, beside once in each second. Pauses are of 25, 50, 100, 200, 400 and 800 ms at the least, and
 /// of a second from then on; the first look meets the outage, and a word that hints were lost may bring one more.
 const LOOKS: u64 = 10;
 
-/// So many connections are opened at the most when the server is back, however many wait for them. A store has one for each runtime that
+/// How many connections are opened at most when the server is back, however many waiters need one. A store has one for each runtime that
 /// calls and each thing that goes over it: ours and the keeper's, for commands and for hints; or one for each session. While the server
 /// says nothing, some are given up after a second; and sessions of ZooKeeper may be closed, and opened anew. All that is less than half of
 /// this. If each who waits opens one, it is more than two thirds of [`CROWD`].
@@ -53,7 +53,7 @@ const BACK: u64 = 32;
 /// time, and no more often than once in a second.
 const AGAIN: u64 = 16;
 
-/// Neither while nobody is let in, nor when all are: who holds and who waits goes on then, over connections that they share.
+/// Both while connections are refused and when they are accepted again. Holders and waiters then go on over shared connections.
 pub(crate) async fn a_crowd_comes_back_from_an_outage_over_few_connections(env: TestEnv) {
     let proxied = ProxiedClient::new(&env).await;
     let lock = |i: u64| mutex(&proxied.client, &env.name(&i.to_string()));
@@ -86,7 +86,7 @@ pub(crate) async fn a_crowd_comes_back_from_an_outage_over_few_connections(env: 
     proxied.client.locks.close(SLACK * 2).await.unwrap();
 }
 
-/// Whoever comes is refused. Those who try wait longer the more often that was in vain, and share what connects there are.
+/// New connections are refused. Clients pause for longer after each failure, and share their attempts to connect.
 async fn outage(proxied: &ProxiedClient) {
     let calls = |verb| proxied.asked.calls(verb) as u64;
     let all = || [Verb::Enter, Verb::Renew, Verb::Leave].into_iter().map(calls).sum::<u64>();
@@ -104,8 +104,8 @@ async fn outage(proxied: &ProxiedClient) {
     assert!(refused <= most, "{refused} connects in {seconds} s, for {tries} tries");
 }
 
-/// Whoever comes is let in, and hears nothing for a while: that is when all of them want a connection, and there is none. Gives how long
-/// that was.
+/// New connections are accepted, but not answered for a while: then all holders and waiters need a connection, and there is none.
+/// Returns how long that was.
 async fn comes_back(proxied: &ProxiedClient, held: Vec<Guard>) -> Duration {
     let gate = Gate::new();
     proxied.proxy.order(Links::All, Way::Replies, &Flow::Hold(gate.clone()));

@@ -1,4 +1,4 @@
-//! Hints that are lost, late or early: they cost time, and a bounded one.
+//! Hints that are lost, late or early cost a bounded time.
 
 use std::{
     sync::{
@@ -154,7 +154,7 @@ async fn three_behind(
     (held, waiting)
 }
 
-/// What was said while there was no connection was said to nobody.
+/// Hints that were sent while there was no connection are lost.
 pub(crate) async fn all_waiters_look_again_when_their_notifications_come_back(env: TestEnv) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     for round in 0..3 {
@@ -203,7 +203,7 @@ pub(crate) async fn a_hint_that_overtakes_the_answer_to_a_look_is_not_lost(env: 
         .await;
 }
 
-/// Whoever waits looks again at once, and gets no answer until the gate opens. Then only hints tell it to look again.
+/// A waiter looks again at once, and gets no answer until the gate opens. After that, it only looks on a hint.
 #[derive(Debug)]
 struct SecondLook {
     relay: Arc<Relay>,

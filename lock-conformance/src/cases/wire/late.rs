@@ -1,4 +1,4 @@
-//! Requests that arrive when nobody waits for them any more: none of them grants, extends or frees anything.
+//! Requests that arrive after their caller gave up: none of them grants, extends or frees anything.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn arrive(proxied: &ProxiedClient, gate: &Gate) {
     eventually("what was late is carried out", SLACK, || async { proxied.proxy.is_drained() }).await;
 }
 
-/// Whatever the client owed is confirmed.
+/// Waits until all pending leaves of the client are confirmed.
 async fn settled(client: &Client) {
     client.locks.close(SLACK * 2).await.unwrap();
 }

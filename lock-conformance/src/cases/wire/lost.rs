@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// The callers want to hear of it, and not to wait.
+/// Callers get the error, and do not wait until the store is back.
 pub(crate) async fn a_request_that_is_lost_is_an_error_in_time_and_leaves_nothing(env: TestEnv) {
     let (other, proxied) = (env.client().await, ProxiedClient::new(&env).await);
     let name = env.name("job");
@@ -73,7 +73,7 @@ pub(crate) async fn an_acquisition_whose_reply_is_lost_is_no_refusal_and_leaves_
             if trying { lock.try_acquire().await.map(drop) } else { lock.acquire().await.map(drop) }
         };
         let theirs = mutex(&other, &name);
-        // One who tries looks first on some stores, and stands nowhere before he is answered.
+        // On some stores a try first looks, and has no entry before the answer.
         let seen = async {
             if !trying {
                 queue_of(1, &theirs).await;
@@ -118,7 +118,7 @@ pub(crate) async fn a_release_whose_reply_is_lost_is_unconfirmed_and_frees_the_l
     pending(released);
     let next = next.unwrap();
     proxied.proxy.newcomers(Newcomers::Serve);
-    // The keeper asks until it is confirmed, which takes nothing from whoever has it now.
+    // The keeper leaves until it is confirmed, which takes nothing from the current holder.
     proxied.client.locks.close(SLACK * 2).await.unwrap();
     assert_holds_alone(&queue(&mutex(&other, &name)).await, &next);
     next.release().await.unwrap().confirmed().unwrap();

@@ -1,7 +1,7 @@
-//! What networks do to the bytes between clients and a server, on a real connection.
+//! Network faults on a real connection.
 //!
-//! The clients of these cases have limits of their own for how long an answer may take, which the cases do not know: they
-//! wait until the caller was told, and only then let what is late arrive.
+//! Clients have time limits for an answer that the cases do not know. So a case waits until the caller has its error, and only then lets
+//! late bytes arrive.
 
 mod broken;
 pub(super) mod connects;

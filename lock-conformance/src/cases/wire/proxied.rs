@@ -10,7 +10,7 @@ use crate::{
     cases::steps::{mutex, queue, refused, take_free},
 };
 
-/// A client that reaches the server by a proxy.
+/// A client that connects to the server through a proxy.
 pub(super) struct ProxiedClient {
     pub(super) client: Client,
     pub(super) proxy: Proxy,
@@ -41,8 +41,8 @@ pub(super) fn assert_holds_alone(rows: &[QueueRow], guard: &Guard) {
     assert_eq!(held, [(Some(guard.entry_id()), Some(guard.token()), true)]);
 }
 
-/// What a call says whose connections do not work. New ones are refused until it has said it: some stores would have asked
-/// once more by then, and gone on.
+/// The error of a call whose connections do not work. New ones are refused until it has returned: some clients would otherwise repeat the
+/// request on a new connection, and succeed.
 pub(super) async fn error_of<T>(
     proxied: &ProxiedClient,
     call: impl Future<Output = Result<T, Error>>,
@@ -53,7 +53,7 @@ pub(super) async fn error_of<T>(
     error
 }
 
-/// Connects a client: what follows goes over connections that are open.
+/// Opens the connections of a client, so that later requests use open ones.
 pub(super) async fn warm(client: &Client, name: &str) {
     let lock = mutex(client, name);
     take_free(&lock).await.release().await.unwrap();

@@ -1,4 +1,4 @@
-//! Connections on which nothing comes through, and nobody is told.
+//! Half-open connections: nothing comes through, and neither side is told.
 
 use std::time::Duration;
 

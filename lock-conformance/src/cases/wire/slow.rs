@@ -1,4 +1,4 @@
-//! Everything arrives, but late.
+//! Slow connections.
 
 use std::time::Duration;
 
@@ -91,8 +91,8 @@ const STALL: Duration = ms(700);
 /// What is not asked by a verb: heartbeats, and what is said first on a connection that took the place of another.
 const BESIDE: u64 = 30;
 
-/// A store that stalls has more to do than it can. Whoever sends everything again meanwhile, once for each part of its time limit, makes
-/// that worse. If a busy machine makes a stall longer than a time limit, everything is asked for once more.
+/// A store that stalls is overloaded. A client that repeats every request while it waits makes that worse. On a busy machine a stall may
+/// exceed a time limit; then every request is repeated once.
 pub(crate) async fn what_is_answered_late_is_asked_for_twice_at_most(env: TestEnv) {
     let relay = env.relay();
     let front = Proxy::start(relay.address(), env.wire().carries_hints());
@@ -110,8 +110,8 @@ pub(crate) async fn what_is_answered_late_is_asked_for_twice_at_most(env: TestEn
     assert!(late.0 <= most, "{} late requests, where {} do when answers are prompt", late.0, prompt.0);
 }
 
-/// Each of a crowd takes a lock of its own, and gives it back, again and again. All are answered so late. How many requests that takes,
-/// and how many verbs.
+/// Many tasks each acquire and release their own lock, again and again, and all answers are late. Returns the number of requests, and of
+/// calls of verbs.
 async fn asked(env: &TestEnv, proxied: &ProxiedClient, relay: &Relay, late: Duration) -> (u64, u64) {
     let requests = || relay.asked().values().sum::<u64>();
     let verbs = || (proxied.asked.calls(Verb::Enter) + proxied.asked.calls(Verb::Leave)) as u64;

@@ -1,5 +1,5 @@
-//! States that differ only in what can make no difference any more are brought to one form, so that there are finitely
-//! many of them, and fewer.
+//! Canonical states: states that differ only in what has no effect any more become one, so that the number of states is finite and
+//! small.
 
 use super::{Call, Config, Guard, Id, Mutation, Phase, Place, Reply, SystemState, Token, Verb};
 
@@ -54,7 +54,7 @@ impl SystemState {
 
     /// Without a history, only whether tokens of one client are the same counts: the queue is in their order.
     fn number_tokens(&mut self, config: &Config) {
-        // Whoever reads a counterexample wants to see them grow.
+        // In a counterexample, the reader wants to see them grow.
         let apart = !config.history && config.mutation.is_none();
         let of = |client| if apart { client } else { 0 };
         let counter = self.store.counter;

@@ -121,7 +121,7 @@ impl Client {
         match &mut self.phase {
             Phase::Seeking(place) => &mut place.call,
             Phase::Holding(guard) => &mut guard.call,
-            Phase::Idle => unreachable!("who does nothing calls nobody"),
+            Phase::Idle => unreachable!("an idle client has no call"),
         }
     }
 

@@ -63,7 +63,7 @@ pub(crate) enum Mutation {
     C06,
     /// b01: a deadline is counted from the answer.
     B01,
-    /// b05: a leave takes out whoever is first.
+    /// b05: a leave removes the first entry.
     B05,
     /// A grant is taken though the keeper has given the place up.
     GivenUp,
@@ -79,17 +79,17 @@ pub(crate) enum Mutation {
     Pr06,
     /// Kind and limit are not compared.
     Pr07,
-    /// A leave does not close the door to a create that is still on its way.
+    /// A leave writes no tombstone for a create that is still in flight.
     Pr08,
     /// Only the leave of a holder admits others.
     Pr11,
-    /// An `enter` that finds no holder takes the lock, whoever waits.
+    /// An `enter` that finds no holder takes the lock, even if others wait.
     Pr12,
     /// A waiter sleeps until its blocker's lease ends, and not at most for a third of its own.
     Pr13,
     /// Nobody looks again on a new subscription.
     Pr14,
-    /// The queue lives as long as whoever wrote last.
+    /// The queue lives as long as the lease that was written last.
     Pr19,
 }
 

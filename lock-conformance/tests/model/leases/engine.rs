@@ -172,7 +172,7 @@ impl SystemState {
         }
     }
 
-    /// PR14: on a new subscription, whoever waits looks again.
+    /// PR14: on a new subscription, every waiter looks again.
     pub(crate) fn subscribe(&mut self, config: &Config, client: u8) {
         debug_assert_eq!(config.hints, Hinting::Subscribed, "nothing else breaks");
         let state = self.client_mut(client);

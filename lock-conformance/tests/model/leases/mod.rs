@@ -1,4 +1,4 @@
-//! Stores on which every entry has a lease of its own, and whoever leaves hands the lock on: memory, Redis, `SQLite`.
+//! Stores with a lease for each entry, on which a leave admits the next: memory, Redis, `SQLite`.
 
 mod canonical;
 mod client;

@@ -30,8 +30,8 @@ pub(crate) const NOBODYS_ENTRY: Promise = Promise::always("every entry is somebo
 /// Nobody is admitted past a live waiter.
 pub(crate) const FAIRNESS: Promise = Promise::always("nobody is admitted past a waiter", |_, w| is_prefix(w));
 
-/// Whoever fits is admitted by the verb that makes room.
-pub(crate) const PROMOTION: Promise = Promise::always("whoever fits is admitted", |_, w| !w.store.forgot);
+/// A verb that makes room admits every entry that fits.
+pub(crate) const PROMOTION: Promise = Promise::always("every entry that fits is admitted", |_, w| !w.store.forgot);
 
 /// A waiter that fits has a grant, a hint on its way, or a look that is due before its lease ends.
 pub(crate) const PROGRESS: Promise = Promise::always("a waiter that fits is on its way", |m, w| {

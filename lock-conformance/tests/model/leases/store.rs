@@ -10,11 +10,11 @@ pub(crate) struct Store {
     pub(crate) rows: Vec<Row>,
     /// The last token that was minted.
     pub(crate) counter: Token,
-    /// Whose door is closed to creates that are still on their way.
+    /// Tombstones: entries whose creates may still be in flight, and must not be carried out.
     pub(crate) closed: Vec<Id>,
     /// Only without PR19: how long what the entries share lives on.
     pub(crate) shared: Option<Ticks>,
-    /// A verb has left somebody behind who fits.
+    /// A verb has not admitted an entry that fits.
     pub(crate) forgot: bool,
 }
 
@@ -75,7 +75,7 @@ impl Verb {
 }
 
 impl Store {
-    /// Carries out one verb: the answer, and the hints to those whom it admitted.
+    /// Carries out one verb. Returns the answer, and hints for the entries that it admitted.
     pub(crate) fn serve(&mut self, config: &Config, request: Request) -> (Reply, Vec<Hint>) {
         let Request { id, verb } = request;
         let ttl = config.ttl(id.client);

@@ -31,7 +31,8 @@ pub(crate) const NOBODYS_ENTRY: Promise = Promise::always("every entry is somebo
 pub(crate) const FAIRNESS: Promise = Promise::always("nobody is admitted past a waiter", |_, w| is_prefix(w));
 
 /// A verb that makes room admits every entry that fits.
-pub(crate) const PROMOTION: Promise = Promise::always("every entry that fits is admitted", |_, w| !w.store.forgot);
+pub(crate) const PROMOTION: Promise =
+    Promise::always("every entry that fits is admitted", |_, w| !w.store.forgot);
 
 /// A waiter that fits has a grant, a hint on its way, or a look that is due before its lease ends.
 pub(crate) const PROGRESS: Promise = Promise::always("a waiter that fits is on its way", |m, w| {

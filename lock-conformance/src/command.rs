@@ -63,7 +63,7 @@ pub enum Command {
     Release,
     /// Says whether the lock that was taken last is held.
     IsHeld,
-    /// So many times: takes the mutex, adds one to the number in the file with a read and a write of its own, releases.
+    /// In each round: acquires the mutex, increments the number in the file by a read and a write, and releases.
     Count {
         /// The name of the mutex.
         name: String,

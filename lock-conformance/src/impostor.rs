@@ -42,7 +42,7 @@ impl Impostor {
     /// A server with this certificate.
     ///
     /// # Panics
-    /// If the certificate cannot be shown, or no port can be had.
+    /// If the certificate cannot be used, or there is no free port.
     #[must_use]
     pub fn with(issued: &Issued) -> Self {
         let key = PrivatePkcs8KeyDer::from(issued.key.serialize_der());
@@ -61,7 +61,7 @@ impl Impostor {
     /// A server without TLS.
     ///
     /// # Panics
-    /// If no port can be had.
+    /// If there is no free port.
     #[must_use]
     pub fn without_tls() -> Self {
         Self::listen(None)

@@ -15,7 +15,7 @@ use crate::{ServerProgram, signals};
 /// the pipe that it reads from is closed. The output of the program goes where its own goes.
 ///
 /// The last line that it reads names the directory to remove then. What ends a whole group of processes, as Ctrl-C does, does not
-/// end it: it sees to it that the others leave nothing behind.
+/// end it: it stays to clean up after the others.
 const PROCESS: &str = r#""$0" "$@" >&2 & trap '' HUP INT TERM; echo $!; exec >&-
 while read -r line; do directory=$line; done; kill -9 $!; wait $!; ${directory:+rm -rf "$directory"}"#;
 

@@ -1,4 +1,4 @@
-//! [`assert_no_growth`]: whether work leaves something behind in memory, however often it is done.
+//! [`assert_no_growth`]: checks that repeated work does not leak memory.
 
 use std::{
     collections::BTreeSet,
@@ -10,24 +10,23 @@ use std::{
 use super::lease::ms;
 use crate::{Footprint, SLACK, TestEnv, Usage};
 
-/// So many times in a row the work must have left nothing. What is made in the first times and kept is not counted.
+/// How many rounds in a row must leave nothing. What the first rounds create once and keep is not counted.
 pub(super) const WINDOWS: usize = 4;
 
-/// How often the work is done at the most, until it has left nothing so often. Tables and buffers grow until there is room in
-/// them, and marks by which a late request is known go after a minute: by then it has been done that often.
+/// How many rounds there are at most. Tables and buffers grow until they are large enough, and tombstones of late requests go after a
+/// minute: by then there were that many rounds.
 pub(super) const MOST_WINDOWS: usize = 32;
 
-/// What an acquisition may leave, in bytes: less than half of the smallest piece of memory that there is.
+/// What an acquisition may leave, in bytes: less than half of the smallest heap block.
 const CRUMB: u64 = 12;
 
-/// What a token counter or another mark that is kept on purpose may cost the store, in bytes.
+/// What a token counter or another record that is kept on purpose may cost the store, in bytes.
 const MARK: u64 = 512;
 
-/// So long is waited for what is put away a moment after it was used. What takes longer is looked at again the next time.
+/// How long to wait for what is freed a moment after its use. What takes longer counts in the next round.
 const PUT_AWAY: Duration = ms(200);
 
-/// How often memory is read after the work, 10 ms apart. The least is what was left: what is still being put away has gone
-/// by then.
+/// How often memory is read after a round, 10 ms apart. The smallest reading counts, since memory may still be freed.
 const READINGS: usize = 10;
 
 /// Does some work again and again, until it has left nothing behind several times in a row, of which there would be a part

@@ -19,8 +19,8 @@ struct Asked {
     bytes: Option<u64>,
 }
 
-/// Nobody leaves, and nobody is told anything: each looks now and then, which also keeps its place. That takes a look no more often, and no
-/// more bytes, where many wait beside it.
+/// The queue does not change. Each waiter looks now and then, which also renews its lease. It does so no more often, and with no more
+/// bytes, in a long queue.
 pub(super) async fn a_look_of_a_waiter_costs_the_same_however_many_wait(env: TestEnv) {
     let (few, many, ttl) = volume((20, 400, 3), (50, 2_000, 15));
     let ttl = Duration::from_secs(ttl);

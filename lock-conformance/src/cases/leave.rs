@@ -82,8 +82,8 @@ pub(super) async fn a_dropped_acquisition_leaves_nothing_although_its_request_co
     drop(take_free(&seen).await);
 }
 
-/// It was repeated, and found nothing: that was our own departure. Where it cannot be repeated in time, the answer is
-/// honest, and the keeper sees to it.
+/// The leave is repeated and finds nothing, because the first one was carried out: it counts as a release. If it cannot be repeated in
+/// time, the release is reported as pending, and the keeper completes it.
 pub(super) async fn a_release_whose_first_answer_was_lost_was_a_release(env: TestEnv) {
     let (client, faulty) = faulty(&env).await;
     let other = env.client().await;

@@ -174,7 +174,7 @@ async fn restart(env: &TestEnv, data: Data) {
     let head = waiting(&two, &name, &options, 2).await;
     let last = waiting(&one, &name, &options, 3).await;
     env.server().kill().await.unwrap();
-    // So long that somebody asks in vain.
+    // Long enough that a waiter asks in vain.
     tokio::time::sleep(Duration::from_millis(200)).await;
     env.server().start(data).await.unwrap();
     if data == Data::Kept {
@@ -185,7 +185,7 @@ async fn restart(env: &TestEnv, data: Data) {
     }
     let mut waiters = JoinSet::from_iter([head, last].map(|waiter| async move { waiter.await.unwrap() }));
     for _ in 0..2 {
-        // Who lost its place asks again at a third of its ttl, at the latest.
+        // A waiter that lost its place asks again at a third of its ttl, at the latest.
         let guard = within("a waiter after the restart", options.ttl / 3 + SLACK, waiters.join_next()).await;
         guard.unwrap().unwrap().release().await.unwrap().confirmed().unwrap();
     }

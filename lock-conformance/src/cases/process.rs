@@ -61,8 +61,7 @@ pub(super) async fn a_client_serves_one_runtime_after_the_other(env: TestEnv) {
     freed(&lock).await;
 }
 
-/// The first runtime to use a client does not get round to anything any more: others do, and the lock that it holds is
-/// renewed.
+/// The first runtime that uses a client is blocked. Others can use the client, and the lock held there is renewed.
 pub(super) async fn a_blocked_runtime_stalls_no_other(env: TestEnv) {
     let client = env.client().await;
     let name = env.name("blocked");

@@ -53,20 +53,20 @@ pub(super) const CASES: &[Case] = resources_cases!(list);
 /// The group of the cases that run in their own process.
 pub(crate) const GROUP: &str = "resources";
 
-/// How many locks are taken at the least, those of the first time not counted: what `ACQUISITIONS` says, or a thousand. What
-/// may be left for each of them is the same however many they are.
+/// How many locks are taken at least, without the first round: `ACQUISITIONS`, or a thousand. The allowance for each is the same for any
+/// number.
 fn acquisitions() -> u64 {
     let Ok(text) = env::var("ACQUISITIONS") else { return volume(1_000, 10_000) };
     text.parse().unwrap_or_else(|_| panic!("ACQUISITIONS is a number, not {text:?}"))
 }
 
-/// How long a case of this group may take beyond what others may: 10 ms for each lock, as often as the work may be done. It is
-/// some requests one after the other, while other cases run beside it.
+/// The additional time limit for a case of this group: 10 ms for each lock in each possible round, for a few sequential requests while
+/// other cases run.
 pub(crate) fn more_time() -> Duration {
     10 * ms(acquisitions() / WINDOWS as u64) * (MOST_WINDOWS as u32 + 1)
 }
 
-/// Every way to stop wanting a lock. Whether something is left in the store is looked for after it, as after every case.
+/// Every way in which an acquisition or a hold can end. The leak check follows, as after every case.
 pub(super) async fn nothing_is_left_in_the_store_but_the_entries_of_the_dead(env: TestEnv) {
     let (client, dying) = (env.client().await, env.client().await);
     let lock = |tag: &str| mutex(&client, &env.name(tag));
@@ -156,7 +156,7 @@ pub(super) async fn names_leave_nothing_behind_but_their_counters(env: TestEnv) 
 /// Turns that were waited for, waits that ended in an error, and waits that were dropped.
 pub(super) async fn waiting_leaves_no_subscription_behind(env: TestEnv) {
     const AT_ONCE: usize = 20;
-    // Some clients keep the id of who gave up for a minute, which is little beside what all the turns may leave.
+    // Some clients keep the id of a waiter that gave up for a minute, which is little beside the allowance of all turns.
     let (turns, rounds) = volume((150, 1), (500, 5));
     let client = env.client().await;
     let lock = mutex(&client, &env.name("job"));

@@ -27,7 +27,7 @@ pub fn check(_: &History, acquisitions: &[Acquisition]) -> Vec<Violation> {
 }
 
 fn sweep(mut turns: Vec<(BootTime, bool, &Acquisition)>) -> Vec<Violation> {
-    // At one instant those who end come before those who begin.
+    // At the same instant, ends come before beginnings.
     turns.sort_by_key(|(at, begins, acquisition)| (*at, *begins, acquisition.op));
     let mut holders: BTreeMap<Op, u64> = BTreeMap::new();
     let mut violations = Vec::new();

@@ -334,7 +334,7 @@ fn holds(limit: u32) -> impl Strategy<Value = Vec<(u32, u64, u64)>> {
 }
 
 proptest! {
-    /// At each instant the permits of those who believe to hold are added up: that is what M1 says, without the sweep.
+    /// M1 without the sweep: at each instant, the permits of all believed holds are added up.
     #[test]
     fn the_sweep_finds_what_adding_up_at_every_instant_finds(limit in 1..4_u32, seed in holds(3)) {
         let mut script = Script::default();

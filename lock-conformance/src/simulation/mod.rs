@@ -120,7 +120,7 @@ async fn act(
         client.set_faults(Faults { per_mille: 0, ..plan.faults });
     }
     recorder.put(EventKind::Calm);
-    // Those who are still there take every lock once more.
+    // The clients that are left take every lock once more.
     let crashed = plan.crashed();
     for (number, client) in clients.iter().enumerate().filter(|(number, _)| !crashed.contains(number)) {
         let worker = Worker::new(number, client, recorder, &plan.locks);
@@ -128,7 +128,7 @@ async fn act(
     }
     let waiting = join(workers.into_iter().filter(|(number, _)| !crashed.contains(number)));
     if tokio::time::timeout(PATIENCE, waiting).await.is_err() {
-        // The histories of those who wait for ever tell.
+        // A task that waits for ever shows in its history.
         return Vec::new();
     }
     leak_check::left_behind(sim, plan, recorder, clients).await

@@ -42,7 +42,7 @@ pub(super) enum Disturbance {
     Block(usize),
     Unblock(usize),
     Crash(usize),
-    /// An operator evicts who holds this lock first.
+    /// An operator evicts the first holder of this lock.
     Evict(usize),
 }
 

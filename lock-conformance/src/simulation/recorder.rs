@@ -94,7 +94,7 @@ impl Recorder {
         self.put(EventKind::Crashed { client, held });
     }
 
-    /// Takes the lock away from who holds it first, past all wires.
+    /// Evicts the first holder of a lock, directly in the store.
     pub(super) async fn evict_holder(&self, name: &str) {
         let name = LockName::new(name).expect("names of a plan are names");
         let store = self.sim.store();

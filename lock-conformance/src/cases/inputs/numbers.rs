@@ -149,7 +149,7 @@ pub(in crate::cases) async fn durations_out_of_range_are_refused_and_the_limits_
         granted.release().await.unwrap();
         queue_of(0, &lock).await;
     }
-    // And for somebody who has to wait with them.
+    // And for a waiter with these options.
     let held = take_free(&lock).await;
     let (theirs, patient) = (lock.clone(), AcquireOptions::new().ttl(day).wait(Duration::MAX));
     let waiting = tokio::spawn(async move { theirs.acquire_with(&patient).await });

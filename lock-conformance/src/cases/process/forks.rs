@@ -44,8 +44,8 @@ pub(in crate::cases) async fn a_fork_holds_no_lock_of_its_parent_and_costs_it_no
     soon("the turn of the waiter", waiting).await.unwrap().release().await.unwrap();
 }
 
-/// By the keeper of the process, which the parent has used. The child lets go of all that it has a copy of, connects, and takes, keeps,
-/// waits for and gives back a lock; and those of the parent are as they were.
+/// On the shared keeper, which the parent has used. The child drops its copies, connects, and acquires, renews, waits for and releases a
+/// lock. The locks of the parent are not affected.
 #[cfg(unix)]
 pub(in crate::cases) async fn a_fork_that_connects_again_has_locks_of_its_own(env: TestEnv) {
     use lock_core::Keeper;

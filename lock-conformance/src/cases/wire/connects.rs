@@ -25,32 +25,30 @@ const WAITING: Duration = Duration::from_secs(6);
 /// How long connections are refused, counted from when each waiter has tried.
 const OUTAGE: Duration = Duration::from_secs(3);
 
-/// How long a server that lets everybody in says nothing: shorter than a connection may take to be opened (2 s, on all stores), and as
-/// long as most of those who wait pause by then. So each of them tries meanwhile.
+/// How long the server accepts connections without an answer: shorter than the time limit for opening one (2 s, on all stores), and as
+/// long as most waiters pause by then, so that each of them tries meanwhile.
 const SILENCE: Duration = ms(1500);
 
-/// So often a second a client tries to connect while nobody lets it in, however many of it wait: all that want a connection share an
-/// attempt, whatever it is for.
+/// How often in a second a client tries to connect while connections are refused, however many waiters it has: all that need a
+/// connection share one attempt.
 const ATTEMPTS_A_SECOND: u64 = 2;
 
-/// So many connects may come beside these: what was open is opened anew by all that used it, before any of them knows that it is in vain,
-/// and the first attempts come one soon after the other. Counted were 6 to 15 in all, on an idle machine, for 100 to 310 tries; without the
-/// sharing, there is about one for each try.
+/// How many attempts may come on top of these at first, when every connection that was open is opened again and pauses are short. Measured
+/// were 6 to 15 on an idle machine, for 100 to 310 tries. Without the sharing there is about one for each try.
 const AT_FIRST: u64 = 16;
 
-/// How often a waiter looks in an outage, beside once in each second. Pauses are of 25, 50, 100, 200, 400 and 800 ms at the least, and
-/// of a second from then on; the first look meets the outage, and a word that hints were lost may bring one more.
+/// How often a waiter looks in an outage, on top of once a second. Pauses are at least 25, 50, 100, 200, 400 and 800 ms, and a second from
+/// then on. The first look meets the outage, and the news that hints were lost may cause one more.
 const LOOKS: u64 = 10;
 
-/// How many connections are opened at most when the server is back, however many waiters need one. A store has one for each runtime that
-/// calls and each thing that goes over it: ours and the keeper's, for commands and for hints; or one for each session. While the server
-/// says nothing, some are given up after a second; and sessions of ZooKeeper may be closed, and opened anew. All that is less than half of
-/// this. If each who waits opens one, it is more than two thirds of [`CROWD`].
+/// How many connections are opened at most when the server is back, however many waiters need one. A client has one for each runtime (ours
+/// and the keeper's) and each purpose (commands and hints), or one for each session. While the server does not answer, some are given up
+/// after a second, and sessions of ZooKeeper may be closed and opened again. All of that is less than half of this. If each waiter opens
+/// one, there are more than two thirds of [`CROWD`].
 const BACK: u64 = 32;
 
-/// So many more for each whole second that the server says nothing beyond [`SILENCE`]: on a busy machine it is silent for longer than a
-/// connection may take to be opened, and what was being opened is given up and opened again. That is less than half of [`BACK`] each
-/// time, and no more often than once in a second.
+/// How many more for each second that the server is silent beyond [`SILENCE`]. On a busy machine the silence may exceed the time limit for
+/// opening a connection, which is then opened again: each time less than half of [`BACK`], and at most once a second.
 const AGAIN: u64 = 16;
 
 /// Both while connections are refused and when they are accepted again. Holders and waiters then go on over shared connections.

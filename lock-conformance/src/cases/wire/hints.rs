@@ -36,8 +36,8 @@ fn through(client: &Client, layer: Arc<dyn Layer>) -> Locks {
     Locks::with(Arc::new(store), client.keeper.clone(), Arc::new(SystemEntropy))
 }
 
-/// Somebody who waits behind a holder of `other`, as the last of two. Patiently from the first: others see it in the queue
-/// before it knows that it is there, and what cuts its connection then may cut the next one, too.
+/// A waiter behind a holder of `other`. It waits through outages: its entry is in the queue before the answer arrives, so a fault may hit
+/// its first request and the repeated one.
 async fn behind(locks: &Locks, other: &Client, name: &str, ttl: Duration) -> JoinHandle<Guard> {
     let lock = locks.mutex(name).unwrap().with_options(long().ttl(ttl).outage(Outage::Wait));
     let waiting = tokio::spawn(async move { lock.acquire().await.unwrap() });
@@ -147,7 +147,7 @@ async fn three_behind(
         held.push(take_free(&mutex(other, &name)).await);
         let answered = proxied.asked.answers(Verb::Enter);
         waiting.push(behind(&hinted, other, &name, FAR).await);
-        // It stands there before it is told so, and until then listens to nothing.
+        // Its entry is in the queue before the answer arrives, and until then it does not listen.
         eventually("a place in the queue", SLACK, || async { proxied.asked.answers(Verb::Enter) > answered })
             .await;
     }

@@ -48,7 +48,7 @@ async fn lost_looks(env: TestEnv, ttl: Duration) {
         async move { lock.acquire_with(&options).await.unwrap() }
     });
     let place = queue_of(2, &mutex(&other, &name)).await.remove(1);
-    // It stands there before it is told so, and who is not told hears of what is lost as an error.
+    // Its entry is in the queue before the answer arrives, and a loss of that answer is an error.
     eventually("a place in the queue", SLACK, || async { proxied.asked.answers(Verb::Enter) > before }).await;
     let answered = proxied.asked.answers(Verb::Enter);
     proxied.proxy.order(Links::Open, Way::Requests, &Flow::Lose);

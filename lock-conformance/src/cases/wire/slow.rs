@@ -79,16 +79,16 @@ pub(crate) async fn a_lock_whose_renewals_take_longer_than_its_ttl_is_lost_at_it
     assert!(next.is_held() && !guard.is_held());
 }
 
-/// So many ask at the same time: so few that no store makes one request of several, also if each asks three times.
+/// How many tasks ask at the same time: few enough that no client merges their requests, even if each asks three times.
 const CROWD: u64 = 10;
 
-/// So often each of them takes a lock, and gives it back.
+/// How often each of them acquires and releases its lock.
 const ROUNDS: u64 = 3;
 
 /// How long nothing is answered: longer than the impatient wait, and much shorter than any time limit for a command.
 const STALL: Duration = ms(700);
 
-/// What is not asked by a verb: heartbeats, and what is said first on a connection that took the place of another.
+/// How many requests may come without a verb: heartbeats, and the handshake of a replaced connection.
 const BESIDE: u64 = 30;
 
 /// A store that stalls is overloaded. A client that repeats every request while it waits makes that worse. On a busy machine a stall may

@@ -17,7 +17,7 @@ pub(crate) struct Promise {
 pub(crate) const ALWAYS: [Promise; 6] =
     [EXCLUSION, TOKEN_ORDER, NOBODYS_ENTRY, FAIRNESS, PROMOTION, PROGRESS];
 
-/// Those who believe that they hold the lock fit together.
+/// The clients that believe to hold the lock fit its limit.
 pub(crate) const EXCLUSION: Promise =
     Promise::always("those who hold the lock fit together", |m, w| fit_together(&m.config, w));
 

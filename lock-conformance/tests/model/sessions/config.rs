@@ -24,15 +24,15 @@ pub(crate) struct Config {
 pub(crate) enum Mutation {
     /// A deadline is counted from the `enter`, which does not extend the session.
     Pr01,
-    /// An entry that nobody looks after has no dead-man's timer.
+    /// An entry that no client tracks has no dead-man's timer.
     Pr09,
     /// Only the last one ahead is watched.
     Pr15,
     /// Any departure that is watched is a grant.
     Pr16,
-    /// Who finds its entry there already takes everybody else to be ahead.
+    /// A client that finds its entry in the queue takes all others to be ahead of it.
     Pr17,
-    /// Who has a session has its entry.
+    /// A live session counts as a proof of its entry.
     Pr18,
 }
 

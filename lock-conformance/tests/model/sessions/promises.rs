@@ -12,11 +12,11 @@ pub(crate) const ALWAYS: [Promise; 3] = [EXCLUSION, NOBODYS_ENTRY, WOKEN];
 
 pub(crate) const SOMETIMES: [Promise; 2] = [ANNOUNCED, LOST];
 
-/// Those who believe that they hold the lock fit together.
+/// The clients that believe to hold the lock fit its limit.
 pub(crate) const EXCLUSION: Promise =
     || Property::always("those who hold the lock fit together", |m, w| fit_together(&m.config, w));
 
-/// No entry stays for ever: where a session is kept alive, somebody sees to each of its entries.
+/// No entry stays for ever: while a session is kept alive, its client tracks each of its entries.
 pub(crate) const NOBODYS_ENTRY: Promise = || {
     Property::always("every entry is somebody's", |_, w: &SystemState| {
         w.keys.iter().all(|key| w.client(key.client).session == 0 || w.client(key.client).knows(*key))

@@ -130,7 +130,7 @@ impl SystemState {
         self.client_mut(client).phase = Phase::Seeking { id, watch: None };
     }
 
-    /// Creates the entry if the first look was not answered; looks who is ahead.
+    /// Creates the entry if the first look was not answered; looks which entries are ahead.
     pub(crate) fn look(&mut self, config: &Config, client: u8, answered: bool) {
         let Phase::Seeking { id, watch } = self.client(client).phase.clone() else { return };
         let found = self.keys.contains(&id);

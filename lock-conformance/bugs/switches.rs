@@ -35,7 +35,7 @@ pub(crate) fn bug(id: &str) -> bool {
 pub(crate) const BUGS: &[InEngine] = &[
     InEngine {
         id: "b02",
-        case: ("rules_a", "a_machine_that_slept_past_a_deadline_learns_of_the_loss_within_a_second"),
+        case: ("expiry", "a_machine_that_slept_past_a_deadline_is_told_of_it_within_a_second"),
         says: "the signal did not look at the clock",
         switches: &[Switch {
             file: "keeper/mod.rs",
@@ -157,7 +157,7 @@ pub(crate) const BUGS: &[InEngine] = &[
     },
     InEngine {
         id: "b30",
-        case: ("rules_b", "a_fork_has_none_of_the_locks_of_its_parent_and_spoils_none"),
+        case: ("process", "a_fork_holds_no_lock_of_its_parent_and_costs_it_none"),
         says: "the child found something wrong",
         switches: &[Switch {
             file: "guard.rs",
@@ -177,7 +177,7 @@ pub(crate) const BUGS: &[InEngine] = &[
     },
     InEngine {
         id: "b33",
-        case: ("rules_b", "whoever_waits_is_told_of_a_close_at_once_and_never_granted"),
+        case: ("close", "waiters_are_told_of_a_close_at_once_and_never_granted"),
         says: "the word that the client is closed: not within",
         switches: &[Switch {
             file: "closing.rs",
@@ -219,7 +219,7 @@ pub(crate) const BUGS: &[InEngine] = &[
     },
     InEngine {
         id: "b31",
-        case: ("rules_b", "a_waker_that_panics_costs_nobody_a_lock"),
+        case: ("keeper", "a_waker_that_panics_costs_nobody_a_lock"),
         says: "was lost by a waker",
         switches: &[
             Switch {
@@ -236,7 +236,7 @@ pub(crate) const BUGS: &[InEngine] = &[
     },
     InEngine {
         id: "b32",
-        case: ("rules_b", "a_waker_that_drops_guards_ends_and_costs_nobody_a_lock"),
+        case: ("keeper", "a_waker_that_drops_guards_ends_and_costs_nobody_a_lock"),
         says: "the end of a waker, by a signal: not within",
         switches: &[
             Switch {

@@ -41,7 +41,7 @@ pub(crate) const BUGS: &[InStore] = &[
     InStore {
         id: "b09",
         case: ("liveness", "a_release_between_the_look_and_the_wait_is_not_missed"),
-        says: "whoever was about to wait: not within",
+        says: "the waiter that was about to wait: not within",
         make: |_| Arc::new(SubscribesAfterwards),
     },
     InStore {
@@ -52,7 +52,7 @@ pub(crate) const BUGS: &[InStore] = &[
     },
     InStore {
         id: "b20",
-        case: ("fencing", "readers_have_larger_tokens_than_writers_before_and_smaller_than_writers_after"),
+        case: ("fencing", "readers_have_tokens_between_those_of_the_writers_before_and_after"),
         says: "are not between",
         make: |_| Arc::new(TokenReadAfterwards::default()),
     },
@@ -263,7 +263,7 @@ impl Layer for TokenReadAfterwards {
                     store.operator().queue(&entry.name).await?.iter().filter_map(|row| row.token).max();
                 *token = minted.unwrap_or(*token);
             }
-            // Whoever is told that he is next goes and reads it, too.
+            // A waiter that is told that it is next reads it, too.
             Standing::Waiting { hints, .. } => {
                 let told = std::mem::replace(hints, Box::pin(stream::empty()));
                 *hints = Box::pin(told.map(|_| Hint::Changed));

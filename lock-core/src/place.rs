@@ -86,11 +86,8 @@ impl Place {
         let step = self.token.map_or(Step::Create, Step::Again);
         self.free_by = self.client.keeper.now() + self.ttl.max(self.entry.ttl);
         let backend = &self.client.backend;
-        if step == Step::Create {
-            // PR09: should this future not be polled again, a session would keep the entry alive for ever.
-            let until = if backend.guarantees().shared_leases { self.free_by } else { BootTime::FAR_FUTURE };
-            let entry = Arc::clone(&self.entry);
-            if !self.client.renewals.watch_place(entry, Creates::InDoubt, until, self.watched) {
+        if let Some((creates, until)) = self.watch_before(step) {
+            if !self.client.renewals.watch_place(Arc::clone(&self.entry), creates, until, self.watched) {
                 // The keeper has left for it, or nothing is taken any more.
                 return Ok(Standing::Gone);
             }
@@ -124,6 +121,23 @@ impl Place {
             }
         }
         answer
+    }
+
+    /// What the keeper has to know before a request is sent, and until when: of an entry that it may create, and of a lease that it
+    /// may make longer.
+    fn watch_before(&self, step: Step) -> Option<(Creates, BootTime)> {
+        match step {
+            // PR09: should this future not be polled again, a session would keep the entry alive for ever.
+            Step::Create if self.client.backend.guarantees().shared_leases => {
+                Some((Creates::InDoubt, self.free_by))
+            }
+            Step::Create => Some((Creates::InDoubt, BootTime::FAR_FUTURE)),
+            // The answer may come after the end of the shorter lease, and the keeper leaves for what lives as long as the longer one.
+            Step::Again(_) if self.waiting_ttl.max(self.ttl) < self.entry.ttl => {
+                Some((self.creates(), self.free_by))
+            }
+            Step::Again(_) => None,
+        }
     }
 
     /// Nothing of it is in the store: there is nothing to leave.

@@ -153,6 +153,8 @@ impl Waiting<'_> {
                 Ok(Standing::Admitted { valid_until, .. }) => {
                     // It waited with a shorter lease than it is to hold with: it asks for that one before it holds.
                     if self.client.keeper.now() < valid_until && place.ask_for(self.options.ttl) {
+                        // That is another request, with tries of its own.
+                        self.failures = 0;
                         continue;
                     }
                     match self.take(place, valid_until)? {
@@ -210,7 +212,7 @@ impl Waiting<'_> {
 
     /// A grant is taken only while its deadline is ahead; otherwise the place comes back.
     fn take(&mut self, place: Place, valid_until: BootTime) -> Result<Result<Guard, Place>, Error> {
-        let name = place.entry().name.clone();
+        let (name, ttl) = (place.entry().name.clone(), place.entry().ttl);
         match place.grant(valid_until, self.options) {
             Ok(guard) => Ok(Ok(guard)),
             Err(place) => {
@@ -218,7 +220,7 @@ impl Waiting<'_> {
                 self.too_slow += 1;
                 self.listening = None;
                 if self.too_slow > TOO_SLOW {
-                    return Err(Error::TooSlow { name, ttl: self.options.ttl });
+                    return Err(Error::TooSlow { name, ttl });
                 }
                 Ok(Err(place))
             }

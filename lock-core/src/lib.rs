@@ -33,7 +33,7 @@
 //! |---|---|
 //! | taking locks | [`Locks`], [`DistributedLock`], [`AcquireOptions`], [`Guard`] |
 //! | what holds on which store | [`Guarantees`] |
-//! | writing a backend | [`Backend`], [`Operator`], [`Switchboard`], [`Paced`], [`CircuitBreaker`], and [`settings`] |
+//! | writing a backend | [`Backend`], [`Operator`], [`Notifier`], [`Paced`], [`CircuitBreaker`], and [`settings`] |
 //! | what is traced | [`telemetry`] |
 //! | time, threads and randomness | [`Clock`], [`Keeper`], [`Entropy`] |
 //! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |
@@ -56,7 +56,6 @@ mod forwarding;
 pub mod fuzzing;
 mod guarantees;
 mod guard;
-mod hints;
 mod hold;
 mod identity;
 mod journal;
@@ -66,6 +65,7 @@ mod lock;
 mod locks;
 mod memory;
 mod name;
+mod notifier;
 mod operator;
 mod options;
 mod paced;
@@ -95,7 +95,6 @@ pub use self::{
     first_process::FirstProcess,
     guarantees::Guarantees,
     guard::Guard,
-    hints::Switchboard,
     hold::{Hold, HoldState, Lost, LostReason},
     identity::Identity,
     keeper::{Keeper, Sleep},
@@ -103,6 +102,7 @@ pub use self::{
     locks::{CloseError, Locks},
     memory::Memory,
     name::{LockName, NameError},
+    notifier::Notifier,
     operator::{Diagnosis, Operator, QueueRow},
     options::{AcquireOptions, BackOff, LookAgain, Outage, shown_label},
     paced::Paced,

@@ -14,8 +14,8 @@ use async_trait::async_trait;
 use self::queue::{Look, Queue};
 use crate::{
     Alarms, Backend, BackendError, BackendErrorKind, BootTime, Clock, Creates, Departure, Diagnosis, Entry,
-    EntryId, FencingToken, Guarantees, Hint, Holder, Lease, LockName, Operator, QueueRow, Renewal, Standing,
-    Step, Switchboard, SystemClock, WaitMode, valid_until,
+    EntryId, FencingToken, Guarantees, Hint, Holder, Lease, LockName, Notifier, Operator, QueueRow, Renewal,
+    Standing, Step, SystemClock, WaitMode, valid_until,
 };
 
 /// How long a late create finds the door closed behind an entry that left while it was in doubt.
@@ -30,7 +30,7 @@ pub struct Memory(Arc<Store>);
 struct Store {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
-    hints: Switchboard,
+    notifier: Notifier,
 }
 
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl Memory {
     /// An empty store that reckons its leases on `clock`.
     #[must_use]
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
-        Self(Arc::new(Store { clock, state: Mutex::default(), hints: Switchboard::default() }))
+        Self(Arc::new(Store { clock, state: Mutex::default(), notifier: Notifier::default() }))
     }
 
     /// Goes on as if `last` had been minted: for tests of large tokens. Never goes back.
@@ -74,7 +74,7 @@ impl Memory {
         }
         drop(state);
         for (entry, token) in admitted {
-            self.0.hints.send(entry, Hint::Admitted { token });
+            self.0.notifier.send(entry, Hint::Admitted { token });
         }
         result
     }
@@ -104,7 +104,7 @@ impl State {
 impl Backend for Memory {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
         let sent = self.0.clock.now();
-        let hints = self.0.hints.listen(entry.id);
+        let hints = self.0.notifier.listen(entry.id);
         let look = self.on_queue(&entry.name, |state, queue, now| {
             let known = queue.token(entry.id);
             match step {
@@ -166,7 +166,7 @@ impl Backend for Memory {
     async fn give_back(&self) {}
 
     fn alarms(&self) -> Alarms {
-        self.0.hints.alarms()
+        self.0.notifier.alarms()
     }
 
     fn guarantees(&self) -> &Guarantees {
@@ -196,7 +196,7 @@ impl Operator for Memory {
 
     async fn evict(&self, name: &LockName, entry: EntryId) -> Result<Departure, BackendError> {
         let departure = self.on_queue(name, |_, queue, _| queue.remove(entry));
-        self.0.hints.alarm(entry);
+        self.0.notifier.alarm(entry);
         Ok(departure)
     }
 
@@ -204,7 +204,7 @@ impl Operator for Memory {
         let mut diagnosis = Diagnosis::default();
         diagnosis.facts.push(("store", "memory of this process".to_owned()));
         diagnosis.facts.push(("queues", self.lock().queues.len().to_string()));
-        diagnosis.facts.push(("listeners", self.0.hints.listeners().to_string()));
+        diagnosis.facts.push(("listeners", self.0.notifier.listeners().to_string()));
         Ok(diagnosis)
     }
 }

@@ -1,4 +1,4 @@
-//! [`Switchboard`]: hands hints to the entries that wait for them, and alarms to keepers.
+//! [`Notifier`]: hands hints to the entries that wait for them, and alarms to keepers.
 
 use std::{
     collections::BTreeMap,
@@ -17,94 +17,94 @@ use crate::{Alarms, EntryId, Hint, Hints, wakers::contained};
 /// Listen **before** the request that judges the standing is sent: then no hint falls between. Two listeners of one
 /// entry both get every hint, so that an old stream stays good while a new look is under way.
 #[derive(Clone, Debug, Default)]
-pub struct Switchboard {
-    lines: Arc<Mutex<Lines>>,
+pub struct Notifier {
+    listeners: Arc<Mutex<Listeners>>,
 }
 
 #[derive(Debug, Default)]
-struct Lines {
+struct Listeners {
     next: u64,
     // Ordered, so that a simulation wakes its waiters in the same order every time.
-    open: BTreeMap<(EntryId, u64), UnboundedSender<Hint>>,
+    hints: BTreeMap<(EntryId, u64), UnboundedSender<Hint>>,
     alarms: BTreeMap<u64, UnboundedSender<EntryId>>,
 }
 
-impl Switchboard {
-    /// A stream of the hints for an entry from now on. Dropping it hangs up.
+impl Notifier {
+    /// A stream of the hints for an entry from now on. Dropping it ends the subscription.
     #[must_use]
     pub fn listen(&self, entry: EntryId) -> Hints {
         let (sender, hints) = unbounded();
-        let mut lines = self.lock();
-        lines.next += 1;
-        let line = (entry, lines.next);
-        lines.open.insert(line, sender);
-        drop(lines);
-        Box::pin(Listener { line, hints, switchboard: self.clone(), pid: std::process::id() })
+        let mut listeners = self.lock();
+        listeners.next += 1;
+        let key = (entry, listeners.next);
+        listeners.hints.insert(key, sender);
+        drop(listeners);
+        Box::pin(Listener { key, hints, notifier: self.clone(), pid: std::process::id() })
     }
 
     /// Gives a hint to whoever listens for the entry.
     pub fn send(&self, entry: EntryId, hint: Hint) {
         let listeners: Vec<_> =
-            self.lock().open.range((entry, 0)..=(entry, u64::MAX)).map(|(_, s)| s.clone()).collect();
-        tell(listeners, hint);
+            self.lock().hints.range((entry, 0)..=(entry, u64::MAX)).map(|(_, s)| s.clone()).collect();
+        deliver(listeners, hint);
     }
 
     /// Tells every waiter to look again: for a new subscription, behind which hints may have been missed.
     pub fn changed_for_all(&self) {
-        let listeners: Vec<_> = self.lock().open.values().cloned().collect();
-        tell(listeners, Hint::Changed);
+        let listeners: Vec<_> = self.lock().hints.values().cloned().collect();
+        deliver(listeners, Hint::Changed);
     }
 
     /// A stream of the entries that may have been lost from now on: what [`Backend::alarms`](crate::Backend::alarms) gives.
-    /// Dropping it hangs up.
+    /// Dropping it ends the subscription.
     #[must_use]
     pub fn alarms(&self) -> Alarms {
         let (sender, alarms) = unbounded();
-        let mut lines = self.lock();
-        lines.next += 1;
-        let line = lines.next;
-        lines.alarms.insert(line, sender);
-        drop(lines);
-        Box::pin(AlarmListener { line, alarms, switchboard: self.clone(), pid: std::process::id() })
+        let mut listeners = self.lock();
+        listeners.next += 1;
+        let key = listeners.next;
+        listeners.alarms.insert(key, sender);
+        drop(listeners);
+        Box::pin(AlarmListener { key, alarms, notifier: self.clone(), pid: std::process::id() })
     }
 
     /// Says that an entry may have been lost, to all who listen for alarms.
     pub fn alarm(&self, entry: EntryId) {
         let listeners: Vec<_> = self.lock().alarms.values().cloned().collect();
-        tell(listeners, entry);
+        deliver(listeners, entry);
     }
 
     /// How many listeners for hints there are.
     #[must_use]
     pub fn listeners(&self) -> usize {
-        self.lock().open.len()
+        self.lock().hints.len()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Lines> {
-        // Nothing panics while the lines are held, and each change to them is whole.
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Listeners> {
+        // Nothing panics while the listeners are locked, and each change to them is whole.
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Outside of the lock: to send wakes a task, which is code of others. One that panics keeps the word from nobody else.
-fn tell<T: Copy>(listeners: Vec<UnboundedSender<T>>, word: T) {
+fn deliver<T: Copy>(listeners: Vec<UnboundedSender<T>>, message: T) {
     for sender in listeners {
         // A listener that is being dropped needs no word.
-        contained(|| drop(sender.unbounded_send(word)));
-        hang_up(Some(sender));
+        contained(|| drop(sender.unbounded_send(message)));
+        disconnect(Some(sender));
     }
 }
 
 /// The last sender that goes wakes the listener.
-fn hang_up<T>(sender: Option<UnboundedSender<T>>) {
+fn disconnect<T>(sender: Option<UnboundedSender<T>>) {
     contained(|| drop(sender));
 }
 
 struct Listener {
-    line: (EntryId, u64),
+    key: (EntryId, u64),
     hints: UnboundedReceiver<Hint>,
-    switchboard: Switchboard,
-    /// The process that listens: in a fork of it, a thread that is not there may seem to hold the lines for ever.
+    notifier: Notifier,
+    /// The process that listens: in a fork of it, a thread that is not there may seem to hold the lock for ever.
     pid: u32,
 }
 
@@ -119,17 +119,17 @@ impl Stream for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if self.pid == std::process::id() {
-            let sender = self.switchboard.lock().open.remove(&self.line);
+            let sender = self.notifier.lock().hints.remove(&self.key);
             // Only now: with it goes a waker, which is code of others.
-            hang_up(sender);
+            disconnect(sender);
         }
     }
 }
 
 struct AlarmListener {
-    line: u64,
+    key: u64,
     alarms: UnboundedReceiver<EntryId>,
-    switchboard: Switchboard,
+    notifier: Notifier,
     pid: u32,
 }
 
@@ -144,9 +144,9 @@ impl Stream for AlarmListener {
 impl Drop for AlarmListener {
     fn drop(&mut self) {
         if self.pid == std::process::id() {
-            let sender = self.switchboard.lock().alarms.remove(&self.line);
+            let sender = self.notifier.lock().alarms.remove(&self.key);
             // Only now: with it goes a waker, which is code of others.
-            hang_up(sender);
+            disconnect(sender);
         }
     }
 }
@@ -170,31 +170,31 @@ mod tests {
     /// The most that a busy machine takes for anything here.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// The waker of somebody who asks the board how many listen, and says what it was told.
+    /// The waker of somebody who asks the notifier how many listen, and says what it was told.
     struct Asking {
-        board: Switchboard,
+        notifier: Notifier,
         told: mpsc::Sender<usize>,
     }
 
     impl Wake for Asking {
         fn wake(self: Arc<Self>) {
-            self.told.send(self.board.listeners()).unwrap();
+            self.told.send(self.notifier.listeners()).unwrap();
         }
     }
 
     /// Waits for the next of a stream with such a waker.
-    fn wait_asking(board: &Switchboard, stream: &mut (impl Stream + Unpin), told: &mpsc::Sender<usize>) {
-        let waker = Waker::from(Arc::new(Asking { board: board.clone(), told: told.clone() }));
+    fn wait_asking(notifier: &Notifier, stream: &mut (impl Stream + Unpin), told: &mpsc::Sender<usize>) {
+        let waker = Waker::from(Arc::new(Asking { notifier: notifier.clone(), told: told.clone() }));
         assert!(stream.poll_next_unpin(&mut Context::from_waker(&waker)).is_pending());
     }
 
     #[test]
     fn both_listeners_of_an_entry_get_a_hint_and_others_get_none() {
-        let board = Switchboard::default();
-        let (mut old, mut new) = (board.listen(EntryId::new(1)), board.listen(EntryId::new(1)));
-        let mut other = board.listen(EntryId::new(2));
+        let notifier = Notifier::default();
+        let (mut old, mut new) = (notifier.listen(EntryId::new(1)), notifier.listen(EntryId::new(1)));
+        let mut other = notifier.listen(EntryId::new(2));
         let hint = Hint::Admitted { token: FencingToken::new(7) };
-        board.send(EntryId::new(1), hint);
+        notifier.send(EntryId::new(1), hint);
         assert_eq!(old.next().now_or_never(), Some(Some(hint)));
         assert_eq!(new.next().now_or_never(), Some(Some(hint)));
         assert_eq!(other.next().now_or_never(), None);
@@ -202,9 +202,9 @@ mod tests {
 
     #[test]
     fn all_who_listen_for_alarms_hear_of_each_entry() {
-        let board = Switchboard::default();
-        let (mut one, mut two) = (board.alarms(), board.alarms());
-        board.alarm(EntryId::new(7));
+        let notifier = Notifier::default();
+        let (mut one, mut two) = (notifier.alarms(), notifier.alarms());
+        notifier.alarm(EntryId::new(7));
         assert_eq!(one.next().now_or_never(), Some(Some(EntryId::new(7))));
         assert_eq!(two.next().now_or_never(), Some(Some(EntryId::new(7))));
         assert_eq!(one.next().now_or_never(), None);
@@ -212,27 +212,27 @@ mod tests {
 
     #[test]
     fn a_dropped_listener_leaves_nothing_behind() {
-        let board = Switchboard::default();
-        drop(board.alarms());
-        assert!(board.lock().alarms.is_empty());
-        let one = board.listen(EntryId::new(1));
-        drop(board.listen(EntryId::new(1)));
-        assert_eq!(board.listeners(), 1);
+        let notifier = Notifier::default();
+        drop(notifier.alarms());
+        assert!(notifier.lock().alarms.is_empty());
+        let one = notifier.listen(EntryId::new(1));
+        drop(notifier.listen(EntryId::new(1)));
+        assert_eq!(notifier.listeners(), 1);
         drop(one);
-        assert_eq!(board.listeners(), 0);
+        assert_eq!(notifier.listeners(), 0);
     }
 
-    /// On a thread of its own, which hangs if the lines are held meanwhile.
+    /// On a thread of its own, which hangs if the listeners are locked meanwhile.
     #[test]
-    fn a_waker_that_a_word_wakes_may_ask_the_board() {
-        let board = Switchboard::default();
-        let (mut hints, mut alarms) = (board.listen(EntryId::new(1)), board.alarms());
+    fn a_waker_that_a_message_wakes_may_use_the_notifier() {
+        let notifier = Notifier::default();
+        let (mut hints, mut alarms) = (notifier.listen(EntryId::new(1)), notifier.alarms());
         let (tell, told) = mpsc::channel();
-        wait_asking(&board, &mut hints, &tell);
-        wait_asking(&board, &mut alarms, &tell);
+        wait_asking(&notifier, &mut hints, &tell);
+        wait_asking(&notifier, &mut alarms, &tell);
         let speaking = thread::spawn(move || {
-            board.send(EntryId::new(1), Hint::Changed);
-            board.alarm(EntryId::new(7));
+            notifier.send(EntryId::new(1), Hint::Changed);
+            notifier.alarm(EntryId::new(7));
             (hints, alarms)
         });
         assert_eq!(told.recv_timeout(PATIENCE), Ok(1), "woken by a hint");
@@ -241,28 +241,28 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_that_a_hang_up_wakes_may_ask_the_board() {
-        let board = Switchboard::default();
-        let (mut hints, mut alarms) = (board.listen(EntryId::new(1)), board.alarms());
+    fn a_waker_that_a_disconnect_wakes_may_use_the_notifier() {
+        let notifier = Notifier::default();
+        let (mut hints, mut alarms) = (notifier.listen(EntryId::new(1)), notifier.alarms());
         let (tell, told) = mpsc::channel();
-        wait_asking(&board, &mut hints, &tell);
-        wait_asking(&board, &mut alarms, &tell);
-        let hanging_up = thread::spawn(move || {
+        wait_asking(&notifier, &mut hints, &tell);
+        wait_asking(&notifier, &mut alarms, &tell);
+        let disconnecting = thread::spawn(move || {
             drop(hints);
             drop(alarms);
         });
         assert_eq!(told.recv_timeout(PATIENCE), Ok(0), "woken by the end of the hints");
         assert_eq!(told.recv_timeout(PATIENCE), Ok(0), "woken by the end of the alarms");
-        hanging_up.join().unwrap();
+        disconnecting.join().unwrap();
     }
 
     /// The child drops what it has copies of, as when it ends; somebody in the parent was just speaking.
     #[cfg(unix)]
     #[test]
-    fn a_fork_hangs_up_though_a_thread_that_it_has_not_holds_the_lines() {
-        let board = Switchboard::default();
-        let streams = (board.listen(EntryId::new(1)), board.alarms());
-        let speaking = board.lock();
+    fn a_fork_unsubscribes_though_a_thread_of_its_parent_holds_the_lock() {
+        let notifier = Notifier::default();
+        let streams = (notifier.listen(EntryId::new(1)), notifier.alarms());
+        let speaking = notifier.lock();
         let fork::Fork::Parent(child) = fork::fork().unwrap() else {
             drop(streams);
             std::process::exit(0);
@@ -270,18 +270,18 @@ mod tests {
         assert_eq!(end_of(child), Some(0), "the child hung, or failed");
         drop(speaking);
         drop(streams);
-        assert_eq!(board.listeners(), 0);
+        assert_eq!(notifier.listeners(), 0);
     }
 
     /// As on a store in memory, of which it has a copy.
     #[cfg(unix)]
     #[test]
-    fn what_a_fork_listens_to_itself_it_hangs_up() {
-        let board = Switchboard::default();
-        let stream = board.listen(EntryId::new(1));
+    fn a_fork_ends_its_own_subscriptions() {
+        let notifier = Notifier::default();
+        let stream = notifier.listen(EntryId::new(1));
         let fork::Fork::Parent(child) = fork::fork().unwrap() else {
-            drop((board.listen(EntryId::new(2)), board.alarms()));
-            let left = (board.listeners(), board.lock().alarms.len());
+            drop((notifier.listen(EntryId::new(2)), notifier.alarms()));
+            let left = (notifier.listeners(), notifier.lock().alarms.len());
             std::process::exit(i32::from(left != (1, 0)));
         };
         assert_eq!(end_of(child), Some(0), "the child leaves something behind, or hung");

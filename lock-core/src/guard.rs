@@ -4,7 +4,7 @@ use std::{fmt, mem, pin::pin, sync::Arc, time::Duration};
 
 use crate::{
     Creates, Departure, EntryId, Error, FencingToken, Hold, HoldState, LockName, Lost, LostReason, Released,
-    client::Client, keeper::Owed, wakers::shielded,
+    client::Client, keeper::ScheduledLeave, panic_isolation::shielded,
 };
 
 /// A lock that was granted. Dropping it releases the lock.
@@ -140,13 +140,13 @@ impl Guard {
     /// Safe to drop: the keeper finishes what was begun.
     pub async fn release(mut self) -> Result<Released, Error> {
         self.released = true;
-        let Some((owed, held)) = self.end() else { return Err(self.over()) };
-        let (untold, free_by) = (Untold { hold: &self.hold, held }, owed.free_by());
-        match shielded(pin!(owed.leave_now())).await {
+        let Some((scheduled, held)) = self.end() else { return Err(self.over()) };
+        let (trace, free_by) = (ReleaseTrace { hold: &self.hold, held }, scheduled.free_by());
+        match shielded(pin!(scheduled.leave_now())).await {
             Ok(Departure::Left) => Ok(Released::Confirmed),
             // PR10: a leave that was repeated, after a first one in time, says that it left.
             Ok(Departure::Absent) => {
-                untold.gone();
+                trace.gone();
                 Err(self.lost_error(LostReason::Gone, false))
             }
             Err(cause) => Ok(Released::Pending { free_within: self.client.free_within(free_by), cause }),
@@ -166,17 +166,18 @@ impl Guard {
 
     /// Ends the hold, and gives what is left to do, and for how long it was held. Nothing if it was lost before: the keeper leaves
     /// for it.
-    fn end(&self) -> Option<(Owed, Duration)> {
+    fn end(&self) -> Option<(ScheduledLeave, Duration)> {
         if self.client.keeper.is_forked() {
             // The lock is the parent's, and so is its keeper.
             return None;
         }
         let free_by = self.client.keeper.now() + self.ttl();
         // If it was lost before, it may not be there: whoever took it out leaves for it.
-        let owed = self.client.renewals.take_out(self.hold.entry(), self.creates, free_by);
+        let scheduled = self.client.renewals.schedule_leave(self.hold.entry(), self.creates, free_by);
         let held = self.hold.end()?;
-        let owe = || self.client.cleanup.owe(Arc::clone(self.hold.entry()), self.creates, free_by);
-        Some((owed.unwrap_or_else(owe), held))
+        let schedule_leave =
+            || self.client.cleanup.schedule_leave(Arc::clone(self.hold.entry()), self.creates, free_by);
+        Some((scheduled.unwrap_or_else(schedule_leave), held))
     }
 
     /// The lock is lost, and perhaps the work under it was stopped.
@@ -192,30 +193,30 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if !mem::replace(&mut self.released, true)
-            && let Some((owed, held)) = self.end()
+            && let Some((scheduled, held)) = self.end()
         {
-            self.hold.tell_released(held);
-            drop(owed);
+            self.hold.trace_released(held);
+            drop(scheduled);
         }
     }
 }
 
 /// A release that is not traced yet. It is one, unless the store says that the lock was gone: also if the future is dropped meanwhile.
-struct Untold<'a> {
+struct ReleaseTrace<'a> {
     hold: &'a Hold,
     held: Duration,
 }
 
-impl Untold<'_> {
+impl ReleaseTrace<'_> {
     fn gone(self) {
-        self.hold.tell_gone(self.held);
+        self.hold.trace_gone(self.held);
         mem::forget(self);
     }
 }
 
-impl Drop for Untold<'_> {
+impl Drop for ReleaseTrace<'_> {
     fn drop(&mut self) {
-        self.hold.tell_released(self.held);
+        self.hold.trace_released(self.held);
     }
 }
 

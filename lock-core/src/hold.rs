@@ -13,8 +13,8 @@ pub use self::lost::Lost;
 
 use crate::{
     BootTime, Clock, Entry, EntryId, FencingToken, LockName,
-    journal::{Event, Journal},
-    telemetry, wakers,
+    event_log::{Event, EventLog},
+    panic_isolation, telemetry,
 };
 
 /// A view of a granted lock: everything that its [`Guard`](crate::Guard) tells, without keeping the lock.
@@ -29,7 +29,7 @@ struct Shared {
     /// The ttl that the store granted.
     ttl: Duration,
     clock: Arc<dyn Clock>,
-    journal: Arc<Journal>,
+    event_log: Arc<EventLog>,
     /// The process that connected.
     pid: u32,
     granted: BootTime,
@@ -120,9 +120,9 @@ impl Loss {
     /// Wakes whoever watches, and says so.
     pub(crate) fn announce(self) {
         let Self { hold, reason, held, watchers } = self;
-        watchers.into_iter().for_each(wakers::wake);
+        watchers.into_iter().for_each(panic_isolation::wake);
         let (entry, token) = (Arc::clone(hold.entry()), hold.token());
-        hold.0.journal.note(Event::Lost { entry, token, reason, held });
+        hold.0.event_log.note(Event::Lost { entry, token, reason, held });
     }
 }
 
@@ -132,9 +132,9 @@ fn announce(loss: Option<Loss>) {
     }
 }
 
-/// What a renewal brought: see [`Hold::prove`].
+/// Whether [`Hold::extend`] moved the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Proof {
+pub(crate) enum Extension {
     Accepted,
     /// It came after the deadline, or after the end of the hold: it proves nothing any more.
     TooLate,
@@ -146,7 +146,7 @@ impl Hold {
         grant: Grant,
         clock: Arc<dyn Clock>,
         max_hold: Option<Duration>,
-        journal: Arc<Journal>,
+        event_log: Arc<EventLog>,
     ) -> Self {
         let Grant { token, ttl, valid_until } = grant;
         let granted = clock.now();
@@ -154,9 +154,9 @@ impl Hold {
         let deadline = valid_until.min(hold_until);
         let state = State { phase: Phase::Held, deadline, next_watcher: 0, watchers: Vec::new() };
         // Should a fork go on with what its parent had asked for, what it is granted is its parent's, too.
-        let pid = journal.pid();
+        let pid = event_log.pid();
         let state = Mutex::new(state);
-        Self(Arc::new(Shared { entry, token, ttl, clock, journal, pid, granted, hold_until, state }))
+        Self(Arc::new(Shared { entry, token, ttl, clock, event_log, pid, granted, hold_until, state }))
     }
 
     /// The name of the lock.
@@ -212,7 +212,7 @@ impl Hold {
     /// What is known at this moment, without a word to anybody: for whoever has something locked, and announces the loss
     /// later.
     pub(crate) fn look(&self) -> (HoldState, Option<Loss>) {
-        self.judge(&mut self.lock())
+        self.check_deadline(&mut self.lock())
     }
 
     pub(crate) fn entry(&self) -> &Arc<Entry> {
@@ -239,25 +239,25 @@ impl Hold {
     }
 
     /// Takes note of a proof that the lease is good until `valid_until`.
-    pub(crate) fn prove(&self, valid_until: BootTime) -> Proof {
+    pub(crate) fn extend(&self, valid_until: BootTime) -> Extension {
         let mut state = self.lock();
-        let (judged, loss) = self.judge(&mut state);
-        let held = judged.is_held();
+        let (state_now, loss) = self.check_deadline(&mut state);
+        let held = state_now.is_held();
         if held {
             state.phase = Phase::Held;
             state.deadline = state.deadline.max(valid_until.min(self.0.hold_until));
         }
         drop(state);
         announce(loss);
-        if judged == HoldState::Suspect {
+        if state_now == HoldState::Suspect {
             let (entry, token) = (Arc::clone(&self.0.entry), self.0.token);
-            self.0.journal.note(Event::Recovered { entry, token });
+            self.0.event_log.note(Event::Recovered { entry, token });
         }
-        if held { Proof::Accepted } else { Proof::TooLate }
+        if held { Extension::Accepted } else { Extension::TooLate }
     }
 
     /// Takes note of a renewal that failed.
-    pub(crate) fn suspect(&self) {
+    pub(crate) fn mark_suspect(&self) {
         let mut state = self.lock();
         let held = matches!(state.phase, Phase::Held);
         if held {
@@ -267,14 +267,14 @@ impl Hold {
         drop(state);
         if held {
             let (entry, token) = (Arc::clone(&self.0.entry), self.0.token);
-            self.0.journal.note(Event::Suspect { entry, token, remaining });
+            self.0.event_log.note(Event::Suspect { entry, token, remaining });
         }
     }
 
     /// Takes note that the lock is lost. If its deadline has passed before that was known, then that is how.
-    pub(crate) fn lose(&self, reason: LostReason) {
+    pub(crate) fn mark_lost(&self, reason: LostReason) {
         let mut state = self.lock();
-        let loss = self.judge(&mut state).1.or_else(|| self.lose_locked(&mut state, reason));
+        let loss = self.check_deadline(&mut state).1.or_else(|| self.mark_lost_locked(&mut state, reason));
         drop(state);
         announce(loss);
     }
@@ -283,8 +283,8 @@ impl Hold {
     /// who may learn it from the store.
     pub(crate) fn end(&self) -> Option<Duration> {
         let mut state = self.lock();
-        let (judged, loss) = self.judge(&mut state);
-        let held = judged.is_held();
+        let (state_now, loss) = self.check_deadline(&mut state);
+        let held = state_now.is_held();
         let mut watchers = Vec::new();
         if held {
             state.phase = Phase::Released;
@@ -297,34 +297,34 @@ impl Hold {
     }
 
     /// Tells that a hold was ended that was held for so long.
-    pub(crate) fn tell_released(&self, held: Duration) {
+    pub(crate) fn trace_released(&self, held: Duration) {
         telemetry::released(&self.0.entry, self.0.token, held);
     }
 
     /// Tells that the store had lost an entry when it was to be given back.
-    pub(crate) fn tell_gone(&self, held: Duration) {
+    pub(crate) fn trace_gone(&self, held: Duration) {
         let (entry, token) = (Arc::clone(&self.0.entry), self.0.token);
-        self.0.journal.note(Event::Lost { entry, token, reason: LostReason::Gone, held });
+        self.0.event_log.note(Event::Lost { entry, token, reason: LostReason::Gone, held });
     }
 
     /// Looks at the clock.
-    fn judge(&self, state: &mut State) -> (HoldState, Option<Loss>) {
+    fn check_deadline(&self, state: &mut State) -> (HoldState, Option<Loss>) {
         let mut loss = None;
         if matches!(state.phase, Phase::Held | Phase::Suspect) && self.0.clock.now() >= state.deadline {
             let at_max_hold = state.deadline >= self.0.hold_until;
-            loss =
-                self.lose_locked(state, if at_max_hold { LostReason::MaxHold } else { LostReason::Expired });
+            loss = self
+                .mark_lost_locked(state, if at_max_hold { LostReason::MaxHold } else { LostReason::Expired });
         }
-        let judged = match state.phase {
+        let state_now = match state.phase {
             Phase::Held => HoldState::Held,
             Phase::Suspect => HoldState::Suspect,
             Phase::Lost(reason) => HoldState::Lost(reason),
             Phase::Released => HoldState::Released,
         };
-        (judged, loss)
+        (state_now, loss)
     }
 
-    fn lose_locked(&self, state: &mut State, reason: LostReason) -> Option<Loss> {
+    fn mark_lost_locked(&self, state: &mut State, reason: LostReason) -> Option<Loss> {
         if !matches!(state.phase, Phase::Held | Phase::Suspect) {
             return None;
         }

@@ -48,9 +48,9 @@ mod closing;
 mod entropy;
 mod entry;
 mod error;
+mod event_log;
 mod excerpt;
 mod first_process;
-mod forwarding;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -58,7 +58,6 @@ mod guarantees;
 mod guard;
 mod hold;
 mod identity;
-mod journal;
 mod keeper;
 mod linger;
 mod lock;
@@ -69,7 +68,9 @@ mod notifier;
 mod operator;
 mod options;
 mod paced;
-mod place;
+mod panic_isolation;
+mod pending_entry;
+mod pointers;
 mod released;
 mod rwlock;
 mod semaphore;
@@ -79,7 +80,6 @@ pub mod telemetry;
 pub mod testing;
 mod token;
 mod wait;
-mod wakers;
 
 pub use self::{
     backend::{

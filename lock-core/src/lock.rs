@@ -11,7 +11,8 @@ use std::{
 use async_trait::async_trait;
 
 use crate::{
-    AcquireOptions, Claim, Error, Guard, Hold, LockName, QueueRow, client::Client, wait, wakers::shielded,
+    AcquireOptions, Claim, Error, Guard, Hold, LockName, QueueRow, client::Client, panic_isolation::shielded,
+    wait,
 };
 
 /// A lock that can be taken: a mutex, one side of a read-write lock, or some permits of a semaphore.

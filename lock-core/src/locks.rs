@@ -4,7 +4,7 @@ use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
 use crate::{
     AcquireOptions, Backend, Claim, DistributedLock, Entropy, Error, Guarantees, Keeper, Lock, LockName,
-    Operator, RwLock, Semaphore, SystemEntropy, client::Client, wakers::shielded,
+    Operator, RwLock, Semaphore, SystemEntropy, client::Client, panic_isolation::shielded,
 };
 
 /// A backend with the keeper that serves it: where locks come from. Cheap to clone.
@@ -139,7 +139,7 @@ impl Locks {
     /// Safe to drop: the clean-up goes on. It can be called again.
     pub async fn close(&self, within: Duration) -> Result<(), CloseError> {
         self.client.begin_to_close();
-        shielded(pin!(self.client.settled(within))).await;
+        shielded(pin!(self.client.drain(within))).await;
         self.closed()
     }
 
@@ -149,15 +149,15 @@ impl Locks {
     /// [`CloseError`] names what is still held, and what is not confirmed to be free.
     pub fn close_blocking(&self, within: Duration) -> Result<(), CloseError> {
         self.client.begin_to_close();
-        let (done, settled) = std::sync::mpsc::channel();
+        let (done, drained) = std::sync::mpsc::channel();
         let client = Arc::clone(&self.client);
         self.client.keeper.spawn(async move {
-            client.settled(within).await;
+            client.drain(within).await;
             // Nobody listens any more when the time was up first.
             let _ = done.send(());
         });
         // Either way what is left tells what happened.
-        let _ = settled.recv_timeout(within);
+        let _ = drained.recv_timeout(within);
         self.closed()
     }
 
@@ -167,10 +167,10 @@ impl Locks {
         }
         let mut held: Vec<_> = self.client.renewals.held().iter().map(|hold| hold.name().clone()).collect();
         held.sort();
-        let debts = self.client.cleanup.debts();
+        let pending = self.client.cleanup.pending();
         let free_within = |free_by| self.client.free_within(free_by);
         let unconfirmed =
-            debts.into_iter().map(|debt| (debt.entry.name.clone(), free_within(debt.free_by))).collect();
+            pending.into_iter().map(|leave| (leave.entry.name.clone(), free_within(leave.free_by))).collect();
         let error = CloseError { held, unconfirmed };
         if error.held.is_empty() && error.unconfirmed.is_empty() { Ok(()) } else { Err(error) }
     }

@@ -10,7 +10,7 @@ use std::{
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_core::Stream;
 
-use crate::{Alarms, EntryId, Hint, Hints, wakers::contained};
+use crate::{Alarms, EntryId, Hint, Hints, panic_isolation::isolate};
 
 /// Where a backend's one notification stream meets its many waiting entries, and the keepers of those that hold.
 ///
@@ -90,14 +90,14 @@ impl Notifier {
 fn deliver<T: Copy>(listeners: Vec<UnboundedSender<T>>, message: T) {
     for sender in listeners {
         // A listener that is being dropped needs no word.
-        contained(|| drop(sender.unbounded_send(message)));
+        isolate(|| drop(sender.unbounded_send(message)));
         disconnect(Some(sender));
     }
 }
 
 /// The last sender that goes wakes the listener.
 fn disconnect<T>(sender: Option<UnboundedSender<T>>) {
-    contained(|| drop(sender));
+    isolate(|| drop(sender));
 }
 
 struct Listener {

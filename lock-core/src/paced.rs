@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{BootTime, Clock, Keeper, keeper::WeakKeeper, wakers::contained};
+use crate::{BootTime, Clock, Keeper, keeper::WeakKeeper, panic_isolation::isolate};
 
 /// How long nothing more is said of a cause after a line.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -67,7 +67,7 @@ impl<C: Clone + Eq + Hash + Send + 'static> Paced<C> {
             hash_map::Entry::Vacant(nothing) => {
                 nothing.insert(Said { at: now, more: None });
                 drop(causes);
-                return contained(|| tell(None));
+                return isolate(|| tell(None));
             }
         };
         let (before, counted) = (said.more.take(), said.at + PAUSE);
@@ -75,7 +75,7 @@ impl<C: Clone + Eq + Hash + Send + 'static> Paced<C> {
         if now >= counted {
             said.at = now;
             drop(causes);
-            return contained(|| tell(many(times)));
+            return isolate(|| tell(many(times)));
         }
         said.more = Some((Box::new(tell), times));
         drop(causes);
@@ -99,7 +99,7 @@ impl<C: Clone + Eq + Hash + Send + 'static> Paced<C> {
             let Some((tell, times)) = said.more.take() else { return };
             said.at = lines.clock.now();
             drop(causes);
-            contained(|| tell(many(times)));
+            isolate(|| tell(many(times)));
         });
     }
 }

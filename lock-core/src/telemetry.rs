@@ -32,26 +32,26 @@ mod acquire_span;
 use std::time::Duration;
 
 pub(crate) use self::acquire_span::AcquireSpan;
-use crate::{BackendError, Entry, FencingToken, LostReason, wakers::contained};
+use crate::{BackendError, Entry, FencingToken, LostReason, panic_isolation::isolate};
 
 const TARGET: &str = "distlock";
 
 pub(crate) fn released(entry: &Entry, token: FencingToken, held: Duration) {
     let held_ms = millis(held);
-    contained(|| {
+    isolate(|| {
         tracing::debug!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), held_ms, "lock released");
     });
 }
 
 pub(crate) fn suspect(entry: &Entry, token: FencingToken, remaining: Duration, times: Option<u64>) {
     let remaining_ms = millis(remaining);
-    contained(|| {
+    isolate(|| {
         tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), remaining_ms, times, "lock suspect");
     });
 }
 
 pub(crate) fn recovered(entry: &Entry, token: FencingToken, times: Option<u64>) {
-    contained(|| {
+    isolate(|| {
         tracing::info!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), times, "lock recovered");
     });
 }
@@ -64,56 +64,56 @@ pub(crate) fn lost(
     times: Option<u64>,
 ) {
     let held_ms = millis(held);
-    contained(|| {
+    isolate(|| {
         tracing::error!(target: TARGET, name = %entry.name, entry = %entry.id, token = token.get(), %reason, held_ms, times, "lock lost");
     });
 }
 
 pub(crate) fn place_lost(entry: &Entry, times: Option<u64>) {
-    contained(|| {
+    isolate(|| {
         tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, times, "place lost");
     });
 }
 
 pub(crate) fn store_away(entry: &Entry, verb: &str, error: &BackendError, times: Option<u64>) {
-    contained(|| {
+    isolate(|| {
         tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, verb, %error, times, "store away");
     });
 }
 
 pub(crate) fn cleanup_owed(entry: &Entry) {
-    contained(|| {
+    isolate(|| {
         tracing::debug!(target: TARGET, name = %entry.name, entry = %entry.id, "cleanup owed");
     });
 }
 
 pub(crate) fn cleanup_settled(entry: &Entry) {
-    contained(|| {
+    isolate(|| {
         tracing::debug!(target: TARGET, name = %entry.name, entry = %entry.id, "cleanup settled");
     });
 }
 
 pub(crate) fn cleanup_abandoned(entry: &Entry, error: &BackendError, times: Option<u64>) {
-    contained(|| {
+    isolate(|| {
         tracing::warn!(target: TARGET, name = %entry.name, entry = %entry.id, %error, times, "cleanup abandoned");
     });
 }
 
 pub(crate) fn keeper_panicked(panic: &str) {
-    contained(|| tracing::error!(target: TARGET, panic, "keeper panicked"));
+    isolate(|| tracing::error!(target: TARGET, panic, "keeper panicked"));
 }
 
 pub(crate) fn keeper_ended(panic: &str) {
-    contained(|| tracing::error!(target: TARGET, panic, "keeper ended"));
+    isolate(|| tracing::error!(target: TARGET, panic, "keeper ended"));
 }
 
 pub(crate) fn keeper_stands_still(overdue: Duration) {
     let overdue_ms = millis(overdue);
-    contained(|| tracing::error!(target: TARGET, overdue_ms, "keeper stands still"));
+    isolate(|| tracing::error!(target: TARGET, overdue_ms, "keeper stands still"));
 }
 
 pub(crate) fn no_watchdog(error: &std::io::Error) {
-    contained(|| tracing::error!(target: TARGET, %error, "no watchdog"));
+    isolate(|| tracing::error!(target: TARGET, %error, "no watchdog"));
 }
 
 pub(crate) fn millis(duration: Duration) -> u64 {

@@ -1,10 +1,10 @@
 //! [`Keeper`]: the thread that renews, watches deadlines and cleans up, whatever the user's runtime does.
 
-mod book;
 mod cleanup;
-mod lasting;
+mod held_lease;
+mod registry;
 mod renewals;
-mod tenure;
+mod restart_on_panic;
 mod timers;
 mod watchdog;
 
@@ -24,15 +24,15 @@ use tokio::{runtime, sync::Notify};
 
 pub use self::timers::Sleep;
 pub(crate) use self::{
-    cleanup::{Cleanup, Owed, guarded},
+    cleanup::{Cleanup, ScheduledLeave, guarded},
+    held_lease::HeldLease,
     renewals::Renewals,
-    tenure::Tenure,
-    watchdog::Ward,
+    watchdog::Watched,
 };
-use self::{timers::Timers, watchdog::Watchdog};
+use self::{restart_on_panic::restart_on_panic, timers::Timers, watchdog::Watchdog};
 #[cfg(feature = "testing")]
 use crate::testing::Machine;
-use crate::{BootTime, Clock, SystemClock, telemetry, wakers::contained};
+use crate::{BootTime, Clock, SystemClock, panic_isolation::isolate, telemetry};
 
 /// One thread with a runtime of its own, started at first use.
 ///
@@ -122,7 +122,7 @@ impl Keeper {
             let mut done = run(&runtime, &timers, &stop);
             // A task may be in the middle of something; the runtime drops it where it stands, as a crash would. One that has
             // panicked may not even do that.
-            contained(|| runtime.shutdown_background());
+            isolate(|| runtime.shutdown_background());
             if let Err(panic) = &done {
                 ended.store(true, Ordering::Release);
                 telemetry::keeper_ended(panic);
@@ -225,10 +225,10 @@ impl Keeper {
         WeakKeeper(Arc::downgrade(&self.0))
     }
 
-    /// Has the watchdog look after somebody.
-    pub(crate) fn watch_over(&self, ward: Weak<dyn Ward>) {
+    /// Has the watchdog check the deadlines of a client.
+    pub(crate) fn watch(&self, watched: Weak<dyn Watched>) {
         if let Some(watchdog) = self.0.watchdog.as_ref().filter(|_| !self.is_forked())
-            && let Err(error) = watchdog.watch_over(ward)
+            && let Err(error) = watchdog.watch(watched)
         {
             telemetry::no_watchdog(&error);
         }
@@ -255,7 +255,7 @@ impl Keeper {
 
 /// Drives the timers and the tasks of a keeper until it is stopped.
 fn run(runtime: &runtime::Runtime, timers: &Timers, stop: &Notify) -> Result<(), String> {
-    lasting::keep_on(|| {
+    restart_on_panic(|| {
         runtime.block_on(async {
             tokio::select! {
                 biased;
@@ -288,7 +288,7 @@ impl Shared {
 
 impl Inner {
     fn stop(&self) {
-        // What a fork has of it is the parent's, and may seem to be locked for ever.
+        // In a fork it is the parent's, and a mutex may stay locked for ever.
         if self.pid != std::process::id() {
             return;
         }

@@ -12,7 +12,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::{BootTime, Clock, wakers};
+use crate::{BootTime, Clock, panic_isolation};
 
 /// The keeper's own timers stand still while the machine sleeps, so it looks at the clock at least this often.
 const SLICE: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ impl Timers {
         let slice = state.queue.first_key_value().map(|((until, _), _)| until.since(now).min(SLICE));
         state.parked_until = slice.map_or(BootTime::FAR_FUTURE, |slice| now + slice);
         drop(state);
-        due.into_iter().for_each(wakers::wake);
+        due.into_iter().for_each(panic_isolation::wake);
         slice
     }
 

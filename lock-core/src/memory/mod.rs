@@ -1,4 +1,4 @@
-//! [`Memory`]: locks within one process. The reference that other backends are measured against.
+//! [`Memory`]: locks within one process, and the reference for other backends.
 
 mod queue;
 
@@ -11,15 +11,15 @@ use std::{
 
 use async_trait::async_trait;
 
-use self::queue::{Look, Queue};
+use self::queue::{Outcome, Queue};
 use crate::{
     Alarms, Backend, BackendError, BackendErrorKind, BootTime, Clock, Creates, Departure, Diagnosis, Entry,
     EntryId, FencingToken, Guarantees, Hint, Holder, Lease, LockName, Notifier, Operator, QueueRow, Renewal,
     Standing, Step, SystemClock, WaitMode, valid_until,
 };
 
-/// How long a late create finds the door closed behind an entry that left while it was in doubt.
-const DOOR_CLOSED: Duration = Duration::from_secs(60);
+/// How long a late create finds the tombstone of an entry that left while it was in doubt.
+const TOMBSTONE_TTL: Duration = Duration::from_secs(60);
 
 /// A store in the memory of this process. Clones share it.
 ///
@@ -38,8 +38,8 @@ struct State {
     queues: BTreeMap<LockName, Queue>,
     /// The last token that was minted, for any name: so none is ever minted twice, whatever becomes of a queue.
     last_token: u64,
-    /// Entries that left while a create was in doubt, and until when they may not come back.
-    closed_doors: BTreeMap<EntryId, BootTime>,
+    /// Entries that left while a create was in doubt, and until when they may not be created.
+    tombstones: BTreeMap<EntryId, BootTime>,
 }
 
 impl Memory {
@@ -49,19 +49,19 @@ impl Memory {
         Self::with_clock(Arc::new(SystemClock))
     }
 
-    /// An empty store that reckons its leases on `clock`.
+    /// An empty store that counts its leases on `clock`.
     #[must_use]
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         Self(Arc::new(Store { clock, state: Mutex::default(), notifier: Notifier::default() }))
     }
 
-    /// Goes on as if `last` had been minted: for tests of large tokens. Never goes back.
+    /// Continues as if `last` were the token minted last: for tests of large tokens. Never goes back.
     pub fn raise_tokens(&self, last: FencingToken) {
         let mut state = self.lock();
         state.last_token = state.last_token.max(last.get());
     }
 
-    /// Runs one verb on one queue: the dead are dropped before, all who now fit are admitted and hinted behind.
+    /// Runs one verb on one queue. Dead entries are dropped before it; all that now fit are admitted and notified after it.
     fn on_queue<T>(&self, name: &LockName, verb: impl FnOnce(&mut State, &mut Queue, BootTime) -> T) -> T {
         let mut state = self.lock();
         let now = self.0.clock.now();
@@ -93,10 +93,13 @@ impl State {
         Ok(FencingToken::new(self.last_token))
     }
 
+    fn drop_old_tombstones(&mut self, now: BootTime) {
+        self.tombstones.retain(|_, until| *until > now);
+    }
+
     /// Whether the entry left for good while a create of it was in doubt.
-    fn is_closed_to(&mut self, id: EntryId, now: BootTime) -> bool {
-        self.closed_doors.retain(|_, until| *until > now);
-        self.closed_doors.contains_key(&id)
+    fn has_tombstone(&self, id: EntryId) -> bool {
+        self.tombstones.contains_key(&id)
     }
 }
 
@@ -108,14 +111,15 @@ impl Backend for Memory {
         let look = self.on_queue(&entry.name, |state, queue, now| {
             let known = queue.token(entry.id);
             match step {
-                Step::Again(token) if known != Some(token) => return Ok(Look::Gone),
+                Step::Again(token) if known != Some(token) => return Ok(Outcome::Gone),
                 Step::Create if known.is_none() => {
-                    if state.is_closed_to(entry.id, now) {
-                        return Ok(Look::Gone);
+                    state.drop_old_tombstones(now);
+                    if state.has_tombstone(entry.id) {
+                        return Ok(Outcome::Gone);
                     }
                     queue.check(entry.claim)?;
                     if wait == WaitMode::Try && !queue.has_room(entry.claim) {
-                        return Ok(Look::Busy);
+                        return Ok(Outcome::Busy);
                     }
                     queue.push(entry.clone(), state.mint()?, now);
                 }
@@ -127,13 +131,13 @@ impl Backend for Memory {
         });
         let valid_until = valid_until(sent, entry.ttl, entry.ttl);
         look.map(|look| match look {
-            Look::Admitted { token } => Standing::Admitted { token, ttl: entry.ttl, valid_until },
-            Look::Waiting { token, ahead, holder, look_again } => {
+            Outcome::Admitted { token } => Standing::Admitted { token, ttl: entry.ttl, valid_until },
+            Outcome::Waiting { token, ahead, holder, look_again } => {
                 let holder = Some(Holder::Ours { label: holder });
                 Standing::Waiting { token, ttl: entry.ttl, valid_until, ahead, holder, look_again, hints }
             }
-            Look::Busy => Standing::Busy,
-            Look::Gone => Standing::Gone,
+            Outcome::Busy => Standing::Busy,
+            Outcome::Gone => Standing::Gone,
         })
     }
 
@@ -156,13 +160,13 @@ impl Backend for Memory {
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
         Ok(self.on_queue(&entry.name, |state, queue, now| {
             if creates == Creates::InDoubt {
-                state.closed_doors.insert(entry.id, now + entry.ttl.max(DOOR_CLOSED));
+                state.tombstones.insert(entry.id, now + entry.ttl.max(TOMBSTONE_TTL));
             }
             queue.remove(entry.id)
         }))
     }
 
-    /// There is nothing but entries.
+    /// There is nothing to give back but entries.
     async fn give_back(&self) {}
 
     fn alarms(&self) -> Alarms {
@@ -254,7 +258,7 @@ mod tests {
     use crate::Claim;
 
     #[test]
-    fn who_asks_for_another_kind_of_lock_is_told_of_the_one_there_is() {
+    fn another_kind_of_lock_is_refused_with_the_kind_there_is() {
         let memory = Memory::new();
         let enter = |id, claim| {
             let name = LockName::new("a").expect("it is a name");

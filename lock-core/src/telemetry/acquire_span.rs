@@ -3,7 +3,7 @@
 use tracing::field::{Empty, display};
 
 use super::{TARGET, millis};
-use crate::{BootTime, Claim, EntryId, Error, Guard, Keeper, LockName, wakers::contained};
+use crate::{BootTime, Claim, EntryId, Error, Guard, Keeper, LockName, panic_isolation::isolate};
 
 /// The span of one acquisition. When it is dropped, it tells how it ended and how long that took, whatever ended it.
 pub(crate) struct AcquireSpan<'a> {
@@ -34,7 +34,7 @@ impl<'a> AcquireSpan<'a> {
 
     /// The entry that stands for it in the store from here on.
     pub(crate) fn entry(span: &tracing::Span, entry: EntryId) {
-        contained(|| {
+        isolate(|| {
             span.record("entry", display(entry));
         });
     }
@@ -43,7 +43,7 @@ impl<'a> AcquireSpan<'a> {
     pub(crate) fn end(mut self, ended: &Result<Option<Guard>, Error>, refused: &'static str) {
         self.outcome = match ended {
             Ok(Some(guard)) => {
-                contained(|| {
+                isolate(|| {
                     self.span.record("token", guard.token().get());
                 });
                 "granted"
@@ -59,7 +59,7 @@ impl<'a> AcquireSpan<'a> {
 impl Drop for AcquireSpan<'_> {
     fn drop(&mut self) {
         let waited_ms = millis(self.keeper.now().since(self.started));
-        contained(|| {
+        isolate(|| {
             self.span.record("outcome", display(self.outcome));
             self.span.record("waited_ms", waited_ms);
         });

@@ -68,12 +68,12 @@
 //! whatever it takes from the operating system itself is not repeated by the seed.
 
 mod clock;
+mod clock_skew;
 mod entropy;
 mod faults;
 mod faulty;
-mod hints;
+mod faulty_hints;
 mod machine;
-mod remote;
 mod simulation;
 #[cfg(test)]
 mod tests;

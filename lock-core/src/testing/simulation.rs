@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::{runtime, task::JoinHandle};
 
-use super::{Faults, Faulty, Machine, SeededEntropy, VirtualClock, remote::Remote};
+use super::{Faults, Faulty, Machine, SeededEntropy, VirtualClock, clock_skew::ClockSkew};
 use crate::{Backend, BootTime, Clock, Hold, Keeper, Locks, Memory};
 
 /// A simulation that stands still would otherwise hang its test: nobody waits for a lock for a simulated month.
@@ -84,11 +84,11 @@ impl Sim {
         let clock = self.clock.with_rate(fast_by);
         let faulty = Arc::new(Faulty::new(Arc::clone(&self.store), self.entropy.branch(), Faults::none()));
         let wire = Arc::clone(&faulty) as Arc<dyn Backend>;
-        let remote = Arc::new(Remote::new(wire, self.clock.clone(), clock.clone()));
+        let skewed = Arc::new(ClockSkew::new(wire, self.clock.clone(), clock.clone()));
         let machine = Machine::new();
         let keeper = Keeper::on_machine(machine.clone(), Arc::new(clock.clone()));
-        let locks = Locks::with(wrap(remote, &clock), keeper, Arc::new(self.entropy.branch()));
-        SimClient { locks, faulty, machine, clock, world: self.clock.clone() }
+        let locks = Locks::with(wrap(skewed, &clock), keeper, Arc::new(self.entropy.branch()));
+        SimClient { locks, faulty, machine, clock, store_clock: self.clock.clone() }
     }
 
     /// The store itself, as it is seen without a wire.
@@ -130,7 +130,7 @@ pub struct SimClient {
     faulty: Arc<Faulty>,
     machine: Machine,
     clock: VirtualClock,
-    world: VirtualClock,
+    store_clock: VirtualClock,
 }
 
 impl SimClient {
@@ -181,6 +181,6 @@ impl SimClient {
     /// lock is lost: until when it could be.
     #[must_use]
     pub fn deadline(&self, hold: &Hold) -> BootTime {
-        self.clock.on(&self.world, hold.deadline())
+        self.clock.on(&self.store_clock, hold.deadline())
     }
 }

@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 
 use super::{
     faults::End,
-    hints::{FaultyHints, Line},
+    faulty_hints::{FaultyHints, ListenerCount},
     *,
 };
 use crate::{
@@ -117,23 +117,16 @@ fn every_fault_comes_at_its_rate_and_none_comes_on_a_good_wire() {
     let entropy = SeededEntropy::new(1);
     let kinds = |faults: Faults| {
         let kinds = (0..2_000).map(|_| {
-            let journey = faults.journey(&entropy);
-            let late = journey.arrives.is_some_and(|at| at > faults.latency);
-            let late_answer = journey.answered.is_some_and(|at| at > faults.latency);
-            let end = match journey.end {
+            let fate = faults.fate(&entropy);
+            let late = fate.arrives.is_some_and(|at| at > faults.latency);
+            let late_answer = fate.answered.is_some_and(|at| at > faults.latency);
+            let end = match fate.end {
                 End::Limit => 0,
                 End::Refused => 1,
                 End::NotReady(_) => 2,
                 End::Broken(_) => 3,
             };
-            (
-                journey.arrives.is_some(),
-                late,
-                journey.again.is_some(),
-                journey.answered.is_some(),
-                late_answer,
-                end,
-            )
+            (fate.arrives.is_some(), late, fate.again.is_some(), fate.answered.is_some(), late_answer, end)
         });
         kinds.collect::<BTreeSet<_>>()
     };
@@ -185,8 +178,9 @@ async fn whoever_listens_for_hints_is_counted() {
 async fn bad_hints_are_lost_late_or_twice_and_the_stream_ends_behind_the_last() {
     let faults = Faults::at(1000);
     let sent = || futures_util::stream::iter(std::iter::repeat_n(Hint::Changed, 300));
-    let lines = Arc::default();
-    let mut hints = FaultyHints::new(Box::pin(sent()), faults, SeededEntropy::new(4), Line::new(&lines));
+    let listening = Arc::default();
+    let mut hints =
+        FaultyHints::new(Box::pin(sent()), faults, SeededEntropy::new(4), ListenerCount::new(&listening));
     hints.add_stale(Hint::Admitted { token: FencingToken::new(9) });
     let started = tokio::time::Instant::now();
     let (mut at_once, mut late, mut stale) = (0, 0, 0);
@@ -207,7 +201,8 @@ async fn bad_hints_are_lost_late_or_twice_and_the_stream_ends_behind_the_last() 
 async fn a_stream_of_hints_that_breaks_off_ends_though_the_store_goes_on() {
     let endless = Box::pin(futures_util::stream::pending());
     let faults = Faults::none();
-    let mut hints = FaultyHints::new(endless, faults, SeededEntropy::new(4), Line::new(&Arc::default()));
+    let mut hints =
+        FaultyHints::new(endless, faults, SeededEntropy::new(4), ListenerCount::new(&Arc::default()));
     hints.break_off();
     let started = tokio::time::Instant::now();
     assert_eq!(hints.next().await, None);

@@ -1,14 +1,14 @@
-//! What the watchdog does for a client.
+//! The check that the watchdog makes for a client: losses that the keeper has not announced, and whether the keeper stands still.
 
 use std::{sync::PoisonError, time::Duration};
 
-use super::{super::Ward, Renewals};
+use super::{super::Watched, Renewals};
 use crate::{BootTime, EntryId, telemetry};
 
-/// What is due for so long is not late, but not done: nothing runs on the keeper.
+/// What is overdue for so long is not late: nothing runs on the keeper.
 const STANDSTILL: Duration = Duration::from_secs(1);
 
-/// What was due first when the watchdog looked, and had been for too long.
+/// What was due first at a check, and had been for too long.
 #[derive(Debug)]
 pub(super) struct Overdue {
     first: (BootTime, EntryId),
@@ -16,13 +16,13 @@ pub(super) struct Overdue {
     told: bool,
 }
 
-impl Ward for Renewals {
-    fn look(&self) -> BootTime {
+impl Watched for Renewals {
+    fn check(&self) -> BootTime {
         let now = self.keeper.now();
-        let book = self.lock();
-        let holds: Vec<_> = book.tenures().map(|tenure| tenure.hold.clone()).collect();
-        let first = book.first_due().filter(|(due, _)| now.since(*due) >= STANDSTILL);
-        drop(book);
+        let registry = self.lock();
+        let holds: Vec<_> = registry.held_leases().map(|lease| lease.hold.clone()).collect();
+        let first = registry.first_due().filter(|(due, _)| now.since(*due) >= STANDSTILL);
+        drop(registry);
         let mut next = BootTime::FAR_FUTURE;
         for hold in &holds {
             let (held, loss) = hold.look();
@@ -37,7 +37,7 @@ impl Ward for Renewals {
         let mut overdue = self.overdue.lock().unwrap_or_else(PoisonError::into_inner);
         let known = overdue.take().filter(|known| known.first == first);
         let mut known = known.unwrap_or(Overdue { first, seen: now, told: false });
-        // It may only just have been let run, as we were: looked at once more, and told once.
+        // The process may just have been resumed: the second check tells, and only once.
         let tell = !known.told && now.since(known.seen) >= STANDSTILL;
         known.told |= tell;
         let again = (!known.told).then_some(known.seen + STANDSTILL);

@@ -1,4 +1,4 @@
-//! [`Place`]: an entry on its way through a queue. Dropping it leaves the queue.
+//! [`PendingEntry`]: an entry that is not granted yet. Dropping it leaves the queue.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,22 +7,22 @@ use crate::{
     Hold, LockName, Standing, Step, WaitMode,
     client::Client,
     hold::Grant,
-    keeper::{Tenure, guarded},
+    keeper::{HeldLease, guarded},
 };
 
-/// What one acquisition has in the store, as far as it knows. Whatever happens to the future that owns it, its drop sees
-/// to it that nothing stays behind.
-pub(crate) struct Place {
+/// The entry of one acquisition, and what is known of it in the store. Whatever happens to the future that owns it, its drop leaves for
+/// what may be in the store.
+pub(crate) struct PendingEntry {
     client: Arc<Client>,
     entry: Arc<Entry>,
-    /// The life that was answered last.
+    /// The token that the store answered last.
     token: Option<FencingToken>,
     /// The ttl that an entry begins with.
     waiting_ttl: Duration,
     /// The ttl that the store granted.
     ttl: Duration,
-    /// The keeper knows of the place: it leaves for it when its lease has ended, or its client is closed.
-    watched: bool,
+    /// Whether the keeper has a record of the entry: it leaves for it when its lease has ended, or its client is closed.
+    registered: bool,
     /// A creating request of this entry was not answered, and may still arrive.
     in_doubt: bool,
     /// A request is on its way, or was dropped on its way.
@@ -33,8 +33,8 @@ pub(crate) struct Place {
     former: Option<(Arc<Entry>, Creates)>,
 }
 
-impl Place {
-    /// `waiting_ttl` is that of its lease until a longer one is [asked for](Self::ask_for).
+impl PendingEntry {
+    /// `waiting_ttl` is that of its lease until a longer one is [requested](Self::request_ttl).
     pub(crate) fn new(
         client: &Arc<Client>,
         name: &LockName,
@@ -53,7 +53,7 @@ impl Place {
             token: None,
             waiting_ttl,
             ttl: waiting_ttl,
-            watched: false,
+            registered: false,
             in_doubt: false,
             in_flight: false,
             free_by,
@@ -65,8 +65,8 @@ impl Place {
         &self.entry
     }
 
-    /// Has the entry ask for a lease of this ttl from its next look on. False if it has asked for no less already.
-    pub(crate) fn ask_for(&mut self, ttl: Duration) -> bool {
+    /// Asks for a lease of this ttl from the next request on. False if the entry has asked for one as long already.
+    pub(crate) fn request_ttl(&mut self, ttl: Duration) -> bool {
         let longer = self.entry.ttl < ttl;
         if longer {
             Arc::make_mut(&mut self.entry).ttl = ttl;
@@ -74,11 +74,11 @@ impl Place {
         longer
     }
 
-    /// Enters the queue, or looks again from the place taken. Whatever the store says, a place that the keeper gave up
-    /// meanwhile is gone.
+    /// Enters the queue, or looks again from the place taken. Whatever the store answers, an entry that the keeper gave up meanwhile is
+    /// gone.
     ///
     /// # Cancel safety
-    /// The request may have been carried out; the drop of the place sees to it.
+    /// The request may have been carried out; the drop of the entry leaves for it.
     pub(crate) async fn enter(&mut self, mode: WaitMode) -> Result<Standing, BackendError> {
         if mode == WaitMode::Try {
             self.leave_former().await?;
@@ -86,12 +86,17 @@ impl Place {
         let step = self.token.map_or(Step::Create, Step::Again);
         self.free_by = self.client.keeper.now() + self.ttl.max(self.entry.ttl);
         let backend = &self.client.backend;
-        if let Some((creates, until)) = self.watch_before(step) {
-            if !self.client.renewals.watch_place(Arc::clone(&self.entry), creates, until, self.watched) {
+        if let Some((creates, until)) = self.registration(step) {
+            if !self.client.renewals.register_waiting(
+                Arc::clone(&self.entry),
+                creates,
+                until,
+                self.registered,
+            ) {
                 // The keeper has left for it, or nothing is taken any more.
                 return Ok(Standing::Gone);
             }
-            self.watched = true;
+            self.registered = true;
         }
         self.in_flight = true;
         let answer = guarded(backend.guarantees().store, backend.enter(&self.entry, step, mode)).await;
@@ -102,8 +107,8 @@ impl Place {
             Ok(Standing::Waiting { token, ttl, valid_until, .. }) => {
                 (self.token, self.ttl) = (Some(*token), *ttl);
                 let (entry, creates) = (Arc::clone(&self.entry), self.creates());
-                let watched = std::mem::replace(&mut self.watched, true);
-                if !self.client.renewals.watch_place(entry, creates, *valid_until, watched) {
+                let registered = std::mem::replace(&mut self.registered, true);
+                if !self.client.renewals.register_waiting(entry, creates, *valid_until, registered) {
                     return Ok(Standing::Gone);
                 }
             }
@@ -123,9 +128,9 @@ impl Place {
         answer
     }
 
-    /// What the keeper has to know before a request is sent, and until when: of an entry that it may create, and of a lease that it
-    /// may make longer.
-    fn watch_before(&self, step: Step) -> Option<(Creates, BootTime)> {
+    /// What the keeper has to know before a request is sent, and until when: an entry that it may create, or a lease that it may make
+    /// longer.
+    fn registration(&self, step: Step) -> Option<(Creates, BootTime)> {
         match step {
             // PR09: should this future not be polled again, a session would keep the entry alive for ever.
             Step::Create if self.client.backend.guarantees().shared_leases => {
@@ -140,10 +145,10 @@ impl Place {
         }
     }
 
-    /// Nothing of it is in the store: there is nothing to leave.
+    /// Nothing of the entry is in the store: there is nothing to leave.
     fn forget(&mut self) {
-        if std::mem::take(&mut self.watched) {
-            self.client.renewals.end(self.entry.id);
+        if std::mem::take(&mut self.registered) {
+            self.client.renewals.forget(self.entry.id);
         }
     }
 
@@ -157,8 +162,8 @@ impl Place {
         self.entry = Arc::new(entry);
     }
 
-    /// Whoever only tries must not find its own former entry in the way, and call that busy: the store may still have it,
-    /// though its session or the keeper has given it up. One that waits is only delayed by it.
+    /// A try must not find its own former entry in the way, and call that busy: the store may still have it, though its session or the
+    /// keeper has given it up. A waiter is only delayed by it.
     async fn leave_former(&mut self) -> Result<(), BackendError> {
         let Some((entry, creates)) = &self.former else { return Ok(()) };
         let backend = &self.client.backend;
@@ -167,25 +172,25 @@ impl Place {
         Ok(())
     }
 
-    /// Turns the place into a guard. If its lease has ended nothing is held, and the place comes back; if the keeper gave
-    /// it up, as one that starts over.
+    /// Turns the entry into a guard. If its lease has ended nothing is held, and the entry comes back; if the keeper gave it up, as one
+    /// that starts over.
     pub(crate) fn grant(mut self, valid_until: BootTime, options: &AcquireOptions) -> Result<Guard, Self> {
         let Some(token) = self.token.filter(|_| self.client.keeper.now() < valid_until) else {
             return Err(self);
         };
         let clock = Arc::clone(self.client.keeper.clock());
         let grant = Grant { token, ttl: self.ttl, valid_until };
-        let journal = Arc::clone(&self.client.journal);
-        let hold = Hold::new(Arc::clone(&self.entry), grant, clock, options.max_hold, journal);
-        let tenure = Tenure { hold, creates: self.creates(), renew: options.renew };
-        if !self.client.renewals.keep(tenure.clone(), self.watched) {
+        let event_log = Arc::clone(&self.client.event_log);
+        let hold = Hold::new(Arc::clone(&self.entry), grant, clock, options.max_hold, event_log);
+        let lease = HeldLease { hold, creates: self.creates(), renew: options.renew };
+        if !self.client.renewals.register_held(lease.clone(), self.registered) {
             self.start_over();
             return Err(self);
         }
-        // From here on the guard sees to the departure.
+        // From here on the guard leaves.
         self.token = None;
         self.in_doubt = false;
-        Ok(Guard::new(Arc::clone(&self.client), tenure.hold, tenure.creates))
+        Ok(Guard::new(Arc::clone(&self.client), lease.hold, lease.creates))
     }
 
     fn creates(&self) -> Creates {
@@ -196,22 +201,22 @@ impl Place {
         }
     }
 
-    /// Leaves whatever may be in the store to the keeper.
+    /// Leaves what may be in the store to the keeper.
     fn abandon(&mut self) {
         if (self.token.is_some() || self.in_doubt || self.in_flight) && !self.client.keeper.is_forked() {
             let (creates, client) = (self.creates(), &self.client);
-            let owed = client.renewals.take_out(&self.entry, creates, self.free_by);
-            // Whoever closed the client left for it, and nothing was sent since.
-            let left_for = owed.is_none() && self.watched && client.closing.is_closed();
-            if owed.is_none() && !left_for {
-                drop(client.cleanup.owe(Arc::clone(&self.entry), creates, self.free_by));
+            let scheduled = client.renewals.schedule_leave(&self.entry, creates, self.free_by);
+            // The close of the client left for it, and nothing was sent since.
+            let left_for = scheduled.is_none() && self.registered && client.closing.is_closed();
+            if scheduled.is_none() && !left_for {
+                drop(client.cleanup.schedule_leave(Arc::clone(&self.entry), creates, self.free_by));
             }
         }
-        (self.token, self.watched, self.in_doubt, self.in_flight) = (None, false, false, false);
+        (self.token, self.registered, self.in_doubt, self.in_flight) = (None, false, false, false);
     }
 }
 
-impl Drop for Place {
+impl Drop for PendingEntry {
     fn drop(&mut self) {
         self.abandon();
     }

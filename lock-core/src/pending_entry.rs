@@ -23,10 +23,8 @@ pub(crate) struct PendingEntry {
     ttl: Duration,
     /// Whether the keeper has a record of the entry: it leaves for it when its lease has ended, or its client is closed.
     registered: bool,
-    /// A creating request of this entry was not answered, and may still arrive.
-    in_doubt: bool,
-    /// A request is on its way, or was dropped on its way.
-    in_flight: bool,
+    /// Whether every creating request of the entry was answered. One that is under way is not, also when its future was dropped.
+    creates: Creates,
     /// Until when the entry can be in the store, as counted from the last request.
     free_by: BootTime,
     /// The entry before this one, which may still be in the store.
@@ -54,8 +52,7 @@ impl PendingEntry {
             waiting_ttl,
             ttl: waiting_ttl,
             registered: false,
-            in_doubt: false,
-            in_flight: false,
+            creates: Creates::Answered,
             free_by,
             former: None,
         }
@@ -87,26 +84,27 @@ impl PendingEntry {
         self.free_by = self.client.keeper.now() + self.ttl.max(self.entry.ttl);
         let backend = &self.client.backend;
         if let Some((creates, until)) = self.registration(step) {
-            if !self.client.renewals.register_waiting(
-                Arc::clone(&self.entry),
-                creates,
-                until,
-                self.registered,
-            ) {
+            let entry = Arc::clone(&self.entry);
+            if !self.client.renewals.register_waiting(entry, creates, until, self.registered) {
                 // The keeper has left for it, or nothing is taken any more.
                 return Ok(Standing::Gone);
             }
             self.registered = true;
         }
-        self.in_flight = true;
+        let creates = self.creates;
+        if step == Step::Create {
+            self.creates = Creates::InDoubt;
+        }
         let answer = guarded(backend.guarantees().store, backend.enter(&self.entry, step, mode)).await;
         let answer = answer.and_then(|answer| answer);
-        self.in_flight = false;
+        if !answer.as_ref().is_err_and(may_be_carried_out) {
+            self.creates = creates;
+        }
         match &answer {
             Ok(Standing::Admitted { token, ttl, .. }) => (self.token, self.ttl) = (Some(*token), *ttl),
             Ok(Standing::Waiting { token, ttl, valid_until, .. }) => {
                 (self.token, self.ttl) = (Some(*token), *ttl);
-                let (entry, creates) = (Arc::clone(&self.entry), self.creates());
+                let (entry, creates) = (Arc::clone(&self.entry), self.creates);
                 let registered = std::mem::replace(&mut self.registered, true);
                 if !self.client.renewals.register_waiting(entry, creates, *valid_until, registered) {
                     return Ok(Standing::Gone);
@@ -116,14 +114,8 @@ impl PendingEntry {
                 self.forget();
                 self.token = None;
             }
-            Err(error) => {
-                // A mismatch is an answer, and leaves no entry; anything else that was sent may have created one.
-                let mismatch = matches!(error.kind(), BackendErrorKind::ClaimMismatch { .. });
-                self.in_doubt |= step == Step::Create && !error.is_unsent() && !mismatch;
-                if self.token.is_none() && !self.in_doubt {
-                    self.forget();
-                }
-            }
+            Err(_) if self.token.is_none() && self.creates == Creates::Answered => self.forget(),
+            Err(_) => {}
         }
         answer
     }
@@ -139,7 +131,7 @@ impl PendingEntry {
             Step::Create => Some((Creates::InDoubt, BootTime::FAR_FUTURE)),
             // The answer may come after the end of the shorter lease, and the keeper leaves for what lives as long as the longer one.
             Step::Again(_) if self.waiting_ttl.max(self.ttl) < self.entry.ttl => {
-                Some((self.creates(), self.free_by))
+                Some((self.creates, self.free_by))
             }
             Step::Again(_) => None,
         }
@@ -154,7 +146,7 @@ impl PendingEntry {
 
     /// Starts over with an entry of another id, at the end of the queue.
     pub(crate) fn start_over(&mut self) {
-        self.former = Some((Arc::clone(&self.entry), self.creates()));
+        self.former = Some((Arc::clone(&self.entry), self.creates));
         self.abandon();
         let mut entry = Entry::clone(&self.entry);
         entry.id = self.client.fresh_id();
@@ -182,29 +174,22 @@ impl PendingEntry {
         let grant = Grant { token, ttl: self.ttl, valid_until };
         let event_log = Arc::clone(&self.client.event_log);
         let hold = Hold::new(Arc::clone(&self.entry), grant, clock, options.max_hold, event_log);
-        let lease = HeldLease { hold, creates: self.creates(), renew: options.renew };
+        let lease = HeldLease { hold, creates: self.creates, renew: options.renew };
         if !self.client.renewals.register_held(lease.clone(), self.registered) {
             self.start_over();
             return Err(self);
         }
         // From here on the guard leaves.
         self.token = None;
-        self.in_doubt = false;
+        self.creates = Creates::Answered;
         Ok(Guard::new(Arc::clone(&self.client), lease.hold, lease.creates))
-    }
-
-    fn creates(&self) -> Creates {
-        if self.in_doubt || (self.in_flight && self.token.is_none()) {
-            Creates::InDoubt
-        } else {
-            Creates::Answered
-        }
     }
 
     /// Leaves what may be in the store to the keeper.
     fn abandon(&mut self) {
-        if (self.token.is_some() || self.in_doubt || self.in_flight) && !self.client.keeper.is_forked() {
-            let (creates, client) = (self.creates(), &self.client);
+        let may_be_there = self.token.is_some() || self.creates == Creates::InDoubt;
+        if may_be_there && !self.client.keeper.is_forked() {
+            let (creates, client) = (self.creates, &self.client);
             let scheduled = client.renewals.schedule_leave(&self.entry, creates, self.free_by);
             // The close of the client left for it, and nothing was sent since.
             let left_for = scheduled.is_none() && self.registered && client.closing.is_closed();
@@ -212,7 +197,7 @@ impl PendingEntry {
                 drop(client.cleanup.schedule_leave(Arc::clone(&self.entry), creates, self.free_by));
             }
         }
-        (self.token, self.registered, self.in_doubt, self.in_flight) = (None, false, false, false);
+        (self.token, self.registered, self.creates) = (None, false, Creates::Answered);
     }
 }
 
@@ -220,4 +205,9 @@ impl Drop for PendingEntry {
     fn drop(&mut self) {
         self.abandon();
     }
+}
+
+/// Whether a request that failed so may have been carried out. A mismatch is an answer, and leaves no entry.
+fn may_be_carried_out(error: &BackendError) -> bool {
+    !error.is_unsent() && !matches!(error.kind(), BackendErrorKind::ClaimMismatch { .. })
 }

@@ -38,7 +38,7 @@ pub(crate) const BUGS: &[InEngine] = &[
         case: ("rules_a", "a_machine_that_slept_past_a_deadline_learns_of_the_loss_within_a_second"),
         says: "the signal did not look at the clock",
         switches: &[Switch {
-            file: "keeper/mod.rs",
+            file: "keeper/handle.rs",
             from: "Self::on(Home::Runtime(runtime::Handle::current()), clock, None).driven()",
             to: r#"// The clock that is given counts the sleep of that machine, and this one does not.
             let clock: Arc<dyn Clock> = if crate::bug("b02") { Arc::new(SystemClock) } else { clock };
@@ -117,7 +117,7 @@ pub(crate) const BUGS: &[InEngine] = &[
         case: ("lost_signal", "every_listener_hears_it_also_those_who_come_late"),
         says: "a late listener",
         switches: &[Switch {
-            file: "hold/lost.rs",
+            file: "lost.rs",
             from: "        if let HoldState::Lost(reason) = self.hold.state() {\n            return Poll::Ready(reason);",
             to: r#"        if let HoldState::Lost(reason) = self.hold.state() {
             // Whoever did not listen when it was given has missed it.
@@ -170,7 +170,7 @@ pub(crate) const BUGS: &[InEngine] = &[
         case: ("resources", "a_fork_that_connects_again_has_locks_of_its_own"),
         says: "the child found something wrong",
         switches: &[Switch {
-            file: "keeper/mod.rs",
+            file: "keeper/handle.rs",
             from: "while shared.keeper.has_ended() || shared.keeper.is_forked() {",
             to: "while shared.keeper.has_ended() || (shared.keeper.is_forked() && !crate::bug(\"b34\")) {",
         }],

@@ -5,7 +5,9 @@ use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures_core::Stream;
 
-use crate::{BackendError, BootTime, Entry, EntryId, FencingToken, Guarantees, Operator, harmless};
+use crate::{
+    BackendError, BootTime, Departure, Entry, EntryId, FencingToken, Guarantees, Operator, harmless,
+};
 
 /// A store that keeps, for every name, one ordered queue of leased entries.
 ///
@@ -226,21 +228,6 @@ pub enum Creates {
     /// One was not, and may still arrive.
     InDoubt,
 }
-
-/// What [`Backend::leave`] found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Departure {
-    /// The entry was there and is gone now.
-    Left,
-    /// The entry was not there.
-    Absent,
-}
-
-/// The shortest ttl that is taken: 100 ms.
-pub const MIN_TTL: Duration = Duration::from_millis(100);
-
-/// The longest ttl that is taken: 24 h.
-pub const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[cfg(test)]
 mod tests {

@@ -14,8 +14,9 @@ use crate::{
     Backend, BootTime, Entropy, EntryId, Error, Keeper, LockName,
     closing::Closing,
     event_log::EventLog,
-    keeper::{Cleanup, Renewals, guarded},
+    keeper::{Cleanup, Renewals},
     linger,
+    panic_isolation::catch_panic,
 };
 
 #[derive(Debug)]
@@ -112,7 +113,7 @@ impl Client {
                 () = &mut deadline => return,
             }
         }
-        let giving_back = guarded(self.backend.guarantees().store, self.backend.give_back());
+        let giving_back = catch_panic(self.backend.guarantees().store, self.backend.give_back());
         tokio::select! {
             biased;
             // What a panic leaves behind keeps nobody from a lock.

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{InputError, LockName};
+use crate::{InputError, LockName, limits::MAX_PERMITS};
 
 /// The name of one entry: 128 random bits, fresh for every acquisition and made before the first request.
 ///
@@ -103,7 +103,7 @@ pub struct Claim {
 
 impl Claim {
     /// The largest limit, and what a writer takes: 2^31 − 1.
-    pub const MAX: u32 = i32::MAX as u32;
+    pub const MAX: u32 = MAX_PERMITS;
 
     /// The only permit of a mutex.
     #[must_use]

@@ -1,7 +1,5 @@
 //! [`Hold`]: what is known about a granted lock, shared by its guard, its watchers and the keeper.
 
-mod lost;
-
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,10 +7,8 @@ use std::{
     time::Duration,
 };
 
-pub use self::lost::Lost;
-
 use crate::{
-    BootTime, Clock, Entry, EntryId, FencingToken, LockName,
+    BootTime, Clock, Entry, EntryId, FencingToken, HoldState, LockName, LostReason,
     event_log::{Event, EventLog},
     panic_isolation, telemetry,
 };
@@ -52,51 +48,6 @@ enum Phase {
     Suspect,
     Lost(LostReason),
     Released,
-}
-
-/// What a guard knows about its lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HoldState {
-    /// The last renewal succeeded, and the deadline is ahead.
-    Held,
-    /// A renewal failed; the deadline is still ahead, and the lock is still held. The next renewal may mend it.
-    Suspect,
-    /// The lock is lost, for good.
-    Lost(LostReason),
-    /// The lock was released.
-    Released,
-}
-
-impl HoldState {
-    pub(crate) fn is_held(self) -> bool {
-        matches!(self, Self::Held | Self::Suspect)
-    }
-}
-
-/// How a lock was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LostReason {
-    /// Its deadline passed before the lease was proved alive again.
-    Expired,
-    /// The store says that the entry is gone: it expired there, or somebody removed it.
-    Gone,
-    /// It was held for `max_hold`.
-    MaxHold,
-    /// This process is a fork of the one that holds it.
-    Forked,
-}
-
-impl fmt::Display for LostReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "its lease could not be renewed before its deadline",
-            Self::Gone => "the store says that it is gone",
-            Self::MaxHold => "it was held for max_hold",
-            Self::Forked => "this process is a fork of the one that holds it",
-        })
-    }
 }
 
 /// What the store gave: the life of an entry, and for how long.
@@ -203,12 +154,6 @@ impl Hold {
         state
     }
 
-    /// A future that is ready when the lock is lost, and never after a release. Cheap to clone, `'static`, and ready
-    /// for late listeners too.
-    pub fn lost(&self) -> Lost {
-        Lost::new(self.clone())
-    }
-
     /// What is known at this moment, without a word to anybody: for whoever has something locked, and announces the loss
     /// later.
     pub(crate) fn look(&self) -> (HoldState, Option<Loss>) {
@@ -305,6 +250,45 @@ impl Hold {
     pub(crate) fn trace_gone(&self, held: Duration) {
         let (entry, token) = (Arc::clone(&self.0.entry), self.0.token);
         self.0.event_log.note(Event::Lost { entry, token, reason: LostReason::Gone, held });
+    }
+
+    /// Has `waker` woken when the lock is lost, and returns the key of the watcher. One that has a key already gets this waker instead
+    /// of its last one. `Err` if the lock is lost.
+    pub(crate) fn watch(&self, key: Option<u64>, waker: &Waker) -> Result<Option<u64>, LostReason> {
+        // Foreign code, as all that is done with a waker.
+        let waker = waker.clone();
+        let mut state = self.lock();
+        match state.phase {
+            Phase::Lost(reason) => return Err(reason),
+            Phase::Released => return Ok(key),
+            Phase::Held | Phase::Suspect => {}
+        }
+        let key = key.unwrap_or_else(|| {
+            state.next_watcher += 1;
+            state.next_watcher
+        });
+        let replaced = if let Some((_, old)) = state.watchers.iter_mut().find(|(watcher, _)| *watcher == key)
+        {
+            Some(std::mem::replace(old, waker))
+        } else {
+            state.watchers.push((key, waker));
+            None
+        };
+        drop(state);
+        drop(replaced);
+        Ok(Some(key))
+    }
+
+    /// Ends a watch.
+    pub(crate) fn unwatch(&self, key: u64) {
+        // In a fork the keeper, which is not there, may seem to hold the state for ever.
+        if self.0.pid == std::process::id() {
+            let mut state = self.lock();
+            let found = state.watchers.iter().position(|(watcher, _)| *watcher == key);
+            let watcher = found.map(|i| state.watchers.swap_remove(i));
+            drop(state);
+            drop(watcher);
+        }
     }
 
     /// Looks at the clock.

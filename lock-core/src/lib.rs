@@ -39,12 +39,14 @@
 //! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod acquire_span;
 pub mod admission;
 mod backend;
 mod circuit_breaker;
 mod client;
 mod clock;
 mod closing;
+mod departure;
 mod entropy;
 mod entry;
 mod error;
@@ -57,11 +59,14 @@ pub mod fuzzing;
 mod guarantees;
 mod guard;
 mod hold;
+mod hold_state;
 mod identity;
 mod keeper;
+mod limits;
 mod linger;
 mod lock;
 mod locks;
+mod lost;
 mod memory;
 mod name;
 mod notifier;
@@ -82,12 +87,10 @@ mod token;
 mod wait;
 
 pub use self::{
-    backend::{
-        Alarms, Backend, Creates, Departure, Hint, Hints, Holder, Lease, MAX_TTL, MIN_TTL, Renewal, Standing,
-        Step, WaitMode,
-    },
+    backend::{Alarms, Backend, Creates, Hint, Hints, Holder, Lease, Renewal, Standing, Step, WaitMode},
     circuit_breaker::CircuitBreaker,
     clock::{BootTime, Clock, SystemClock, margin, valid_until},
+    departure::Departure,
     entropy::{Entropy, SystemEntropy},
     entry::{Claim, Entry, EntryId, Kind},
     error::{BackendError, BackendErrorKind, Error, InputError},
@@ -95,11 +98,14 @@ pub use self::{
     first_process::FirstProcess,
     guarantees::Guarantees,
     guard::Guard,
-    hold::{Hold, HoldState, Lost, LostReason},
+    hold::Hold,
+    hold_state::{HoldState, LostReason},
     identity::Identity,
     keeper::{Keeper, Sleep},
+    limits::{MAX_TTL, MIN_TTL},
     lock::{DistributedLock, Lock},
     locks::{CloseError, Locks},
+    lost::Lost,
     memory::Memory,
     name::{LockName, NameError},
     notifier::Notifier,

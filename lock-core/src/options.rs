@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{InputError, MAX_TTL, MIN_TTL};
+use crate::{InputError, MAX_TTL, MIN_TTL, limits};
 
 /// How a lock is waited for and held.
 ///
@@ -118,7 +118,7 @@ pub fn shown_label(stored: &[u8]) -> String {
 
 impl AcquireOptions {
     /// The longest label in bytes.
-    pub const MAX_LABEL: usize = 256;
+    pub const MAX_LABEL: usize = limits::MAX_LABEL;
 
     /// The defaults.
     #[must_use]

@@ -9,13 +9,26 @@ use std::{
     task::{Context, Wake, Waker},
 };
 
-use crate::linger::ForeignCode;
+use futures_util::FutureExt;
+
+use crate::{BackendError, BackendErrorKind, linger::ForeignCode};
 
 /// Runs foreign code, and drops its panic, which the panic hook has reported. Nothing may be locked meanwhile that the code could lock
 /// again.
 pub(crate) fn isolate(code: impl FnOnce()) {
     let _foreign = ForeignCode::begin();
     drop(catch_unwind(AssertUnwindSafe(code)));
+}
+
+/// Turns a panic of a backend into an error, which means *unknown* like any other.
+pub(crate) async fn catch_panic<T>(
+    store: &'static str,
+    verb: impl Future<Output = T> + Send,
+) -> Result<T, BackendError> {
+    AssertUnwindSafe(verb).catch_unwind().await.map_err(|panic| {
+        let text = panic_text(&*panic);
+        BackendError::new(store, BackendErrorKind::Panicked, format!("panicked: {text}"))
+    })
 }
 
 /// The message of a panic.
@@ -86,6 +99,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::linger::may_block;
 
     /// Panics whenever it is woken, and when it goes.
     #[derive(Default)]
@@ -126,6 +140,13 @@ mod tests {
         heard.into_iter().for_each(Waker::wake);
         assert_eq!(panics.0.load(Ordering::Relaxed), 3);
         std::mem::forget(panics);
+    }
+
+    #[test]
+    fn a_thread_that_calls_foreign_code_may_not_block() {
+        let mut inside = true;
+        isolate(|| inside = may_block());
+        assert!(!inside && may_block());
     }
 
     #[test]

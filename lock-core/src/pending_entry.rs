@@ -4,10 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     AcquireOptions, BackendError, BackendErrorKind, BootTime, Claim, Creates, Entry, FencingToken, Guard,
-    Hold, LockName, Standing, Step, WaitMode,
-    client::Client,
-    hold::Grant,
-    keeper::{HeldLease, guarded},
+    Hold, LockName, Standing, Step, WaitMode, client::Client, hold::Grant, keeper::HeldLease,
+    panic_isolation::catch_panic,
 };
 
 /// The entry of one acquisition, and what is known of it in the store. Whatever happens to the future that owns it, its drop leaves for
@@ -95,7 +93,7 @@ impl PendingEntry {
         if step == Step::Create {
             self.creates = Creates::InDoubt;
         }
-        let answer = guarded(backend.guarantees().store, backend.enter(&self.entry, step, mode)).await;
+        let answer = catch_panic(backend.guarantees().store, backend.enter(&self.entry, step, mode)).await;
         let answer = answer.and_then(|answer| answer);
         if !answer.as_ref().is_err_and(may_be_carried_out) {
             self.creates = creates;
@@ -159,7 +157,7 @@ impl PendingEntry {
     async fn leave_former(&mut self) -> Result<(), BackendError> {
         let Some((entry, creates)) = &self.former else { return Ok(()) };
         let backend = &self.client.backend;
-        guarded(backend.guarantees().store, backend.leave(entry, *creates)).await??;
+        catch_panic(backend.guarantees().store, backend.leave(entry, *creates)).await??;
         self.former = None;
         Ok(())
     }

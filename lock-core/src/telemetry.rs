@@ -27,14 +27,11 @@
 //!
 //! Names of locks and labels are written as they are; passwords never are. A subscriber that panics stops nothing.
 
-mod acquire_span;
-
 use std::time::Duration;
 
-pub(crate) use self::acquire_span::AcquireSpan;
 use crate::{BackendError, Entry, FencingToken, LostReason, panic_isolation::isolate};
 
-const TARGET: &str = "distlock";
+pub(crate) const TARGET: &str = "distlock";
 
 pub(crate) fn released(entry: &Entry, token: FencingToken, held: Duration) {
     let held_ms = millis(held);

@@ -12,8 +12,8 @@ use tracing::Instrument;
 
 use crate::{
     AcquireOptions, BackendError, BootTime, Claim, Error, FencingToken, Guard, Hint, Hints, Hold, Holder,
-    Keeper, LockName, Outage, Standing, WaitMode, client::Client, event_log::Event,
-    pending_entry::PendingEntry, shown_label, telemetry::AcquireSpan,
+    Keeper, LockName, Outage, Standing, WaitMode, acquire_span::AcquireSpan, client::Client,
+    event_log::Event, pending_entry::PendingEntry, shown_label,
 };
 
 /// How many grants in a row may come after their own lease has ended; one more, and the ttl is too short.

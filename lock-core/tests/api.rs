@@ -8,7 +8,7 @@ use lock_core::{
 };
 
 /// The files of `src` with what users of locks meet.
-const FOR_USERS: [&str; 16] = [
+const FOR_USERS: [&str; 18] = [
     "entry.rs",
     "error.rs",
     "error/backend_error.rs",
@@ -16,9 +16,11 @@ const FOR_USERS: [&str; 16] = [
     "guard.rs",
     "guarantees.rs",
     "hold.rs",
+    "hold_state.rs",
     "identity.rs",
     "lock.rs",
     "locks.rs",
+    "lost.rs",
     "operator.rs",
     "options.rs",
     "released.rs",
@@ -27,7 +29,7 @@ const FOR_USERS: [&str; 16] = [
     "token.rs",
 ];
 /// Some of those with what backends use.
-const FOR_BACKENDS: [&str; 3] = ["backend.rs", "clock.rs", "keeper/mod.rs"];
+const FOR_BACKENDS: [&str; 3] = ["backend.rs", "clock.rs", "keeper/handle.rs"];
 
 fn send_sync_static<T: Send + Sync + 'static>() {}
 fn error<T: StdError + Send + Sync + 'static>() {}

@@ -2,8 +2,7 @@
 
 use std::{error::Error as StdError, fmt, sync::Arc};
 
-use super::BackendErrorKind;
-use crate::excerpt::excerpt_of;
+use crate::{BackendErrorKind, excerpt::excerpt_of};
 
 /// More of what a store said is for those who look at the source of an error.
 const SAID: usize = 400;

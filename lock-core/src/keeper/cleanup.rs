@@ -2,20 +2,16 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    future::Future,
-    panic::AssertUnwindSafe,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use futures_util::FutureExt;
-
-use super::Keeper;
+use super::handle::Keeper;
 use crate::{
     BackOff, Backend, BackendError, BackendErrorKind, BootTime, Creates, Departure, Entropy, Entry,
     closing::Closing,
     event_log::{Event, EventLog},
-    panic_isolation::panic_text,
+    panic_isolation::catch_panic,
     telemetry,
 };
 
@@ -198,7 +194,7 @@ impl Cleanup {
     }
 
     async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
-        guarded(self.backend.guarantees().store, self.backend.leave(entry, creates))
+        catch_panic(self.backend.guarantees().store, self.backend.leave(entry, creates))
             .await
             .and_then(|answer| answer)
     }
@@ -252,15 +248,4 @@ impl Drop for ScheduledLeave {
             self.cleanup.start(Task { key: self.key, leave: self.leave.clone(), failures: 0 });
         }
     }
-}
-
-/// Turns a panic of a backend into an error, which means *unknown* like any other.
-pub(crate) async fn guarded<T>(
-    store: &'static str,
-    verb: impl Future<Output = T> + Send,
-) -> Result<T, BackendError> {
-    AssertUnwindSafe(verb).catch_unwind().await.map_err(|panic| {
-        let text = panic_text(&*panic);
-        BackendError::new(store, BackendErrorKind::Panicked, format!("panicked: {text}"))
-    })
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::HeldLease;
+use super::held_lease::HeldLease;
 use crate::{BootTime, Creates, Entry, EntryId, hold::Loss};
 
 /// A renewal that is due within this time of another goes into the same batch, if the time is short against its ttl.

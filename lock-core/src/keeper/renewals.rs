@@ -13,10 +13,12 @@ use std::{
 use futures_util::{FutureExt, StreamExt, stream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-use self::watchdog_check::Overdue;
 use super::{
-    Cleanup, HeldLease, Keeper, ScheduledLeave, guarded,
+    cleanup::{Cleanup, ScheduledLeave},
+    handle::Keeper,
+    held_lease::HeldLease,
     registry::{DueAction, Leave, Registry, Tracked},
+    standstill::Standstill,
 };
 use crate::{
     Alarms, Backend, BackendError, BootTime, Creates, Entry, EntryId, Hold, Lease, LockName, LostReason,
@@ -24,7 +26,7 @@ use crate::{
     closing::Closing,
     event_log::{Event, EventLog},
     hold::{Extension, Loss},
-    panic_isolation::panic_text,
+    panic_isolation::{catch_panic, panic_text},
     telemetry,
 };
 
@@ -51,7 +53,7 @@ pub(crate) struct Renewals {
     closing: Arc<Closing>,
     registry: Mutex<Registry>,
     wake: Arc<Notify>,
-    overdue: Mutex<Option<Overdue>>,
+    standstill: Mutex<Standstill>,
 }
 
 impl Renewals {
@@ -62,8 +64,8 @@ impl Renewals {
         cleanup: Arc<Cleanup>,
         closing: Arc<Closing>,
     ) -> Arc<Self> {
-        let (registry, wake, overdue) = (Mutex::new(Registry::new()), Arc::default(), Mutex::default());
-        Arc::new(Self { backend, keeper, event_log, cleanup, closing, registry, wake, overdue })
+        let (registry, wake, standstill) = (Mutex::new(Registry::new()), Arc::default(), Mutex::default());
+        Arc::new(Self { backend, keeper, event_log, cleanup, closing, registry, wake, standstill })
     }
 
     /// Renews a lock that was granted, until [`schedule_leave`](Self::schedule_leave). False if its entry was registered as waiting, and
@@ -330,7 +332,7 @@ impl Renewals {
     }
 
     async fn send(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
-        match guarded(self.backend.guarantees().store, self.backend.renew(leases)).await {
+        match catch_panic(self.backend.guarantees().store, self.backend.renew(leases)).await {
             Ok(answers) => answers,
             Err(error) => vec![Err(error)],
         }

@@ -2,8 +2,11 @@
 
 use tracing::field::{Empty, display};
 
-use super::{TARGET, millis};
-use crate::{BootTime, Claim, EntryId, Error, Guard, Keeper, LockName, panic_isolation::isolate};
+use crate::{
+    BootTime, Claim, EntryId, Error, Guard, Keeper, LockName,
+    panic_isolation::isolate,
+    telemetry::{TARGET, millis},
+};
 
 /// The span of one acquisition. When it is dropped, it tells how it ended and how long that took, whatever ended it.
 pub(crate) struct AcquireSpan<'a> {

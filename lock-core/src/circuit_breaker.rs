@@ -1,8 +1,8 @@
 //! [`CircuitBreaker`]: while a server cannot be reached, one attempt at a time for all who want a connection.
 
-use std::{fmt, future::Future, pin::pin, time::Duration};
+use std::{fmt, future::Future, time::Duration};
 
-use tokio::{select, sync::watch};
+use tokio::sync::watch;
 
 use crate::{BootTime, Entropy, Keeper, SystemEntropy};
 
@@ -122,12 +122,8 @@ impl<F: Clone + Send + Sync> CircuitBreaker<F> {
                 Admission::Granted(attempt) => return Ok(attempt),
                 Admission::Refused(failure) => return Err(failure),
                 Admission::From(retry_at) => {
-                    let pause = pin!(keeper.sleep_until(retry_at));
-                    select! {
-                        () = pause => {}
-                        // The sender is ours.
-                        _ = changes.changed() => {}
-                    }
+                    // Whichever comes first. The sender is ours, so that a change is no error.
+                    keeper.timeout_at(retry_at, changes.changed()).await;
                 }
             }
         }

@@ -2,7 +2,6 @@
 
 use std::{
     mem,
-    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -97,7 +96,10 @@ impl Client {
     /// Waits until nothing is held and no leave is pending, and then until the store has back what it keeps beside entries; for `within`
     /// at the most.
     pub(crate) async fn drain(&self, within: Duration) {
-        let mut deadline = pin!(self.keeper.sleep_until(self.keeper.now() + within));
+        self.keeper.timeout_at(self.keeper.now() + within, self.drained()).await;
+    }
+
+    async fn drained(&self) {
         loop {
             if self.keeper.is_forked() {
                 return;
@@ -107,19 +109,10 @@ impl Client {
             if self.renewals.is_empty() && self.cleanup.is_empty() {
                 break;
             }
-            tokio::select! {
-                biased;
-                () = gone => {}
-                () = &mut deadline => return,
-            }
+            gone.await;
         }
-        let giving_back = catch_panic(self.backend.guarantees().store, self.backend.give_back());
-        tokio::select! {
-            biased;
-            // What a panic leaves behind keeps nobody from a lock.
-            _ = giving_back => {}
-            () = &mut deadline => {}
-        }
+        // What a panic leaves behind keeps nobody from a lock.
+        drop(catch_panic(self.backend.guarantees().store, self.backend.give_back()).await);
     }
 
     /// The longest time until the store frees an entry whose lease ends at `free_by`. `None` where other locks may keep the lease. The

@@ -5,15 +5,15 @@
 //! A store without hints says how soon to look again. But hints have to be true: a waiter that receives [`Hint::Admitted`]
 //! with its token takes the lock without another look, unless it has to ask for a longer lease than it waited with.
 
-use std::{future::Future, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use futures_util::{StreamExt, future::poll_fn};
 use tracing::Instrument;
 
 use crate::{
     AcquireOptions, BackendError, BootTime, Claim, Error, FencingToken, Guard, Hint, Hints, Hold, Holder,
-    Keeper, LockName, Outage, Standing, WaitMode, acquire_span::AcquireSpan, client::Client,
-    event_log::Event, pending_entry::PendingEntry, shown_label,
+    LockName, Outage, Standing, WaitMode, acquire_span::AcquireSpan, client::Client, event_log::Event,
+    pending_entry::PendingEntry, shown_label,
 };
 
 /// How many grants in a row may come after their own lease has ended; one more, and the ttl is too short.
@@ -145,8 +145,8 @@ impl Acquisition<'_> {
         loop {
             self.client.check_open(&pending.entry().name)?;
             let sent = self.client.keeper.now();
-            let Some(answer) = until(&self.client.keeper, self.give_up, pending.enter(self.mode)).await
-            else {
+            let give_up = self.give_up.unwrap_or(BootTime::FAR_FUTURE);
+            let Some(answer) = self.client.keeper.timeout_at(give_up, pending.enter(self.mode)).await else {
                 return Err(self.timed_out(&pending));
             };
             let look_at = match answer {
@@ -262,28 +262,27 @@ impl Acquisition<'_> {
 
     /// Waits for a hint, until `look_at` at the latest.
     async fn pause(&mut self, look_at: BootTime) -> Woken {
-        let keeper = &self.client.keeper;
-        let mut timer =
-            pin!(keeper.sleep_until(self.give_up.map_or(look_at, |give_up| give_up.min(look_at))));
         let (client, asked, listening) = (self.client, self.ttl, &mut self.listening);
-        let woken = poll_fn(|cx| {
-            if let Some(Listening { token, valid_until, ttl, hints }) = listening {
-                let near = asked.min(*ttl) / 3;
-                match hints.as_mut().map_or(Poll::Pending, |hints| hints.poll_next_unpin(cx)) {
-                    // A lease that is about to end is refreshed before it is relied on.
-                    Poll::Ready(Some(Hint::Admitted { token: granted }))
-                        if granted == *token && client.keeper.now() + near < *valid_until =>
-                    {
-                        return Poll::Ready(Woken::Granted(*valid_until));
-                    }
-                    Poll::Ready(Some(_)) => return Poll::Ready(Woken::LookAgain),
-                    Poll::Ready(None) => *hints = None,
-                    Poll::Pending => {}
+        let hint = poll_fn(|cx| {
+            let Some(Listening { token, valid_until, ttl, hints }) = listening else { return Poll::Pending };
+            let near = asked.min(*ttl) / 3;
+            match hints.as_mut().map_or(Poll::Pending, |hints| hints.poll_next_unpin(cx)) {
+                // A lease that is about to end is refreshed before it is relied on.
+                Poll::Ready(Some(Hint::Admitted { token: granted }))
+                    if granted == *token && client.keeper.now() + near < *valid_until =>
+                {
+                    Poll::Ready(Woken::Granted(*valid_until))
                 }
+                Poll::Ready(Some(_)) => Poll::Ready(Woken::LookAgain),
+                Poll::Ready(None) => {
+                    *hints = None;
+                    Poll::Pending
+                }
+                Poll::Pending => Poll::Pending,
             }
-            timer.as_mut().poll(cx).map(|()| Woken::LookAgain)
-        })
-        .await;
+        });
+        let until = self.give_up.map_or(look_at, |give_up| give_up.min(look_at));
+        let woken = client.keeper.timeout_at(until, hint).await.unwrap_or(Woken::LookAgain);
         match woken {
             Woken::LookAgain if self.give_up.is_some_and(|give_up| self.client.keeper.now() >= give_up) => {
                 Woken::GiveUp
@@ -318,20 +317,4 @@ fn timed_out(
     let holder = first.map(|hold| Holder::Ours { label: label(hold) }).or(holder);
     let here = first.is_some();
     Error::WaitTimeout { name: name.clone(), waited, ahead, holder, here, others: here && !alone }
-}
-
-/// Runs a request until it is answered, or there is no time left to wait for the answer.
-async fn until<T>(
-    keeper: &Keeper,
-    give_up: Option<BootTime>,
-    request: impl Future<Output = T> + Send,
-) -> Option<T> {
-    let Some(give_up) = give_up else { return Some(request.await) };
-    let mut request = pin!(request);
-    let mut timer = pin!(keeper.sleep_until(give_up));
-    poll_fn(|cx| match request.as_mut().poll(cx) {
-        Poll::Ready(answer) => Poll::Ready(Some(answer)),
-        Poll::Pending => timer.as_mut().poll(cx).map(|()| None),
-    })
-    .await
 }

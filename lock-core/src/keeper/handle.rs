@@ -2,13 +2,15 @@
 
 use std::{
     fmt,
-    future::Future,
+    future::{Future, poll_fn},
     io,
+    pin::pin,
     sync::{
         Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
+    task::{Poll, Waker},
     thread,
 };
 
@@ -195,6 +197,45 @@ impl Keeper {
     /// A future that is ready at `until` on the keeper's clock, and never before. Needs no runtime where it is awaited.
     pub fn sleep_until(&self, until: BootTime) -> Sleep {
         Sleep::new(Arc::clone(&self.0.timers), until)
+    }
+
+    /// The output of a future, or `None` if it has none by `until` on the keeper's clock. Needs no runtime where it is awaited.
+    ///
+    /// An output that is ready counts, even if `until` has passed. [`BootTime::FAR_FUTURE`] waits for as long as it takes. The time that
+    /// the machine sleeps counts, which tokio's timers do not promise.
+    ///
+    /// ```
+    /// # use std::{future::pending, time::Duration};
+    /// use lock_core::Keeper;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let keeper = Keeper::shared();
+    /// let soon = keeper.now() + Duration::from_millis(10);
+    /// assert_eq!(keeper.timeout_at(soon, async { "an answer" }).await, Some("an answer"));
+    /// assert_eq!(keeper.timeout_at(soon, pending::<()>()).await, None);
+    /// # }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Dropping it drops the future, as the end of the time does.
+    pub async fn timeout_at<T>(&self, until: BootTime, future: impl Future<Output = T> + Send) -> Option<T> {
+        let mut future = pin!(future);
+        let mut timer = pin!(self.sleep_until(until));
+        let mut set_for: Option<Waker> = None;
+        poll_fn(|cx| {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Some(output));
+            }
+            // What the future waits for may wake its task many times: the timer is set once for each waker.
+            let is_set = set_for.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+            if until == BootTime::FAR_FUTURE || (is_set && self.now() < until) {
+                return Poll::Pending;
+            }
+            set_for = Some(cx.waker().clone());
+            timer.as_mut().poll(cx).map(|()| None)
+        })
+        .await
     }
 
     /// Whether its thread has ended by a panic: nothing is renewed any more.

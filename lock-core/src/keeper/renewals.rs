@@ -287,7 +287,7 @@ impl Renewals {
         let Some(limit) = batch.iter().map(HeldLease::try_limit).min() else { return };
         let leases: Vec<Lease> = batch.iter().map(HeldLease::request).collect();
         let mut sent = pin!(self.send(&leases));
-        let mut answers = self.within(limit, sent.as_mut()).await;
+        let mut answers = self.keeper.timeout_at(self.keeper.now() + limit, sent.as_mut()).await;
         let late = answers.is_none();
         drop(turn);
         if late {
@@ -295,7 +295,7 @@ impl Renewals {
                 self.retry_later(lease);
             }
             // No answer is worth anything after the lease.
-            answers = self.within(limit * 6, sent).await;
+            answers = self.keeper.timeout_at(self.keeper.now() + limit * 6, sent).await;
         }
         let mut answers = answers.unwrap_or_default().into_iter();
         for lease in &batch {
@@ -321,14 +321,6 @@ impl Renewals {
     fn retry_later(&self, lease: &HeldLease) {
         lease.hold.mark_suspect();
         self.reschedule(lease, self.keeper.now() + lease.retry_pause());
-    }
-
-    async fn within<T>(&self, limit: Duration, answer: impl Future<Output = T> + Send) -> Option<T> {
-        tokio::select! {
-            biased;
-            answer = answer => Some(answer),
-            () = self.keeper.sleep_until(self.keeper.now() + limit) => None,
-        }
     }
 
     async fn send(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {

@@ -1,16 +1,13 @@
 //! [`Hold`]: what is known about a granted lock, shared by its guard, its watchers and the keeper.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::Waker,
-    time::Duration,
-};
+use std::{fmt, sync::Arc, task::Waker, time::Duration};
 
 use crate::{
     BootTime, Clock, Entry, EntryId, FencingToken, HoldState, LockName, LostReason,
     event_log::{Event, EventLog},
-    panic_isolation, telemetry,
+    panic_isolation,
+    sync::Mutex,
+    telemetry,
 };
 
 /// A view of a granted lock: everything that its [`Guard`](crate::Guard) tells, without keeping the lock.
@@ -157,7 +154,7 @@ impl Hold {
     /// What is known at this moment, without a word to anybody: for whoever has something locked, and announces the loss
     /// later.
     pub(crate) fn look(&self) -> (HoldState, Option<Loss>) {
-        self.check_deadline(&mut self.lock())
+        self.check_deadline(&mut self.0.state.lock())
     }
 
     pub(crate) fn entry(&self) -> &Arc<Entry> {
@@ -175,17 +172,17 @@ impl Hold {
     }
 
     pub(crate) fn deadline(&self) -> BootTime {
-        self.lock().deadline
+        self.0.state.lock().deadline
     }
 
     /// Whether the deadline is the end of `max_hold`, so that no renewal can move it.
     pub(crate) fn is_at_max_hold(&self) -> bool {
-        self.lock().deadline >= self.0.hold_until
+        self.0.state.lock().deadline >= self.0.hold_until
     }
 
     /// Takes note of a proof that the lease is good until `valid_until`.
     pub(crate) fn extend(&self, valid_until: BootTime) -> Extension {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         let (state_now, loss) = self.check_deadline(&mut state);
         let held = state_now.is_held();
         if held {
@@ -203,7 +200,7 @@ impl Hold {
 
     /// Takes note of a renewal that failed.
     pub(crate) fn mark_suspect(&self) {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         let held = matches!(state.phase, Phase::Held);
         if held {
             state.phase = Phase::Suspect;
@@ -218,7 +215,7 @@ impl Hold {
 
     /// Takes note that the lock is lost. If its deadline has passed before that was known, then that is how.
     pub(crate) fn mark_lost(&self, reason: LostReason) {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         let loss = self.check_deadline(&mut state).1.or_else(|| self.mark_lost_locked(&mut state, reason));
         drop(state);
         announce(loss);
@@ -227,7 +224,7 @@ impl Hold {
     /// Ends the hold, and says for how long it was held. Nothing if it was lost or released before. How it ended is told by the caller,
     /// who may learn it from the store.
     pub(crate) fn end(&self) -> Option<Duration> {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         let (state_now, loss) = self.check_deadline(&mut state);
         let held = state_now.is_held();
         let mut watchers = Vec::new();
@@ -257,7 +254,7 @@ impl Hold {
     pub(crate) fn watch(&self, key: Option<u64>, waker: &Waker) -> Result<Option<u64>, LostReason> {
         // Foreign code, as all that is done with a waker.
         let waker = waker.clone();
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         match state.phase {
             Phase::Lost(reason) => return Err(reason),
             Phase::Released => return Ok(key),
@@ -283,7 +280,7 @@ impl Hold {
     pub(crate) fn unwatch(&self, key: u64) {
         // In a fork the keeper, which is not there, may seem to hold the state for ever.
         if self.0.pid == std::process::id() {
-            let mut state = self.lock();
+            let mut state = self.0.state.lock();
             let found = state.watchers.iter().position(|(watcher, _)| *watcher == key);
             let watcher = found.map(|i| state.watchers.swap_remove(i));
             drop(state);
@@ -316,11 +313,6 @@ impl Hold {
         let held = self.0.clock.now().min(state.deadline).since(self.0.granted);
         let watchers = std::mem::take(&mut state.watchers).into_iter().map(|(_, waker)| waker).collect();
         Some(Loss { hold: self.clone(), reason, held, watchers })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held, and each change to it is whole.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -33,7 +33,7 @@
 //! |---|---|
 //! | taking locks | [`Locks`], [`DistributedLock`], [`AcquireOptions`], [`Guard`] |
 //! | what holds on which store | [`Guarantees`] |
-//! | writing a backend | [`Backend`], [`Operator`], [`Notifier`], [`Paced`], [`CircuitBreaker`], and [`settings`] |
+//! | writing a backend | [`Backend`], [`Operator`], [`Notifier`], [`Paced`], [`CircuitBreaker`], [`settings`], and [`sync`] |
 //! | what is traced | [`telemetry`] |
 //! | time, threads and randomness | [`Clock`], [`Keeper`], [`Entropy`] |
 //! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |
@@ -80,6 +80,7 @@ mod released;
 mod rwlock;
 mod semaphore;
 pub mod settings;
+pub mod sync;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;

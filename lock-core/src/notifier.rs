@@ -3,14 +3,14 @@
 use std::{
     collections::BTreeMap,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_core::Stream;
 
-use crate::{Alarms, EntryId, Hint, Hints, panic_isolation::isolate};
+use crate::{Alarms, EntryId, Hint, Hints, panic_isolation::isolate, sync::Mutex};
 
 /// Where a backend's one notification stream meets its many waiting entries, and the keepers of those that hold.
 ///
@@ -34,7 +34,7 @@ impl Notifier {
     #[must_use]
     pub fn listen(&self, entry: EntryId) -> Hints {
         let (sender, hints) = unbounded();
-        let mut listeners = self.lock();
+        let mut listeners = self.listeners.lock();
         listeners.next += 1;
         let key = (entry, listeners.next);
         listeners.hints.insert(key, sender);
@@ -44,14 +44,19 @@ impl Notifier {
 
     /// Gives a hint to whoever listens for the entry.
     pub fn send(&self, entry: EntryId, hint: Hint) {
-        let listeners: Vec<_> =
-            self.lock().hints.range((entry, 0)..=(entry, u64::MAX)).map(|(_, s)| s.clone()).collect();
+        let listeners: Vec<_> = self
+            .listeners
+            .lock()
+            .hints
+            .range((entry, 0)..=(entry, u64::MAX))
+            .map(|(_, s)| s.clone())
+            .collect();
         deliver(listeners, hint);
     }
 
     /// Tells every waiter to look again: for a new subscription, behind which hints may have been missed.
     pub fn changed_for_all(&self) {
-        let listeners: Vec<_> = self.lock().hints.values().cloned().collect();
+        let listeners: Vec<_> = self.listeners.lock().hints.values().cloned().collect();
         deliver(listeners, Hint::Changed);
     }
 
@@ -60,7 +65,7 @@ impl Notifier {
     #[must_use]
     pub fn alarms(&self) -> Alarms {
         let (sender, alarms) = unbounded();
-        let mut listeners = self.lock();
+        let mut listeners = self.listeners.lock();
         listeners.next += 1;
         let key = listeners.next;
         listeners.alarms.insert(key, sender);
@@ -70,19 +75,14 @@ impl Notifier {
 
     /// Says that an entry may have been lost, to all who listen for alarms.
     pub fn alarm(&self, entry: EntryId) {
-        let listeners: Vec<_> = self.lock().alarms.values().cloned().collect();
+        let listeners: Vec<_> = self.listeners.lock().alarms.values().cloned().collect();
         deliver(listeners, entry);
     }
 
     /// How many listeners for hints there are.
     #[must_use]
     pub fn listeners(&self) -> usize {
-        self.lock().hints.len()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Listeners> {
-        // Nothing panics while the listeners are locked, and each change to them is whole.
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+        self.listeners.lock().hints.len()
     }
 }
 
@@ -119,7 +119,7 @@ impl Stream for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if self.pid == std::process::id() {
-            let sender = self.notifier.lock().hints.remove(&self.key);
+            let sender = self.notifier.listeners.lock().hints.remove(&self.key);
             // Only now: with it goes a waker, which is code of others.
             disconnect(sender);
         }
@@ -144,7 +144,7 @@ impl Stream for AlarmListener {
 impl Drop for AlarmListener {
     fn drop(&mut self) {
         if self.pid == std::process::id() {
-            let sender = self.notifier.lock().alarms.remove(&self.key);
+            let sender = self.notifier.listeners.lock().alarms.remove(&self.key);
             // Only now: with it goes a waker, which is code of others.
             disconnect(sender);
         }
@@ -214,7 +214,7 @@ mod tests {
     fn a_dropped_listener_leaves_nothing_behind() {
         let notifier = Notifier::default();
         drop(notifier.alarms());
-        assert!(notifier.lock().alarms.is_empty());
+        assert!(notifier.listeners.lock().alarms.is_empty());
         let one = notifier.listen(EntryId::new(1));
         drop(notifier.listen(EntryId::new(1)));
         assert_eq!(notifier.listeners(), 1);
@@ -262,7 +262,7 @@ mod tests {
     fn a_fork_unsubscribes_though_a_thread_of_its_parent_holds_the_lock() {
         let notifier = Notifier::default();
         let streams = (notifier.listen(EntryId::new(1)), notifier.alarms());
-        let speaking = notifier.lock();
+        let speaking = notifier.listeners.lock();
         let fork::Fork::Parent(child) = fork::fork().unwrap() else {
             drop(streams);
             std::process::exit(0);
@@ -281,7 +281,7 @@ mod tests {
         let stream = notifier.listen(EntryId::new(1));
         let fork::Fork::Parent(child) = fork::fork().unwrap() else {
             drop((notifier.listen(EntryId::new(2)), notifier.alarms()));
-            let left = (notifier.listeners(), notifier.lock().alarms.len());
+            let left = (notifier.listeners(), notifier.listeners.lock().alarms.len());
             std::process::exit(i32::from(left != (1, 0)));
         };
         assert_eq!(end_of(child), Some(0), "the child leaves something behind, or hung");

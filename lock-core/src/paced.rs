@@ -4,11 +4,11 @@ use std::{
     collections::{HashMap, hash_map},
     fmt,
     hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
-use crate::{BootTime, Clock, Keeper, keeper::WeakKeeper, panic_isolation::isolate};
+use crate::{BootTime, Clock, Keeper, keeper::WeakKeeper, panic_isolation::isolate, sync::Mutex};
 
 /// How long nothing more is said of a cause after a line.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ impl<C: Clone + Eq + Hash + Send + 'static> Paced<C> {
     /// they are more than one: the value of the field `times`. A panic in it ends there.
     pub fn note(&self, cause: C, tell: impl FnOnce(Option<u64>) + Send + 'static) {
         let now = self.0.clock.now();
-        let mut causes = self.0.lock();
+        let mut causes = self.0.causes.lock();
         let said = match causes.entry(cause.clone()) {
             hash_map::Entry::Occupied(said) => said.into_mut(),
             hash_map::Entry::Vacant(nothing) => {
@@ -94,20 +94,13 @@ impl<C: Clone + Eq + Hash + Send + 'static> Paced<C> {
             // Up to here, or nobody would end the pause.
             drop(kept);
             let Some(lines) = lines.upgrade() else { return };
-            let mut causes = lines.lock();
+            let mut causes = lines.causes.lock();
             let Some(said) = causes.get_mut(&cause) else { return };
             let Some((tell, times)) = said.more.take() else { return };
             said.at = lines.clock.now();
             drop(causes);
             isolate(|| tell(many(times)));
         });
-    }
-}
-
-impl<C> Inner<C> {
-    fn lock(&self) -> MutexGuard<'_, HashMap<C, Said>> {
-        // Nothing panics while it is held, and each change to it is whole.
-        self.causes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

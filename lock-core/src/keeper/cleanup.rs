@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -12,6 +12,7 @@ use crate::{
     closing::Closing,
     event_log::{Event, EventLog},
     panic_isolation::catch_panic,
+    sync::{Condvar, Mutex},
     telemetry,
 };
 
@@ -98,7 +99,7 @@ impl Cleanup {
         free_by: BootTime,
     ) -> ScheduledLeave {
         let leave = PendingLeave { entry, creates, free_by };
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let key = state.next_key;
         state.next_key += 1;
         state.pending.insert(key, leave.clone());
@@ -108,11 +109,11 @@ impl Cleanup {
 
     /// What has not left yet.
     pub(crate) fn pending(&self) -> Vec<PendingLeave> {
-        self.lock().pending.values().cloned().collect()
+        self.state.lock().pending.values().cloned().collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().pending.is_empty()
+        self.state.lock().pending.is_empty()
     }
 
     /// Blocks this thread until nothing is pending, for `limit` at the most. Returns at once when no keeper works on it any more.
@@ -120,20 +121,19 @@ impl Cleanup {
         /// How often to check that the keeper is still there: its end is not signalled.
         const SLICE: Duration = Duration::from_millis(50);
         let began = Instant::now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while !state.pending.is_empty() && self.keeper.is_at_work() {
             let left = limit.saturating_sub(began.elapsed());
             if left.is_zero() {
                 return;
             }
-            let waited = self.emptied.wait_timeout(state, left.min(SLICE));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = self.emptied.wait_for(state, left.min(SLICE));
         }
     }
 
     /// Leaves for an entry as soon as a worker is free.
     fn start(self: &Arc<Self>, task: Task) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.running == MAX_AT_ONCE {
             return state.waiting.push_back(task);
         }
@@ -155,7 +155,7 @@ impl Cleanup {
 
     /// The next task of a worker. If there is none, the worker ends.
     fn next_task(&self) -> Option<Task> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let next = state.waiting.pop_front();
         state.running -= usize::from(next.is_none());
         next
@@ -200,7 +200,7 @@ impl Cleanup {
     }
 
     fn confirm(&self, key: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let left = state.pending.remove(&key);
         let emptied = state.pending.is_empty();
         drop(state);
@@ -209,11 +209,6 @@ impl Cleanup {
             self.emptied.notify_all();
         }
         self.closing.notify_gone();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is locked, and each change to it is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     collections::BTreeMap,
     panic::AssertUnwindSafe,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -27,6 +27,7 @@ use crate::{
     event_log::{Event, EventLog},
     hold::{Extension, Loss},
     panic_isolation::{catch_panic, panic_text},
+    sync::Mutex,
     telemetry,
 };
 
@@ -91,7 +92,7 @@ impl Renewals {
     /// Removes a lease of which nothing is in the store.
     pub(crate) fn forget(&self, id: EntryId) {
         // Dropped only when the registry is unlocked: that may run foreign code.
-        let tracked = self.lock().remove(id);
+        let tracked = self.registry.lock().remove(id);
         drop(tracked);
         self.closing.notify_gone();
     }
@@ -104,7 +105,7 @@ impl Renewals {
         creates: Creates,
         free_by: BootTime,
     ) -> Option<ScheduledLeave> {
-        let mut registry = self.lock();
+        let mut registry = self.registry.lock();
         let tracked = registry.remove(entry.id);
         let scheduled =
             tracked.as_ref().map(|_| self.cleanup.schedule_leave(Arc::clone(entry), creates, free_by));
@@ -115,7 +116,7 @@ impl Renewals {
     /// Registers nothing more, and leaves for all waiters. From here on nothing is granted.
     pub(crate) fn close(&self) {
         let now = self.keeper.now();
-        let mut registry = self.lock();
+        let mut registry = self.registry.lock();
         let scheduled: Vec<_> =
             registry.close().into_iter().map(|leave| self.schedule(leave, now).1).collect();
         drop(registry);
@@ -124,12 +125,12 @@ impl Renewals {
 
     /// Whether no lease is registered.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        self.registry.lock().is_empty()
     }
 
     /// The locks that are held now.
     pub(crate) fn held(&self) -> Vec<Hold> {
-        let holds: Vec<_> = self.lock().held_leases().map(|lease| lease.hold.clone()).collect();
+        let holds: Vec<_> = self.registry.lock().held_leases().map(|lease| lease.hold.clone()).collect();
         holds.into_iter().filter(Hold::is_held).collect()
     }
 
@@ -163,7 +164,7 @@ impl Renewals {
 
     /// Who removes a record has to leave for it. So a record that was there may only be replaced.
     fn register(self: &Arc<Self>, id: EntryId, due: BootTime, tracked: Tracked, replaces: bool) -> bool {
-        let mut registry = self.lock();
+        let mut registry = self.registry.lock();
         if !registry.accepts(id, replaces) {
             return false;
         }
@@ -218,7 +219,7 @@ impl Renewals {
 
     /// The store says that this lease may be lost: its renewal shows whether it is.
     fn renew_alarmed(self: &Arc<Self>, id: EntryId) {
-        let Some(lease) = self.lock().held_lease(id).cloned() else { return };
+        let Some(lease) = self.registry.lock().held_lease(id).cloned() else { return };
         let renewals = Arc::clone(self);
         self.keeper.spawn(async move { renewals.renew_batch(vec![lease], None).await });
     }
@@ -228,7 +229,7 @@ impl Renewals {
         let now = self.keeper.now();
         let mut batches: BTreeMap<Duration, Vec<HeldLease>> = BTreeMap::new();
         let mut leaving = Vec::new();
-        let mut registry = self.lock();
+        let mut registry = self.registry.lock();
         for id in registry.due_ids(now) {
             match registry.due_action(id, now) {
                 Some(DueAction::Renew(lease)) => batches.entry(lease.hold.lease()).or_default().push(lease),
@@ -340,7 +341,7 @@ impl Renewals {
             }
         };
         if extension == Extension::TooLate {
-            let mut registry = self.lock();
+            let mut registry = self.registry.lock();
             // Who removes the record has to leave for it.
             let tracked = registry.remove(hold.entry_id());
             let scheduled = tracked.map(|tracked| self.schedule(tracked.leave(None), self.keeper.now()));
@@ -354,7 +355,7 @@ impl Renewals {
     fn reschedule(&self, lease: &HeldLease, due: BootTime) {
         let id = lease.hold.entry_id();
         let due = due.min(lease.hold.deadline());
-        let mut registry = self.lock();
+        let mut registry = self.registry.lock();
         if !registry.reschedule(id, due) {
             return;
         }
@@ -363,11 +364,6 @@ impl Renewals {
         if wake {
             self.wake.notify_one();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Registry> {
-        // Nothing panics while the registry is locked, and each change to it is whole.
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,14 +5,14 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::Duration,
 };
 
 use tokio::sync::Notify;
 
-use crate::{BootTime, Clock, panic_isolation};
+use crate::{BootTime, Clock, panic_isolation, sync::Mutex};
 
 /// The keeper's own timers stand still while the machine sleeps, so it looks at the clock at least this often.
 const SLICE: Duration = Duration::from_secs(1);
@@ -58,7 +58,7 @@ impl Timers {
     /// Wakes who is due, a few at a time, and says how long to park: `None` for as long as nobody asks.
     fn fire_due(&self) -> Option<Duration> {
         let now = self.clock.now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let mut due = Vec::new();
         while due.len() < AT_A_TIME
             && let Some(first) = state.queue.first_entry().filter(|first| first.key().0 <= now)
@@ -75,7 +75,7 @@ impl Timers {
     fn register(&self, until: BootTime, key: Option<u64>, waker: &Waker) -> u64 {
         // Code of others, as all that is done with a waker.
         let waker = waker.clone();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let key = key.unwrap_or_else(|| {
             state.next_key += 1;
             state.next_key
@@ -93,11 +93,6 @@ impl Timers {
             self.wake.notify_one();
         }
         key
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held, and each change to it is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -132,7 +127,7 @@ impl Drop for Sleep {
     fn drop(&mut self) {
         // In a fork the keeper, which is not there, may seem to hold the timers for ever.
         if let Some(key) = self.key.filter(|_| self.timers.pid == std::process::id()) {
-            let waker = self.timers.lock().queue.remove(&(self.until, key));
+            let waker = self.timers.state.lock().queue.remove(&(self.until, key));
             drop(waker);
         }
     }

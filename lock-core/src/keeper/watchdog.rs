@@ -3,12 +3,15 @@
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     thread,
     time::Duration,
 };
 
-use crate::{BootTime, Clock};
+use crate::{
+    BootTime, Clock,
+    sync::{Condvar, Mutex},
+};
 
 /// A wait of the operating system does not count the time that the machine sleeps, so the clock is read at least this often while any
 /// lock is held.
@@ -49,7 +52,7 @@ impl Watchdog {
     /// # Errors
     /// If the operating system cannot start one more thread. Then only the keeper fires `lost()`.
     pub(super) fn watch(self: &Arc<Self>, client: Weak<dyn Watched>) -> io::Result<()> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.clients.push(client);
         let start = !std::mem::replace(&mut state.started, true);
         drop(state);
@@ -62,7 +65,7 @@ impl Watchdog {
 
     /// A lock has this deadline, unless it is renewed.
     pub(super) fn expect_by(&self, deadline: BootTime) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let earlier = deadline < state.check_at;
         if earlier {
             state.check_at = deadline;
@@ -75,7 +78,7 @@ impl Watchdog {
 
     /// Ends the thread.
     pub(super) fn stop(&self) {
-        self.lock().stopped = true;
+        self.state.lock().stopped = true;
         self.wake.notify_one();
     }
 
@@ -86,7 +89,7 @@ impl Watchdog {
                 // Whatever goes wrong with one client, the others are checked.
                 let next = catch_unwind(AssertUnwindSafe(|| client.check()));
                 let next = next.unwrap_or_else(|_| self.clock.now() + SLICE);
-                let mut state = self.lock();
+                let mut state = self.state.lock();
                 state.check_at = state.check_at.min(next);
             }
         }
@@ -94,31 +97,25 @@ impl Watchdog {
 
     /// Waits until a check is due. `None` when the watchdog is stopped.
     fn clients_to_check(&self) -> Option<Vec<Weak<dyn Watched>>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             if state.stopped {
                 return None;
             }
             if state.check_at == BootTime::FAR_FUTURE {
-                state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.wake.wait(state);
                 continue;
             }
             let left = state.check_at.since(self.clock.now());
             if left.is_zero() {
                 break;
             }
-            let waited = self.wake.wait_timeout(state, left.min(SLICE));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = self.wake.wait_for(state, left.min(SLICE));
         }
         // A deadline that is announced from here on is not seen by this check.
         state.check_at = BootTime::FAR_FUTURE;
         state.clients.retain(|client| client.strong_count() > 0);
         Some(state.clients.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held, and each change to it is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

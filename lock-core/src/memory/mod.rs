@@ -2,12 +2,7 @@
 
 mod queue;
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
@@ -15,7 +10,7 @@ use self::queue::{Outcome, Queue};
 use crate::{
     Alarms, Backend, BackendError, BackendErrorKind, BootTime, Clock, Creates, Departure, Diagnosis, Entry,
     EntryId, FencingToken, Guarantees, Hint, Holder, Lease, LockName, Notifier, Operator, QueueRow, Renewal,
-    Standing, Step, SystemClock, WaitMode, valid_until,
+    Standing, Step, SystemClock, WaitMode, sync::Mutex, valid_until,
 };
 
 /// How long a late create finds the tombstone of an entry that left while it was in doubt.
@@ -57,13 +52,13 @@ impl Memory {
 
     /// Continues as if `last` were the token minted last: for tests of large tokens. Never goes back.
     pub fn raise_tokens(&self, last: FencingToken) {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         state.last_token = state.last_token.max(last.get());
     }
 
     /// Runs one verb on one queue. Dead entries are dropped before it; all that now fit are admitted and notified after it.
     fn on_queue<T>(&self, name: &LockName, verb: impl FnOnce(&mut State, &mut Queue, BootTime) -> T) -> T {
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         let now = self.0.clock.now();
         let mut queue = state.queues.remove(name).unwrap_or_default();
         queue.drop_dead(now);
@@ -77,11 +72,6 @@ impl Memory {
             self.0.notifier.send(entry, Hint::Admitted { token });
         }
         result
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held, and each change to it is whole.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -190,7 +180,7 @@ impl Operator for Memory {
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
         let now = self.0.clock.now();
-        let mut state = self.lock();
+        let mut state = self.0.state.lock();
         state.queues.retain(|_, queue| {
             queue.drop_dead(now);
             !queue.is_empty()
@@ -207,7 +197,7 @@ impl Operator for Memory {
     async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
         let mut diagnosis = Diagnosis::default();
         diagnosis.facts.push(("store", "memory of this process".to_owned()));
-        diagnosis.facts.push(("queues", self.lock().queues.len().to_string()));
+        diagnosis.facts.push(("queues", self.0.state.lock().queues.len().to_string()));
         diagnosis.facts.push(("listeners", self.0.notifier.listeners().to_string()));
         Ok(diagnosis)
     }

@@ -1,13 +1,10 @@
 //! [`VirtualClock`]: the time of a paused runtime, as a clock that may run fast or slow.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use crate::{BootTime, Clock};
+use crate::{BootTime, Clock, sync::Mutex};
 
 /// What all virtual clocks show at their start: no zero, so that instants before it exist.
 const ORIGIN: BootTime = BootTime::new(Duration::from_secs(1_000));
@@ -44,8 +41,7 @@ impl VirtualClock {
 
     /// Lets time go by for all clocks that share it while no timer counts it, as when the machines sleep.
     pub fn suspend(&self, time: Duration) {
-        // Nothing panics while it is held.
-        *self.shared.slept.lock().unwrap_or_else(PoisonError::into_inner) += time;
+        *self.shared.slept.lock() += time;
     }
 
     /// What `other`, a clock of the same simulation, shows when this one shows `instant`.
@@ -80,7 +76,7 @@ impl Default for VirtualClock {
 
 impl Clock for VirtualClock {
     fn now(&self) -> BootTime {
-        let slept = *self.shared.slept.lock().unwrap_or_else(PoisonError::into_inner);
+        let slept = *self.shared.slept.lock();
         let elapsed = Instant::now().saturating_duration_since(self.shared.start) + slept;
         self.shows(nanos(BootTime::new(elapsed)))
     }

@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     future::Future,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     Alarms, Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, EntryId, FencingToken,
-    Guarantees, Hint, Hints, Lease, Operator, Renewal, Standing, Step, WaitMode,
+    Guarantees, Hint, Hints, Lease, Operator, Renewal, Standing, Step, WaitMode, sync::Mutex,
 };
 
 /// So many requests at one instant are a loop that never ends, which on paused time would hang the test.
@@ -72,7 +72,7 @@ impl Faulty {
 
     /// What the wire is like from now on. What is on its way already arrives as it would have.
     pub fn set(&self, faults: Faults) {
-        self.lock().faults = faults;
+        self.state.lock().faults = faults;
     }
 
     /// How many streams of hints are listened to.
@@ -83,17 +83,12 @@ impl Faulty {
 
     /// Nothing is sent any more and nothing is answered: the client is gone.
     pub(crate) fn cut(&self) {
-        self.lock().cut = true;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held but the guard against endless loops, which ends the test.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().cut = true;
     }
 
     /// Draws what becomes of the next request. `None`: nothing ever.
     fn draw_fate(&self) -> Option<(Fate, Duration)> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let now = Instant::now();
         state.busy = if state.busy.0 == now { (now, state.busy.1 + 1) } else { (now, 1) };
         assert!(state.busy.1 < ENDLESS, "a client sends requests in an endless loop, while no time goes by");
@@ -130,7 +125,7 @@ impl Faulty {
 
     /// Puts the hints of a standing on the wire.
     fn on_wire(&self, standing: &mut Standing) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Standing::Admitted { token, .. } | Standing::Waiting { token, .. } = standing {
             if !state.tokens.contains(token) {
                 state.tokens.push_back(*token);
@@ -234,7 +229,7 @@ impl Backend for Faulty {
     fn alarms(&self) -> Alarms {
         let (state, entropy) = (Arc::clone(&self.state), Arc::clone(&self.entropy));
         let arrives = move |_: &EntryId| {
-            let per_mille = state.lock().unwrap_or_else(PoisonError::into_inner).faults.per_mille;
+            let per_mille = state.lock().faults.per_mille;
             std::future::ready(!entropy.chance(per_mille))
         };
         Box::pin(self.inner.alarms().filter(arrives))

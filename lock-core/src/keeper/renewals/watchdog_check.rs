@@ -1,7 +1,5 @@
 //! The check that the watchdog makes for a client: losses that the keeper has not announced, and whether the keeper stands still.
 
-use std::sync::PoisonError;
-
 use super::Renewals;
 use crate::{
     BootTime,
@@ -12,7 +10,7 @@ use crate::{
 impl Watched for Renewals {
     fn check(&self) -> BootTime {
         let now = self.keeper.now();
-        let registry = self.lock();
+        let registry = self.registry.lock();
         let holds: Vec<_> = registry.held_leases().map(|lease| lease.hold.clone()).collect();
         let first = registry.first_due().filter(|(due, _)| now.since(*due) >= Standstill::LIMIT);
         drop(registry);
@@ -27,7 +25,7 @@ impl Watched for Renewals {
             }
         }
         let Some(first) = first else { return next };
-        let (tell, again) = self.standstill.lock().unwrap_or_else(PoisonError::into_inner).note(first, now);
+        let (tell, again) = self.standstill.lock().note(first, now);
         if tell {
             telemetry::keeper_stands_still(now.since(first.0));
         }

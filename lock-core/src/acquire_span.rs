@@ -8,7 +8,7 @@ use crate::{
     telemetry::{TARGET, millis},
 };
 
-/// The span of one acquisition. When it is dropped, it tells how it ended and how long that took, whatever ended it.
+/// The span of one acquisition. Its drop records the outcome and how long it took, whatever ended the acquisition.
 pub(crate) struct AcquireSpan<'a> {
     span: tracing::Span,
     keeper: &'a Keeper,
@@ -35,14 +35,14 @@ impl<'a> AcquireSpan<'a> {
         &self.span
     }
 
-    /// The entry that stands for it in the store from here on.
+    /// Records the entry of the acquisition in the store.
     pub(crate) fn entry(span: &tracing::Span, entry: EntryId) {
         isolate(|| {
             span.record("entry", display(entry));
         });
     }
 
-    /// It has ended, and this is told: `refused`, if it was only tried and not granted.
+    /// Sets the outcome: `refused` is that of a try that was not granted.
     pub(crate) fn end(mut self, ended: &Result<Option<Guard>, Error>, refused: &'static str) {
         self.outcome = match ended {
             Ok(Some(guard)) => {

@@ -13,7 +13,7 @@ use crate::{InputError, LockName, limits::MAX_PERMITS};
 pub struct EntryId(u128);
 
 impl EntryId {
-    /// An id from 128 bits that nobody else will draw.
+    /// An id from 128 bits that no other client will draw.
     #[must_use]
     pub const fn new(bits: u128) -> Self {
         Self(bits)
@@ -201,7 +201,7 @@ pub struct Entry {
     pub id: EntryId,
     /// What it asks for.
     pub claim: Claim,
-    /// How long it lives from each request that refreshes it. It becomes longer when somebody who
+    /// How long it lives from each request that refreshes it. It becomes longer when an entry that
     /// [waited with less](crate::AcquireOptions::waiting_ttl) is to hold the lock, and never shorter.
     pub ttl: Duration,
     /// Who it is, for people: shown by `queue`, never compared.

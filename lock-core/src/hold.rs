@@ -12,7 +12,29 @@ use crate::{
 
 /// A view of a granted lock: everything that its [`Guard`](crate::Guard) tells, without keeping the lock.
 ///
-/// Cheap to clone and to send to the tasks that work under the lock.
+/// Cheap to clone and to send. Give one to each task that works under the lock, so that the task can watch for the loss; the guard stays
+/// where the work as a whole begins and ends. A hold outlives its guard, and then tells that the lock was released.
+///
+/// ```
+/// use lock_core::{DistributedLock, HoldState, Locks, Memory};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let guard = Locks::new(Memory::new()).mutex("import")?.acquire().await?;
+/// let hold = guard.hold();
+/// let worker = tokio::spawn(async move {
+///     tokio::select! {
+///         reason = hold.lost() => Err(reason),
+///         rows = async { 3 } => Ok(rows),
+///     }
+/// });
+/// let hold = guard.hold();
+/// assert_eq!(worker.await?, Ok(3));
+/// guard.release().await?;
+/// assert_eq!(hold.state(), HoldState::Released);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Hold(Arc<Shared>);
 
@@ -55,7 +77,7 @@ pub(crate) struct Grant {
     pub(crate) valid_until: BootTime,
 }
 
-/// What is to be told about a loss, once nothing is locked: it runs code of others.
+/// A loss that is not announced yet. That runs foreign code, and so waits until nothing is locked.
 #[must_use = "a loss has to be announced"]
 pub(crate) struct Loss {
     hold: Hold,
@@ -65,7 +87,7 @@ pub(crate) struct Loss {
 }
 
 impl Loss {
-    /// Wakes whoever watches, and says so.
+    /// Wakes the watchers, and logs the loss.
     pub(crate) fn announce(self) {
         let Self { hold, reason, held, watchers } = self;
         watchers.into_iter().for_each(panic_isolation::wake);
@@ -84,7 +106,7 @@ fn announce(loss: Option<Loss>) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extension {
     Accepted,
-    /// It came after the deadline, or after the end of the hold: it proves nothing any more.
+    /// It came after the deadline, or after the end of the hold, and proves nothing any more.
     TooLate,
 }
 
@@ -101,7 +123,7 @@ impl Hold {
         let hold_until = max_hold.map_or(BootTime::FAR_FUTURE, |max_hold| granted + max_hold);
         let deadline = valid_until.min(hold_until);
         let state = State { phase: Phase::Held, deadline, next_watcher: 0, watchers: Vec::new() };
-        // Should a fork go on with what its parent had asked for, what it is granted is its parent's, too.
+        // A fork that goes on polling its parent's future is granted what is its parent's.
         let pid = event_log.pid();
         let state = Mutex::new(state);
         Self(Arc::new(Shared { entry, token, ttl, clock, event_log, pid, granted, hold_until, state }))
@@ -128,7 +150,8 @@ impl Hold {
     /// Whether the lock is held at this moment: compares the clock with the deadline now, so the answer is right even if
     /// no task or thread ran since.
     ///
-    /// By the time that the caller acts on it, it may be too late: let the resource check the token.
+    /// The answer may be out of date when the caller acts on it, as after a pause of the process: let the resource check the
+    /// [token](Self::token) where that must do no harm.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.state().is_held()
@@ -151,8 +174,7 @@ impl Hold {
         state
     }
 
-    /// What is known at this moment, without a word to anybody: for whoever has something locked, and announces the loss
-    /// later.
+    /// What is known at this moment, without announcing a loss: the caller does, once nothing is locked.
     pub(crate) fn look(&self) -> (HoldState, Option<Loss>) {
         self.check_deadline(&mut self.0.state.lock())
     }
@@ -166,7 +188,7 @@ impl Hold {
         self.0.ttl
     }
 
-    /// How long a proof is good for: the shorter of what was asked for and what was granted.
+    /// For how long a renewal is good: the shorter of the ttl that was asked for and the one that was granted.
     pub(crate) fn lease(&self) -> Duration {
         self.0.ttl.min(self.0.entry.ttl)
     }
@@ -180,7 +202,7 @@ impl Hold {
         self.0.state.lock().deadline >= self.0.hold_until
     }
 
-    /// Takes note of a proof that the lease is good until `valid_until`.
+    /// The store has proved the lease good until `valid_until`.
     pub(crate) fn extend(&self, valid_until: BootTime) -> Extension {
         let mut state = self.0.state.lock();
         let (state_now, loss) = self.check_deadline(&mut state);
@@ -198,7 +220,7 @@ impl Hold {
         if held { Extension::Accepted } else { Extension::TooLate }
     }
 
-    /// Takes note of a renewal that failed.
+    /// A renewal has failed.
     pub(crate) fn mark_suspect(&self) {
         let mut state = self.0.state.lock();
         let held = matches!(state.phase, Phase::Held);
@@ -213,7 +235,7 @@ impl Hold {
         }
     }
 
-    /// Takes note that the lock is lost. If its deadline has passed before that was known, then that is how.
+    /// The lock is lost for this reason, unless its deadline passed before that was known: then that is the reason.
     pub(crate) fn mark_lost(&self, reason: LostReason) {
         let mut state = self.0.state.lock();
         let loss = self.check_deadline(&mut state).1.or_else(|| self.mark_lost_locked(&mut state, reason));
@@ -221,8 +243,8 @@ impl Hold {
         announce(loss);
     }
 
-    /// Ends the hold, and says for how long it was held. Nothing if it was lost or released before. How it ended is told by the caller,
-    /// who may learn it from the store.
+    /// Ends the hold, and returns for how long it was held. `None` if it was lost or released before. The caller traces how it ended, which
+    /// the store may know.
     pub(crate) fn end(&self) -> Option<Duration> {
         let mut state = self.0.state.lock();
         let (state_now, loss) = self.check_deadline(&mut state);
@@ -238,12 +260,12 @@ impl Hold {
         held.then(|| self.0.clock.now().since(self.0.granted))
     }
 
-    /// Tells that a hold was ended that was held for so long.
+    /// Traces the end of a hold of this length.
     pub(crate) fn trace_released(&self, held: Duration) {
         telemetry::released(&self.0.entry, self.0.token, held);
     }
 
-    /// Tells that the store had lost an entry when it was to be given back.
+    /// Logs that the store did not have the entry any more when it was to leave.
     pub(crate) fn trace_gone(&self, held: Duration) {
         let (entry, token) = (Arc::clone(&self.0.entry), self.0.token);
         self.0.event_log.note(Event::Lost { entry, token, reason: LostReason::Gone, held });
@@ -252,7 +274,7 @@ impl Hold {
     /// Has `waker` woken when the lock is lost, and returns the key of the watcher. One that has a key already gets this waker instead
     /// of its last one. `Err` if the lock is lost.
     pub(crate) fn watch(&self, key: Option<u64>, waker: &Waker) -> Result<Option<u64>, LostReason> {
-        // Foreign code, as all that is done with a waker.
+        // Foreign code, like everything that is done with a waker.
         let waker = waker.clone();
         let mut state = self.0.state.lock();
         match state.phase {
@@ -278,7 +300,7 @@ impl Hold {
 
     /// Ends a watch.
     pub(crate) fn unwatch(&self, key: u64) {
-        // In a fork the keeper, which is not there, may seem to hold the state for ever.
+        // In a fork the state may stay locked for ever by the keeper, which does not exist there.
         if self.0.pid == std::process::id() {
             let mut state = self.0.state.lock();
             let found = state.watchers.iter().position(|(watcher, _)| *watcher == key);

@@ -28,7 +28,7 @@ impl HoldState {
 pub enum LostReason {
     /// Its deadline passed before the lease was proved alive again.
     Expired,
-    /// The store says that the entry is gone: it expired there, or somebody removed it.
+    /// The store says that the entry is gone: it expired there, or was evicted.
     Gone,
     /// It was held for `max_hold`.
     MaxHold,

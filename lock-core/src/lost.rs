@@ -9,8 +9,10 @@ use std::{
 
 use crate::{Hold, HoldState, LostReason};
 
-/// Ready when a lock is lost, with the reason: at its deadline at the latest, and earlier when the loss is noticed
-/// earlier. Stays ready; never ready after a release. See [`Hold::lost`].
+/// A future that is ready when a lock is lost, with the reason: at its deadline at the latest, and earlier when the loss is noticed
+/// earlier. It stays ready, and is never ready after a release. See [`Hold::lost`].
+///
+/// Clones and late listeners see the same loss: each may be polled from another task. Dropping it ends nothing but the watch.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Lost {
     hold: Hold,
@@ -18,8 +20,12 @@ pub struct Lost {
 }
 
 impl Hold {
-    /// A future that is ready when the lock is lost, and never after a release. Cheap to clone, `'static`, and ready
-    /// for late listeners too.
+    /// A future that is ready when the lock is lost, and never after a release. Cheap to clone, `'static`, and ready for late listeners
+    /// too.
+    ///
+    /// It is ready at the deadline even if the store and the keeper do not answer, and before anybody else can be admitted. After that a
+    /// new holder may be at work, so stop what writes at once. It needs no runtime, but the task that awaits it has to be polled: work that
+    /// never awaits asks [`is_held`](Self::is_held) instead.
     pub fn lost(&self) -> Lost {
         Lost { hold: self.clone(), watcher: None }
     }

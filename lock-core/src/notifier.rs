@@ -12,10 +12,10 @@ use futures_core::Stream;
 
 use crate::{Alarms, EntryId, Hint, Hints, panic_isolation::isolate, sync::Mutex};
 
-/// Where a backend's one notification stream meets its many waiting entries, and the keepers of those that hold.
+/// Hands what a store notifies its client of to the waiters that it is about, and to the keepers of the holders.
 ///
-/// Listen **before** the request that judges the standing is sent: then no hint falls between. Two listeners of one
-/// entry both get every hint, so that an old stream stays good while a new look is under way.
+/// Listen **before** the request that judges the standing is sent: then no hint is missed. Two listeners of one entry both get every hint,
+/// so that an old stream stays good while a new look is under way.
 #[derive(Clone, Debug, Default)]
 pub struct Notifier {
     listeners: Arc<Mutex<Listeners>>,
@@ -24,7 +24,7 @@ pub struct Notifier {
 #[derive(Debug, Default)]
 struct Listeners {
     next: u64,
-    // Ordered, so that a simulation wakes its waiters in the same order every time.
+    // Ordered, so that a simulation wakes its waiters in the same order each time.
     hints: BTreeMap<(EntryId, u64), UnboundedSender<Hint>>,
     alarms: BTreeMap<u64, UnboundedSender<EntryId>>,
 }
@@ -42,7 +42,7 @@ impl Notifier {
         Box::pin(Listener { key, hints, notifier: self.clone(), pid: std::process::id() })
     }
 
-    /// Gives a hint to whoever listens for the entry.
+    /// Gives a hint to the listeners of an entry.
     pub fn send(&self, entry: EntryId, hint: Hint) {
         let listeners: Vec<_> = self
             .listeners
@@ -54,7 +54,7 @@ impl Notifier {
         deliver(listeners, hint);
     }
 
-    /// Tells every waiter to look again: for a new subscription, behind which hints may have been missed.
+    /// Has every waiter look again: call it after a gap in the notifications of the store, in which hints may have been missed.
     pub fn changed_for_all(&self) {
         let listeners: Vec<_> = self.listeners.lock().hints.values().cloned().collect();
         deliver(listeners, Hint::Changed);
@@ -73,7 +73,7 @@ impl Notifier {
         Box::pin(AlarmListener { key, alarms, notifier: self.clone(), pid: std::process::id() })
     }
 
-    /// Says that an entry may have been lost, to all who listen for alarms.
+    /// Tells all that listen for alarms that an entry may have been lost.
     pub fn alarm(&self, entry: EntryId) {
         let listeners: Vec<_> = self.listeners.lock().alarms.values().cloned().collect();
         deliver(listeners, entry);
@@ -86,16 +86,16 @@ impl Notifier {
     }
 }
 
-/// Outside of the lock: to send wakes a task, which is code of others. One that panics keeps the word from nobody else.
+/// Called when nothing is locked: to send wakes a task, which is foreign code. One that panics keeps the message from no other.
 fn deliver<T: Copy>(listeners: Vec<UnboundedSender<T>>, message: T) {
     for sender in listeners {
-        // A listener that is being dropped needs no word.
+        // A listener that is being dropped needs no message.
         isolate(|| drop(sender.unbounded_send(message)));
         disconnect(Some(sender));
     }
 }
 
-/// The last sender that goes wakes the listener.
+/// The drop of the last sender wakes the listener.
 fn disconnect<T>(sender: Option<UnboundedSender<T>>) {
     isolate(|| drop(sender));
 }
@@ -104,7 +104,7 @@ struct Listener {
     key: (EntryId, u64),
     hints: UnboundedReceiver<Hint>,
     notifier: Notifier,
-    /// The process that listens: in a fork of it, a thread that is not there may seem to hold the lock for ever.
+    /// The process that listens: in a fork of it, the listeners may stay locked for ever by a thread that does not exist there.
     pid: u32,
 }
 
@@ -120,7 +120,7 @@ impl Drop for Listener {
     fn drop(&mut self) {
         if self.pid == std::process::id() {
             let sender = self.notifier.listeners.lock().hints.remove(&self.key);
-            // Only now: with it goes a waker, which is code of others.
+            // Only now, unlocked: a waker is dropped with it, which is foreign code.
             disconnect(sender);
         }
     }
@@ -145,7 +145,7 @@ impl Drop for AlarmListener {
     fn drop(&mut self) {
         if self.pid == std::process::id() {
             let sender = self.notifier.listeners.lock().alarms.remove(&self.key);
-            // Only now: with it goes a waker, which is code of others.
+            // Only now, unlocked: a waker is dropped with it, which is foreign code.
             disconnect(sender);
         }
     }
@@ -170,7 +170,7 @@ mod tests {
     /// The most that a busy machine takes for anything here.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// The waker of somebody who asks the notifier how many listen, and says what it was told.
+    /// A waker that asks the notifier how many listen, and reports the answer.
     struct Asking {
         notifier: Notifier,
         told: mpsc::Sender<usize>,
@@ -256,7 +256,7 @@ mod tests {
         disconnecting.join().unwrap();
     }
 
-    /// The child drops what it has copies of, as when it ends; somebody in the parent was just speaking.
+    /// The child drops its copies, as when it ends, while a thread of the parent sends.
     #[cfg(unix)]
     #[test]
     fn a_fork_unsubscribes_though_a_thread_of_its_parent_holds_the_lock() {

@@ -2,10 +2,10 @@
 //!
 //! Changes under these locks are whole: nothing panics in the middle of one, so poison says nothing.
 //!
-//! They are not the locks of `parking_lot`, because a process may fork. All locks of `parking_lot` share one table of waiting threads. A fork
-//! has a copy of it, with threads that do not exist in the fork and with buckets that may stay locked for ever. As soon as two threads of the
-//! fork want the same lock, however new, it [hangs or crashes](https://github.com/Amanieu/parking_lot/issues/515). Locks of the standard
-//! library share nothing: what a thread of the parent held is no danger to a fork that connects again.
+//! They are not the locks of `parking_lot`, because a process may fork. All locks of `parking_lot` share one table of waiting threads. A
+//! fork has a copy of it, with threads that do not exist in the fork and with buckets that may stay locked for ever. As soon as two threads
+//! of the fork want the same lock, however new, it may [hang or crash](https://github.com/Amanieu/parking_lot/issues/515). Locks of the
+//! standard library share nothing: what a thread of the parent held is no danger to a fork that connects again.
 //!
 //! ```
 //! use lock_core::sync::Mutex;

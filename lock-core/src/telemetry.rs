@@ -1,10 +1,10 @@
 //! What is traced, under which names: a contract, so that dashboards and alerts can rely on it.
 //!
-//! Everything has the target `distlock`. Fields that are not known are left out.
+//! Everything has the target `distlock`. Unknown fields are left out.
 //!
-//! A line of the levels info, warn and error tells of one thing, or of many that have the same cause: then it has the field
-//! `times`, with their number, and its other fields are those of the last. Of each cause a client says at most one line a
-//! second. A cause is the name of the line with the verb, the kind of error or the reason, and not a lock.
+//! A line of the levels info, warn and error stands for one event, or for many with the same cause: then it has the field
+//! `times`, with their number, and its other fields are those of the last. A client writes at most one line a second for each
+//! cause. A cause is the name of the line with the verb, the kind of error or the reason, and not a lock.
 //!
 //! | name | level | what | fields |
 //! |---|---|---|---|
@@ -25,7 +25,7 @@
 //!
 //! The outcome is what the caller is told: a try that is refused is `busy`, and an `acquire` whose `wait` is zero has `timed out`.
 //!
-//! Names of locks and labels are written as they are; passwords never are. A subscriber that panics stops nothing.
+//! Names of locks and labels are written as they are; passwords never are. A subscriber that panics stops nothing in this library.
 
 use std::time::Duration;
 

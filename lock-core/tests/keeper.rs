@@ -131,7 +131,7 @@ fn threads() -> usize {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn the_thread_of_a_keeper_ends_when_it_is_stopped_or_nobody_has_it_any_more() {
+fn the_thread_of_a_keeper_ends_when_it_is_stopped_or_dropped() {
     use std::time::Instant;
 
     use lock_core::Keeper;

@@ -135,7 +135,7 @@ async fn what_is_documented_is_traced_under_its_name_with_its_fields() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_acquisition_tells_its_outcome_and_how_long_it_took_and_every_lock_how_long_it_was_held() {
+async fn traces_tell_how_each_wait_ended_and_how_long_it_and_the_hold_took() {
     let seen = Seen::default();
     let _default = tracing::subscriber::set_default(seen.clone());
     let sim = Sim::new();

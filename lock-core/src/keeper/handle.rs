@@ -27,21 +27,20 @@ use crate::{BootTime, Clock, SystemClock, panic_isolation::isolate, telemetry};
 
 /// One thread with a runtime of its own, started at first use.
 ///
-/// It renews leases, tells guards that their deadline has passed, and carries out what dropped guards and futures left
-/// to be done. Because it is no part of the user's runtime, a runtime that is blocked, starved or shut down loses no
-/// lock. A backend puts there what must live on as well: sessions, keep-alive streams, a notification connection.
+/// It renews leases, tells guards that their deadline has passed, and releases what dropped guards and futures left behind. Because it is
+/// not part of the user's runtime, a runtime that is blocked, starved or shut down loses no lock. A backend runs there what must live on as
+/// well: sessions, keep-alive streams, a connection for notifications.
 ///
-/// The process-wide keeper ([`Keeper::shared`]) is what everybody uses by default. Nothing is hard-wired to it: a test
-/// can have one for each simulated client, and a simulation runs it as a task on its own paused runtime.
+/// All clients of a process share one keeper by default ([`Keeper::shared`]). Nothing is hard-wired to it: a test can have one for each
+/// simulated client, and a simulation runs it as a task on its own paused runtime.
 ///
-/// Beside it a watchdog, a thread that sleeps, fires `lost()` at the deadline should the keeper be kept from it. A panic on the
-/// thread of the keeper is told (`keeper panicked`), and the keeper goes on. If it cannot, it has ended: that is told as well
-/// (`keeper ended`), locks are refused with [`Error::KeeperEnded`](crate::Error::KeeperEnded), and whoever connects again has
-/// another one.
+/// Beside it a watchdog, a thread that sleeps, fires `lost()` at the deadline if the keeper does not. A panic on the keeper's thread is
+/// logged (`keeper panicked`), and the keeper goes on. If it cannot, it has ended: that is logged (`keeper ended`), locks are refused with
+/// [`Error::KeeperEnded`](crate::Error::KeeperEnded), and the next [`Keeper::shared`] is a new one.
 ///
 /// ### To ensure correctness
-/// Nothing that runs here may block: no blocking I/O, no long computation, no lock held over an await. Wakers of others run
-/// here too, and have to keep to it.
+/// Nothing that runs here may block: no blocking I/O, no long computation, no lock held over an await. Wakers of the tasks that wait for
+/// a keeper's answer run here too, and must not block either.
 #[derive(Clone)]
 pub struct Keeper(Arc<Inner>);
 
@@ -60,7 +59,7 @@ struct Inner {
     pid: u32,
 }
 
-/// A keeper, as long as somebody else has it.
+/// A keeper that is not kept alive by this.
 #[derive(Clone, Debug)]
 pub(crate) struct WeakKeeper(Weak<Inner>);
 
@@ -93,7 +92,7 @@ impl Keeper {
         shared.keeper.clone()
     }
 
-    /// A keeper with a thread of its own, for whoever wants more than one client in a process.
+    /// A keeper with a thread of its own, for more than one client in a process.
     ///
     /// # Errors
     /// If the operating system cannot start one more thread, or gives it no I/O driver.
@@ -111,14 +110,13 @@ impl Keeper {
             let ended = Arc::clone(&keeper.0.ended);
             started.send(Ok(keeper)).unwrap_or_default();
             let mut done = run(&runtime, &timers, &stop);
-            // A task may be in the middle of something; the runtime drops it where it stands, as a crash would. One that has
-            // panicked may not even do that.
+            // The runtime drops its tasks where they are, as a crash would. One that has panicked may panic again.
             isolate(|| runtime.shutdown_background());
             if let Err(panic) = &done {
                 ended.store(true, Ordering::Release);
                 telemetry::keeper_ended(panic);
             }
-            // Whoever waits for a lock still has to be told that his time is over.
+            // Waiters still have to be told that their time is over.
             while done.is_err()
                 && let Ok(runtime) = runtime::Builder::new_current_thread().enable_time().build()
             {
@@ -163,8 +161,8 @@ impl Keeper {
         Self(Arc::new(Inner { clock, timers, home, stop, watchdog, ended, stopped, pid }))
     }
 
-    /// Ends the keeper where it stands, with nothing cleaned up: what a crash of the client would do. Its locks are lost
-    /// when their leases end. To end in an orderly way, use [`Locks::close`](crate::Locks::close). In a fork it does nothing.
+    /// Ends the keeper at once, with nothing cleaned up, as a crash of the client does. Its locks are lost when their leases end. To end in
+    /// an orderly way, use [`Locks::close`](crate::Locks::close). In a fork it does nothing.
     pub fn stop(&self) {
         self.0.stop();
     }
@@ -311,7 +309,7 @@ impl Shared {
         }
         let keeper = Keeper::start().expect("the keeper's thread can be started");
         let started = Box::new(Self { keeper, next: OnceLock::new() });
-        // Of two who start one at the same time, one ends again.
+        // Of two that are started at the same time, one ends again.
         place.get_or_init(|| started)
     }
 }

@@ -182,7 +182,7 @@ impl Renewals {
         true
     }
 
-    /// Starts the task of this client on the keeper. It ends when nobody keeps the client.
+    /// Starts the task of this client on the keeper. It ends when the client is dropped.
     fn start(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
         self.keeper.watch(weak);
@@ -247,7 +247,7 @@ impl Renewals {
             for batch in class.chunks(BATCH) {
                 let (renewals, batch, turns) = (Arc::clone(self), batch.to_vec(), Arc::clone(&turns));
                 self.keeper.spawn(async move {
-                    // Nobody closes it.
+                    // The semaphore is never closed.
                     let turn = turns.acquire_owned().await.ok();
                     renewals.renew_batch(batch, turn).await;
                 });

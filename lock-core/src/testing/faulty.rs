@@ -1,4 +1,4 @@
-//! [`Faulty`]: a backend behind a wire that goes wrong as its seed says.
+//! [`Faulty`]: a backend behind a network that fails as its seed says.
 
 use std::{
     collections::VecDeque,
@@ -221,7 +221,7 @@ impl Backend for Faulty {
         self.send(request).await?
     }
 
-    // It goes past the wire: nobody relies on it.
+    // It bypasses the wire: nothing relies on it.
     async fn give_back(&self) {
         self.inner.give_back().await;
     }
@@ -239,7 +239,7 @@ impl Backend for Faulty {
         self.inner.guarantees()
     }
 
-    // What people and tools ask goes past the wire.
+    // What people and tools ask bypasses the wire.
     fn operator(&self) -> &dyn Operator {
         self.inner.operator()
     }

@@ -1,4 +1,4 @@
-//! [`FaultyHints`]: a stream of hints on a bad wire.
+//! [`FaultyHints`]: a stream of hints over a faulty network.
 
 use std::{
     collections::BTreeMap,
@@ -96,7 +96,7 @@ impl Stream for FaultyHints {
     }
 }
 
-/// Counts who listens.
+/// Counts the streams that are listened to.
 #[derive(Debug)]
 pub(super) struct ListenerCount(Arc<AtomicUsize>);
 

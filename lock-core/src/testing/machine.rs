@@ -25,7 +25,7 @@ pub(crate) struct Machine {
 struct State {
     blocked: bool,
     crashed: bool,
-    /// Who wanted to run while it was blocked.
+    /// The tasks that were polled while it was blocked.
     parked: Vec<Waker>,
     tasks: Vec<AbortHandle>,
     /// How many tasks there may be before those that have ended are forgotten.

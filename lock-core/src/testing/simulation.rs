@@ -7,7 +7,7 @@ use tokio::{runtime, task::JoinHandle};
 use super::{Faults, Faulty, Machine, SeededEntropy, VirtualClock, clock_skew::ClockSkew};
 use crate::{Backend, BootTime, Clock, Hold, Keeper, Locks, Memory};
 
-/// A simulation that stands still would otherwise hang its test: nobody waits for a lock for a simulated month.
+/// A simulation that waits for what never comes would otherwise hang its test: no test waits for a simulated month.
 const STUCK: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// A seeded run of clients on a store, on one thread and on paused time. See [`testing`](super).
@@ -31,7 +31,7 @@ impl Simulation {
         self
     }
 
-    /// Runs `body` to its end, and gives what it gives. Tasks that are left are dropped. Time stands still while anything
+    /// Runs `body` to its end, and returns its output. Tasks that are left are dropped. Time stands still while anything
     /// can run, and jumps to the next timer when nothing can.
     ///
     /// # Panics
@@ -74,7 +74,7 @@ impl Sim {
     }
 
     /// A client whose clock runs fast by so many millionths of the store's (slow if negative; more than 10 000, which is
-    /// 1 %, is more than a [margin](crate::margin) pays for), and with a backend of one's own around its wire.
+    /// 1 %, is more than a [margin](crate::margin) pays for), and with a backend of yours around its wire.
     #[must_use]
     pub fn client_through(
         &self,
@@ -112,7 +112,7 @@ impl Sim {
     /// Lets the clients run for so long, in simulated time.
     ///
     /// # Cancel safety
-    /// Safe to drop.
+    /// Dropping the future ends the wait. The clients go on.
     pub async fn sleep(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }

@@ -1,4 +1,4 @@
-//! What a simulation promises to those who test with it.
+//! What a simulation promises to the tests that use it.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -28,7 +28,7 @@ fn entry(id: u128) -> Entry {
 }
 
 #[test]
-fn a_blocked_client_neither_renews_nor_notices_and_knows_of_its_loss_before_it_does_anything() {
+fn a_blocked_client_renews_nothing_and_knows_of_its_loss_when_it_runs() {
     Simulation::new(1).run(async |sim| {
         let (one, two) = (sim.client(), sim.client());
         let lock = one.locks().mutex("a").unwrap().with_options(options());
@@ -45,7 +45,7 @@ fn a_blocked_client_neither_renews_nor_notices_and_knows_of_its_loss_before_it_d
 }
 
 #[test]
-fn what_a_crashed_client_held_is_free_when_its_ttl_ends_and_none_of_its_tasks_goes_on() {
+fn what_a_crashed_client_held_is_free_at_its_ttl_and_its_tasks_end() {
     Simulation::new(1).run(async |sim| {
         let (one, two) = (sim.client(), sim.client());
         let lock = one.locks().mutex("a").unwrap().with_options(options());
@@ -161,7 +161,7 @@ async fn an_answer_that_does_not_come_is_given_up_at_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_listens_for_hints_is_counted() {
+async fn every_stream_of_hints_that_is_listened_to_is_counted() {
     let memory = Arc::new(Memory::with_clock(Arc::new(VirtualClock::new()) as Arc<dyn Clock>));
     let wire = Faulty::new(memory, SeededEntropy::new(3), Faults::none());
     wire.enter(&entry(1), Step::Create, WaitMode::Queue).await.unwrap();

@@ -1,4 +1,4 @@
-//! The check that the watchdog makes for a client: losses that the keeper has not announced, and whether the keeper stands still.
+//! The check that the watchdog makes for a client: losses that the keeper did not announce, and whether the keeper is blocked.
 
 use super::Renewals;
 use crate::{

@@ -16,7 +16,11 @@
 //! ```
 
 pub use std::sync::MutexGuard;
-use std::{fmt, sync::PoisonError, time::Duration};
+use std::{
+    fmt,
+    sync::{PoisonError, TryLockError},
+    time::Duration,
+};
 
 /// A mutex that a panic does not poison.
 #[derive(Default)]
@@ -35,7 +39,17 @@ impl<T> Mutex<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value. Nobody else can have it locked.
+    /// Locks it if it is unlocked now.
+    #[must_use = "the mutex is unlocked when the guard is dropped"]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// The value. It cannot be locked meanwhile.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,7 +72,7 @@ impl<T: fmt::Debug> fmt::Debug for Mutex<T> {
 pub struct Condvar(std::sync::Condvar);
 
 impl Condvar {
-    /// A condition variable that nobody waits for.
+    /// A condition variable without waiting threads.
     #[must_use]
     pub const fn new() -> Self {
         Self(std::sync::Condvar::new())
@@ -113,6 +127,9 @@ mod tests {
         assert!(panicked.join().is_err());
         assert_eq!(waiter.join().unwrap(), 1);
         let (count, changed) = &*shared;
+        let locked = count.try_lock().unwrap();
+        assert!(count.try_lock().is_none());
+        drop(locked);
         assert_eq!(*changed.wait_for(count.lock(), Duration::from_millis(1)), 1);
     }
 }

@@ -216,15 +216,20 @@ impl Acquisition<'_> {
         pending: PendingEntry,
         valid_until: BootTime,
     ) -> Result<Result<Guard, PendingEntry>, Error> {
-        let (name, ttl) = (pending.entry().name.clone(), pending.entry().ttl);
+        let entry = Arc::clone(pending.entry());
         match pending.grant(valid_until, self.options) {
             Ok(guard) => Ok(Ok(guard)),
             Err(pending) => {
-                self.client.check_open(&name)?;
+                self.client.check_open(&entry.name)?;
+                if pending.entry().id != entry.id {
+                    // The keeper had given it up, and it starts over.
+                    AcquireSpan::entry(&self.span, pending.entry().id);
+                    self.client.event_log.note(Event::PlaceLost { entry: Arc::clone(&entry) });
+                }
                 self.late_grants += 1;
                 self.listening = None;
                 if self.late_grants > MAX_LATE_GRANTS {
-                    return Err(Error::TooSlow { name, ttl });
+                    return Err(Error::TooSlow { name: entry.name.clone(), ttl: entry.ttl });
                 }
                 Ok(Err(pending))
             }

@@ -4,27 +4,27 @@ use std::{
     collections::{HashMap, hash_map},
     fmt,
     hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
-use crate::{BootTime, Clock, Keeper, keeper::WeakKeeper, wakers::contained};
+use crate::{BootTime, Clock, Keeper, keeper::WeakKeeper, panic_isolation::isolate, sync::Mutex};
 
-/// How long nothing more is said of a cause after a line.
+/// How long a cause is silent after a line.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Tells people what many waiters, locks or connections meet at once as one line. The first is told at once; those that come
-/// within a second after a line are counted, and told as the last of them when the second is over.
+/// Logs what happens to many waiters, locks or connections at the same time as one line. The first event is logged at once. Those within a
+/// second after a line are counted, and logged as one line, that of the last of them, when the second is over.
 ///
-/// A cause (`C`) is one of a few, as a verb or a kind of error: what has the same cause is told in the same line. Not a name, a
-/// session or a connection, for causes are kept until this is dropped. Clones share what they have told.
+/// Events with the same cause (`C`) share a line. There should be few causes, such as a verb or a kind of error, and not a name, a session
+/// or a connection: causes are kept until this is dropped. Clones share what they have logged.
 ///
 /// ```
 /// use lock_core::{Keeper, Paced};
 ///
 /// let lines: Paced<&str> = Paced::new(&Keeper::shared());
 /// for session in 1..=3 {
-///     // Told are the first, and a second later the third, with `times=2`.
+///     // Logs the first, and a second later the third, with `times=2`.
 ///     lines.note("not proved", move |times| tracing::warn!(session, times, "a session is not proved alive"));
 /// }
 /// ```
@@ -35,21 +35,21 @@ pub struct Paced<C>(Arc<Inner<C>>);
 
 struct Inner<C> {
     clock: Arc<dyn Clock>,
-    /// Whoever only watches a lock keeps no thread.
+    /// Weak, because a hold that outlives its guard must not keep the thread.
     keeper: WeakKeeper,
     causes: Mutex<HashMap<C, Said>>,
 }
 
 struct Said {
     at: BootTime,
-    /// What came since: the last, and how many.
+    /// What came since: how to log the last event, and how many there were.
     more: Option<(Tell, u64)>,
 }
 
 type Tell = Box<dyn FnOnce(Option<u64>) + Send>;
 
 impl<C: Clone + Eq + Hash + Send + 'static> Paced<C> {
-    /// Nothing is told yet. The keeper's clock counts the seconds, and what is counted is told on its thread; it is not kept alive
+    /// Nothing is logged yet. The keeper's clock counts the seconds, and its thread logs what was counted; it is not kept alive
     /// by this.
     #[must_use]
     pub fn new(keeper: &Keeper) -> Self {
@@ -57,17 +57,17 @@ impl<C: Clone + Eq + Hash + Send + 'static> Paced<C> {
         Self(Arc::new(Inner { clock, keeper, causes: Mutex::default() }))
     }
 
-    /// Tells it, now or together with others of that cause. `tell` writes the line, and is given how many things it tells of if
-    /// they are more than one: the value of the field `times`. A panic in it ends there.
+    /// Logs an event, now or together with others of that cause. `tell` writes the line, and receives for how many events it stands, if
+    /// they are more than one: the value of the field `times`. A panic in it goes no further.
     pub fn note(&self, cause: C, tell: impl FnOnce(Option<u64>) + Send + 'static) {
         let now = self.0.clock.now();
-        let mut causes = self.0.lock();
+        let mut causes = self.0.causes.lock();
         let said = match causes.entry(cause.clone()) {
             hash_map::Entry::Occupied(said) => said.into_mut(),
             hash_map::Entry::Vacant(nothing) => {
                 nothing.insert(Said { at: now, more: None });
                 drop(causes);
-                return contained(|| tell(None));
+                return isolate(|| tell(None));
             }
         };
         let (before, counted) = (said.more.take(), said.at + PAUSE);
@@ -75,7 +75,7 @@ impl<C: Clone + Eq + Hash + Send + 'static> Paced<C> {
         if now >= counted {
             said.at = now;
             drop(causes);
-            return contained(|| tell(many(times)));
+            return isolate(|| tell(many(times)));
         }
         said.more = Some((Box::new(tell), times));
         drop(causes);
@@ -84,34 +84,27 @@ impl<C: Clone + Eq + Hash + Send + 'static> Paced<C> {
         }
     }
 
-    /// Sees to it that what is counted is told, although nothing may follow.
+    /// Has the keeper log what is counted, because no other event may follow.
     fn tell_the_rest(&self, cause: C, at: BootTime) {
-        // Without one nothing is to come that could be told with it.
+        // Without a keeper no other event can follow.
         let Some(keeper) = self.0.keeper.upgrade() else { return };
         let (lines, pause, kept) = (Arc::downgrade(&self.0), keeper.sleep_until(at), keeper.clone());
         keeper.spawn(async move {
             pause.await;
-            // Up to here, or nobody would end the pause.
+            // The keeper is kept until here: without it the pause would not end.
             drop(kept);
             let Some(lines) = lines.upgrade() else { return };
-            let mut causes = lines.lock();
+            let mut causes = lines.causes.lock();
             let Some(said) = causes.get_mut(&cause) else { return };
             let Some((tell, times)) = said.more.take() else { return };
             said.at = lines.clock.now();
             drop(causes);
-            contained(|| tell(many(times)));
+            isolate(|| tell(many(times)));
         });
     }
 }
 
-impl<C> Inner<C> {
-    fn lock(&self) -> MutexGuard<'_, HashMap<C, Said>> {
-        // Nothing panics while it is held, and each change to it is whole.
-        self.causes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The number of what a line tells of, if it is more than one.
+/// For how many events a line stands, if they are more than one.
 fn many(times: u64) -> Option<u64> {
     (times > 1).then_some(times)
 }

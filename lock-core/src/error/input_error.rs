@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{Claim, NameError};
+use crate::{
+    NameError,
+    limits::{MAX_LABEL, MAX_PERMITS},
+};
 
 /// A name, number, duration or text that is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -12,7 +15,7 @@ pub enum InputError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// The limit of a semaphore.
-    #[error("a semaphore cannot have {limit} permits; use 1 to {}", Claim::MAX)]
+    #[error("a semaphore cannot have {limit} permits; use 1 to {}", MAX_PERMITS)]
     Limit {
         /// The limit that was given.
         limit: u32,
@@ -44,7 +47,7 @@ pub enum InputError {
         most: Duration,
     },
     /// A label.
-    #[error("a label of {len} bytes is too long; use at most {} bytes", crate::AcquireOptions::MAX_LABEL)]
+    #[error("a label of {len} bytes is too long; use at most {} bytes", MAX_LABEL)]
     Label {
         /// The length that was given, in bytes.
         len: usize,

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::{AcquireOptions, DistributedLock, Error, Guard, LockName, QueueRow};
 
-// A function cannot write an `impl`, and a blanket one for all that derefs would forbid those of others.
+// A function cannot write an `impl`, and a blanket one for all types that deref would forbid those of other crates.
 macro_rules! forward {
     ($($pointer:ty),+) => {$(
         #[async_trait]

@@ -1,18 +1,18 @@
-//! [`Journal`]: what a client has to say, in at most one line for each cause and second.
+//! [`EventLog`]: the log of a client, with at most one line for each cause and second.
 
 use std::{mem, sync::Arc, time::Duration};
 
 use crate::{BackendError, BackendErrorKind, Entry, FencingToken, Keeper, LostReason, Paced, telemetry};
 
-/// What many locks and waiters meet at once, told as one.
+/// Logs what happens to many locks and waiters at the same time as one line.
 #[derive(Debug)]
-pub(crate) struct Journal {
+pub(crate) struct EventLog {
     lines: Paced<Cause>,
     /// The process that connected.
     pid: u32,
 }
 
-/// Something that happened, as [`telemetry`] tells it.
+/// Something that happened, as [`telemetry`] logs it.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Suspect { entry: Arc<Entry>, token: FencingToken, remaining: Duration },
@@ -23,7 +23,7 @@ pub(crate) enum Event {
     CleanupAbandoned { entry: Arc<Entry>, error: BackendError },
 }
 
-/// What has the same cause is told in the same line.
+/// Events with the same cause share a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Cause {
     event: mem::Discriminant<Event>,
@@ -32,7 +32,7 @@ struct Cause {
     reason: Option<mem::Discriminant<LostReason>>,
 }
 
-impl Journal {
+impl EventLog {
     pub(crate) fn new(keeper: &Keeper) -> Self {
         Self { lines: Paced::new(keeper), pid: keeper.pid() }
     }
@@ -41,9 +41,9 @@ impl Journal {
         self.pid
     }
 
-    /// Tells it, now or together with others. It runs the code of a subscriber: nothing may be locked.
+    /// Logs it, now or together with others. Runs the code of a subscriber: nothing may be locked.
     pub(crate) fn note(&self, event: Event) {
-        self.lines.note(event.cause(), move |times| event.tell(times));
+        self.lines.note(event.cause(), move |times| event.write(times));
     }
 }
 
@@ -61,8 +61,8 @@ impl Event {
         cause
     }
 
-    /// As one line for so many.
-    fn tell(&self, times: Option<u64>) {
+    /// Writes one line for `times` events.
+    fn write(&self, times: Option<u64>) {
         match self {
             Self::Suspect { entry, token, remaining } => telemetry::suspect(entry, *token, *remaining, times),
             Self::Recovered { entry, token } => telemetry::recovered(entry, *token, times),

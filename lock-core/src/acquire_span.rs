@@ -2,10 +2,13 @@
 
 use tracing::field::{Empty, display};
 
-use super::{TARGET, millis};
-use crate::{BootTime, Claim, EntryId, Error, Guard, Keeper, LockName, wakers::contained};
+use crate::{
+    BootTime, Claim, EntryId, Error, Guard, Keeper, LockName,
+    panic_isolation::isolate,
+    telemetry::{TARGET, millis},
+};
 
-/// The span of one acquisition. When it is dropped, it tells how it ended and how long that took, whatever ended it.
+/// The span of one acquisition. Its drop records the outcome and how long it took, whatever ended the acquisition.
 pub(crate) struct AcquireSpan<'a> {
     span: tracing::Span,
     keeper: &'a Keeper,
@@ -32,18 +35,18 @@ impl<'a> AcquireSpan<'a> {
         &self.span
     }
 
-    /// The entry that stands for it in the store from here on.
+    /// Records the entry of the acquisition in the store.
     pub(crate) fn entry(span: &tracing::Span, entry: EntryId) {
-        contained(|| {
+        isolate(|| {
             span.record("entry", display(entry));
         });
     }
 
-    /// It has ended, and this is told: `refused`, if it was only tried and not granted.
+    /// Sets the outcome: `refused` is that of a try that was not granted.
     pub(crate) fn end(mut self, ended: &Result<Option<Guard>, Error>, refused: &'static str) {
         self.outcome = match ended {
             Ok(Some(guard)) => {
-                contained(|| {
+                isolate(|| {
                     self.span.record("token", guard.token().get());
                 });
                 "granted"
@@ -59,7 +62,7 @@ impl<'a> AcquireSpan<'a> {
 impl Drop for AcquireSpan<'_> {
     fn drop(&mut self) {
         let waited_ms = millis(self.keeper.now().since(self.started));
-        contained(|| {
+        isolate(|| {
             self.span.record("outcome", display(self.outcome));
             self.span.record("waited_ms", waited_ms);
         });

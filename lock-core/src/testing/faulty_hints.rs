@@ -1,4 +1,4 @@
-//! [`FaultyHints`]: a stream of hints on a bad wire.
+//! [`FaultyHints`]: a stream of hints over a faulty network.
 
 use std::{
     collections::BTreeMap,
@@ -26,13 +26,13 @@ pub(super) struct FaultyHints {
     /// What is to come, and the end of the stream, which is `None`.
     later: BTreeMap<(Instant, u64), Option<Hint>>,
     timer: Pin<Box<Sleep>>,
-    _line: Line,
+    _count: ListenerCount,
 }
 
 impl FaultyHints {
-    pub(super) fn new(inner: Hints, faults: Faults, entropy: SeededEntropy, line: Line) -> Self {
+    pub(super) fn new(inner: Hints, faults: Faults, entropy: SeededEntropy, count: ListenerCount) -> Self {
         let timer = Box::pin(tokio::time::sleep(Duration::ZERO));
-        Self { inner: Some(inner), faults, entropy, later: BTreeMap::new(), timer, _line: line }
+        Self { inner: Some(inner), faults, entropy, later: BTreeMap::new(), timer, _count: count }
     }
 
     /// Gives a hint after a while that the store never sent to this entry in this life.
@@ -96,18 +96,18 @@ impl Stream for FaultyHints {
     }
 }
 
-/// Counts who listens.
+/// Counts the streams that are listened to.
 #[derive(Debug)]
-pub(super) struct Line(Arc<AtomicUsize>);
+pub(super) struct ListenerCount(Arc<AtomicUsize>);
 
-impl Line {
-    pub(super) fn new(lines: &Arc<AtomicUsize>) -> Self {
-        lines.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(lines))
+impl ListenerCount {
+    pub(super) fn new(listening: &Arc<AtomicUsize>) -> Self {
+        listening.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(listening))
     }
 }
 
-impl Drop for Line {
+impl Drop for ListenerCount {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

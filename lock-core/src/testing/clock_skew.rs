@@ -1,4 +1,4 @@
-//! [`Remote`]: a store whose clock is not that of its client.
+//! [`ClockSkew`]: a store whose clock differs from that of its client.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use crate::{
 
 /// Counts deadlines on the client's clock, from the sending of the request, as a client of a real server does.
 #[derive(Debug)]
-pub(super) struct Remote {
+pub(super) struct ClockSkew {
     inner: Arc<dyn Backend>,
     store: VirtualClock,
     client: VirtualClock,
 }
 
-impl Remote {
+impl ClockSkew {
     pub(super) fn new(inner: Arc<dyn Backend>, store: VirtualClock, client: VirtualClock) -> Self {
         Self { inner, store, client }
     }
 }
 
 #[async_trait]
-impl Backend for Remote {
+impl Backend for ClockSkew {
     async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
         let sent = self.client.now();
         let mut standing = self.inner.enter(entry, step, wait).await?;

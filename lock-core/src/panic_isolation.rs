@@ -1,4 +1,4 @@
-//! Wakers and log subscribers are code of others: a panic of theirs ends there, and not what called them.
+//! Wakers and log subscribers are foreign code: a panic of theirs must not end the thread or the task that calls them.
 
 use std::{
     any::Any,
@@ -9,28 +9,41 @@ use std::{
     task::{Context, Wake, Waker},
 };
 
-use crate::linger::Contained;
+use futures_util::FutureExt;
 
-/// Runs code of others, and keeps its panic, which the panic hook has told. Nothing may be locked meanwhile that it could
-/// come back for.
-pub(crate) fn contained(code: impl FnOnce()) {
-    let _contained = Contained::begin();
+use crate::{BackendError, BackendErrorKind, linger::ForeignCode};
+
+/// Runs foreign code, and drops its panic, which the panic hook has reported. Nothing may be locked meanwhile that the code could lock
+/// again.
+pub(crate) fn isolate(code: impl FnOnce()) {
+    let _foreign = ForeignCode::begin();
     drop(catch_unwind(AssertUnwindSafe(code)));
 }
 
-/// What a panic said.
+/// Turns a panic of a backend into an error, which means *unknown* like any other.
+pub(crate) async fn catch_panic<T>(
+    store: &'static str,
+    verb: impl Future<Output = T> + Send,
+) -> Result<T, BackendError> {
+    AssertUnwindSafe(verb).catch_unwind().await.map_err(|panic| {
+        let text = panic_text(&*panic);
+        BackendError::new(store, BackendErrorKind::Panicked, format!("panicked: {text}"))
+    })
+}
+
+/// The message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
-/// Wakes a task of others.
+/// Wakes a foreign task.
 pub(crate) fn wake(waker: Waker) {
-    contained(|| waker.wake());
+    isolate(|| waker.wake());
 }
 
-/// Polls a future that asks a store, with a [`Shield`] in place of the caller's waker. Whatever answers it, a task of the
-/// keeper or a connection that others share, goes on when that waker panics.
+/// Polls a future that asks a store, with a [`Shield`] in place of the caller's waker. What answers it, a task of the keeper or a shared
+/// connection, goes on when that waker panics.
 pub(crate) fn shielded<F: Future + Send>(mut future: Pin<&mut F>) -> impl Future<Output = F::Output> + Send {
     let mut shield: Option<(Arc<Shield>, Waker)> = None;
     poll_fn(move |cx| {
@@ -44,7 +57,7 @@ pub(crate) fn shielded<F: Future + Send>(mut future: Pin<&mut F>) -> impl Future
     })
 }
 
-/// A waker that stands before one of others, and keeps its panics.
+/// A waker that calls a foreign one, and drops its panics.
 struct Shield(Option<Waker>);
 
 impl Shield {
@@ -59,18 +72,18 @@ impl Wake for Shield {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // It is taken by the drop only.
+        // Only the drop takes it.
         if let Some(waker) = &self.0 {
-            contained(|| waker.wake_by_ref());
+            isolate(|| waker.wake_by_ref());
         }
     }
 }
 
 impl Drop for Shield {
     fn drop(&mut self) {
-        // With it may go a task of others, and all that is in it.
+        // That may drop a foreign task, and all that is in it.
         let waker = self.0.take();
-        contained(|| drop(waker));
+        isolate(|| drop(waker));
     }
 }
 
@@ -86,6 +99,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::linger::may_block;
 
     /// Panics whenever it is woken, and when it goes.
     #[derive(Default)]
@@ -105,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_answers_a_future_is_not_harmed_by_the_waker_of_its_caller() {
+    fn the_waker_of_a_caller_does_no_harm_to_what_answers_it() {
         let heard = Mutex::new(Vec::new());
         let panics = Arc::new(Panics::default());
         {
@@ -129,7 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_task_that_panics_is_not_that_of_whoever_had_its_waker() {
+    fn a_thread_that_calls_foreign_code_may_not_block() {
+        let mut inside = true;
+        isolate(|| inside = may_block());
+        assert!(!inside && may_block());
+    }
+
+    #[test]
+    fn a_task_that_panics_in_its_drop_does_no_harm_to_who_has_its_waker() {
         let shield = Waker::from(Arc::new(Shield(Some(Waker::from(Arc::new(Panics::default()))))));
         drop(shield);
     }

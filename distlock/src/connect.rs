@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
     all(feature = "sqlite", target_os = "linux")
 ))]
 use lock_core::Keeper;
+use lock_core::sync::Mutex;
 use lock_core::{Locks, Memory};
 #[cfg(feature = "etcd")]
 use lock_etcd::{ConnectError as EtcdError, Etcd, EtcdConfig};
@@ -18,7 +19,6 @@ use lock_redis::{ConnectError as RedisError, Redis, RedisConfig};
 use lock_sqlite::{ConnectError as SqliteError, Sqlite, SqliteConfig};
 #[cfg(feature = "zk")]
 use lock_zk::{ConnectError as ZkError, ZkConfig, ZooKeeper};
-use parking_lot::Mutex;
 
 use crate::{
     ConnectError,

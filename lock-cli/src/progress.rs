@@ -10,7 +10,7 @@ use std::{
 };
 
 use distlock::EntryId;
-use parking_lot::Mutex;
+use distlock::sync::Mutex;
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},

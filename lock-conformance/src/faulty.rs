@@ -3,11 +3,11 @@
 use std::{collections::VecDeque, panic::resume_unwind, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use lock_core::sync::Mutex;
 use lock_core::{
     Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, Keeper, Lease, Renewal, Standing,
     Step, WaitMode,
 };
-use parking_lot::Mutex;
 
 use crate::{Gate, Layer};
 

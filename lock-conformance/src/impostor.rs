@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::{Mutex, MutexGuard};
+use lock_core::sync::{Mutex, MutexGuard};
 use rustls::{
     ServerConfig, ServerConnection, StreamOwned, crypto::ring::default_provider,
     pki_types::PrivatePkcs8KeyDer, version::TLS13,

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
+use lock_core::sync::Mutex;
 
 /// How long the detector sleeps at a time.
 const SLICE: Duration = Duration::from_millis(10);

@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use lock_core::sync::{Mutex, MutexGuard};
 use lock_core::{Entropy, SystemEntropy};
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::{ServerProcess, ServerProgram};
 

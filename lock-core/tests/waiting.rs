@@ -278,7 +278,7 @@ async fn a_hint_for_another_life_of_the_entry_is_only_a_reason_to_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_that_arrives_after_its_leave_finds_the_door_closed() {
+async fn a_create_that_arrives_after_its_leave_finds_a_tombstone() {
     // PR08
     let sim = Sim::new();
     let client = sim.client();

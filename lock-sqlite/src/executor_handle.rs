@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::{Mutex, MutexGuard};
+use lock_core::sync::{Mutex, MutexGuard};
 
 use crate::{
     executor::{Executor, Job},

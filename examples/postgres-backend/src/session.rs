@@ -11,8 +11,8 @@ use std::{
 };
 
 use futures_util::future::{AbortHandle, Abortable};
-use lock_core::{BackendError, BackendErrorKind, Entropy, FencingToken, Hint, Switchboard, SystemEntropy};
-use parking_lot::Mutex;
+use lock_core::sync::Mutex;
+use lock_core::{BackendError, BackendErrorKind, Entropy, FencingToken, Hint, Notifier, SystemEntropy};
 use tokio::{
     runtime::Runtime,
     sync::SetOnce,
@@ -50,7 +50,7 @@ pub(crate) struct Sessions {
     schema: String,
     /// Where hints for this client are sent.
     channel: String,
-    notifier: Switchboard,
+    notifier: Notifier,
     /// How many attempts to connect have failed in a row.
     failures: AtomicUsize,
     current: Mutex<Option<Arc<Session>>>,
@@ -68,14 +68,14 @@ impl Sessions {
             server,
             schema: format!("\"{}\"", schema.replace('"', "\"\"")),
             channel: format!("distlock_{:032x}", SystemEntropy.bits()),
-            notifier: Switchboard::default(),
+            notifier: Notifier::default(),
             failures: AtomicUsize::new(0),
             current: Mutex::default(),
         }
     }
 
     /// Where waiters listen.
-    pub(crate) fn notifier(&self) -> &Switchboard {
+    pub(crate) fn notifier(&self) -> &Notifier {
         &self.notifier
     }
 

@@ -7,9 +7,9 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use lock_conformance::{Port, ServerProcess, ServerProgram};
 #[cfg(any(feature = "etcd", feature = "zk"))]
-use parking_lot::Mutex;
+use distlock::sync::Mutex;
+use lock_conformance::{Port, ServerProcess, ServerProgram};
 use tempfile::TempDir;
 
 use crate::process::{outcome, until};

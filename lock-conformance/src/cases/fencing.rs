@@ -6,10 +6,10 @@ mod memory;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use lock_core::sync::Mutex;
 use lock_core::{
     Claim, Creates, DistributedLock, FencingToken, Guard, LostReason, Outage, Standing, Step, WaitMode,
 };
-use parking_lot::Mutex;
 
 use self::{
     limits::{

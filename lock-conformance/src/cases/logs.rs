@@ -8,8 +8,8 @@ use std::{
 };
 
 use futures_util::future::join_all;
+use lock_core::sync::{Mutex, MutexGuard};
 use lock_core::{BackendErrorKind, DistributedLock, Outage};
-use parking_lot::{Mutex, MutexGuard};
 use tracing::{
     Event, Id, Level, Metadata, Subscriber,
     field::{Field, Visit},

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use parking_lot::{Mutex, MutexGuard};
+use lock_core::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::orders::{Flow, Links, Newcomers, Way};

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, fmt, io, mem, net::SocketAddr, sync::Arc};
 
 use async_trait::async_trait;
-use parking_lot::Mutex;
+use lock_core::sync::Mutex;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{

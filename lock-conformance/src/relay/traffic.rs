@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Display, io, net::SocketAddr, time::Duration};
 
-use parking_lot::{Mutex, MutexGuard};
+use lock_core::sync::{Mutex, MutexGuard};
 use tokio::{net::TcpStream, sync::watch, time::timeout};
 
 use crate::Gate;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use lock_core::sync::{Mutex, MutexGuard};
 use lock_core::{
     Guard, Hold, LockName, LostReason, QueueRow, Released,
     testing::{Sim, SimClient},
 };
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::history::{Event, EventKind, GiveBack, Op};
 

@@ -12,7 +12,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 use lock_conformance::{Layer, MakeBug, Sound, finds};
 use lock_core::{
     Backend, BackendError, Creates, Departure, Entropy, Entry, EntryId, FencingToken, Hint, Hints, Keeper,
-    Lease, LockName, QueueRow, Renewal, Standing, Step, Switchboard, SystemEntropy, WaitMode,
+    Lease, LockName, Notifier, QueueRow, Renewal, Standing, Step, SystemEntropy, WaitMode,
 };
 
 use crate::MemoryHarness;
@@ -48,7 +48,7 @@ pub(crate) const BUGS: &[InStore] = &[
         id: "b14",
         case: ("fairness", "a_hand_off_costs_the_same_however_many_wait"),
         says: "looks at the queue for",
-        make: |_| Arc::new(WakesTheHerd(Switchboard::default())),
+        make: |_| Arc::new(WakesTheHerd(Notifier::default())),
     },
     InStore {
         id: "b20",
@@ -205,7 +205,7 @@ fn b09_a_subscription_after_the_try_is_found() {
 
 /// All who wait are told of every departure (H71).
 #[derive(Debug)]
-struct WakesTheHerd(Switchboard);
+struct WakesTheHerd(Notifier);
 
 #[async_trait]
 impl Layer for WakesTheHerd {

@@ -14,7 +14,7 @@ use futures_util::{
     future::{join_all, poll_fn},
     stream::FuturesUnordered,
 };
-use parking_lot::{Mutex, MutexGuard};
+use lock_core::sync::{Mutex, MutexGuard};
 use redis::{ErrorKind, RedisResult, ServerError, Value, aio::MultiplexedConnection};
 use tokio::sync::oneshot;
 

@@ -3,7 +3,7 @@
 use std::{mem, sync::Arc};
 
 use lock_core::Keeper;
-use parking_lot::{Mutex, MutexGuard};
+use lock_core::sync::{Mutex, MutexGuard};
 
 use super::{
     connection::{Connection, Owner},

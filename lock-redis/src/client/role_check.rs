@@ -5,8 +5,8 @@ use std::{
     time::Duration,
 };
 
+use lock_core::sync::Mutex;
 use lock_core::{BackendErrorKind as Kind, BootTime};
-use parking_lot::Mutex;
 use redis::Value;
 
 use crate::{

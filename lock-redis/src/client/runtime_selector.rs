@@ -7,7 +7,7 @@ use std::{
 };
 
 use lock_core::Keeper;
-use parking_lot::{Mutex, MutexGuard};
+use lock_core::sync::{Mutex, MutexGuard};
 use tokio::runtime::{Handle, Id};
 
 /// A connection belongs to the runtime that drives it.

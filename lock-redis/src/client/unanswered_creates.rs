@@ -7,7 +7,7 @@ use std::{
 };
 
 use lock_core::EntryId;
-use parking_lot::{Mutex, MutexGuard};
+use lock_core::sync::{Mutex, MutexGuard};
 
 use super::connection::Connection;
 

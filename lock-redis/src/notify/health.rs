@@ -5,8 +5,8 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use lock_core::sync::Mutex;
 use lock_core::{BackendErrorKind as Kind, Keeper, Paced};
-use parking_lot::Mutex;
 use redis::Cmd;
 use tokio::io::{AsyncRead, AsyncWrite};
 

@@ -15,10 +15,8 @@ use std::{
 
 use futures_channel::mpsc::UnboundedSender;
 use futures_util::future::{AbortHandle, AbortRegistration, Abortable, FutureExt};
-use lock_core::{
-    BackendErrorKind as Kind, Entropy, EntryId, Hint, Hints, Keeper, Switchboard, SystemEntropy,
-};
-use parking_lot::Mutex;
+use lock_core::sync::Mutex;
+use lock_core::{BackendErrorKind as Kind, Entropy, EntryId, Hint, Hints, Keeper, Notifier, SystemEntropy};
 use tokio::{
     runtime::{Handle, Id},
     sync::watch,
@@ -62,7 +60,7 @@ pub(super) struct Shared {
     evictions: Option<Evictions>,
     pub(super) phase: watch::Sender<Phase>,
     closed: AtomicBool,
-    hints: Switchboard,
+    hints: Notifier,
     health: Arc<Health>,
 }
 
@@ -98,7 +96,7 @@ impl Subscriber {
             evictions,
             phase: watch::Sender::new(Phase::Starting),
             closed: AtomicBool::new(false),
-            hints: Switchboard::default(),
+            hints: Notifier::default(),
             health: Arc::clone(health),
         };
         let (runtimes, registration) = (Arc::clone(runtimes), Mutex::new(Some(registration)));

@@ -41,13 +41,13 @@ const BUGS: &[OnRedis] = &[
     },
     OnRedis {
         id: "b05",
-        case: ("exclusion", "whoever_does_not_hold_the_lock_cannot_release_it"),
+        case: ("exclusion", "a_client_that_does_not_hold_a_lock_cannot_release_it"),
         says: "a stranger released the lock of another",
         make: |harness| Arc::new(ReleasesAnyHolder(Commands::to(harness))),
     },
     OnRedis {
         id: "b11",
-        case: ("rules_b", "waiters_look_again_when_their_notifications_come_back"),
+        case: ("liveness", "waiters_look_again_when_their_notifications_come_back"),
         says: "the turn of a waiter who was told nothing: not within",
         make: |_| Arc::new(GoesOnWithoutALook),
     },

@@ -1,6 +1,6 @@
 //! [`Notifier`]: delivers messages to the waiters of this process, and to listeners for alarms.
 
-use lock_core::{Alarms, Hint, Switchboard};
+use lock_core::{Alarms, Hint};
 
 use super::{message::Message, waiters::Waiters};
 
@@ -8,7 +8,7 @@ use super::{message::Message, waiters::Waiters};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notifier {
     pub(crate) waiters: Waiters,
-    board: Switchboard,
+    board: lock_core::Notifier,
 }
 
 impl Notifier {

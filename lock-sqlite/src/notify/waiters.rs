@@ -8,15 +8,15 @@ use std::{
 };
 
 use futures_core::Stream;
-use lock_core::{EntryId, FencingToken, Hint, Hints, LockName, Switchboard};
-use parking_lot::Mutex;
+use lock_core::sync::Mutex;
+use lock_core::{EntryId, FencingToken, Hint, Hints, LockName, Notifier};
 
 use super::worker_waker::WorkerWaker;
 
 /// The entries of this process that listen for hints. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiters {
-    board: Switchboard,
+    board: Notifier,
     /// Wakes the worker, which watches for them.
     pub(crate) waker: WorkerWaker,
     table: Arc<Mutex<WaiterTable>>,

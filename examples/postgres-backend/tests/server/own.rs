@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use lock_conformance::{OwnProcess, Port, ServerProcess, ServerProgram};
+use lock_conformance::{Port, ServerProcess, ServerProgram, TestServer};
 use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
 /// How long a server may take to end, or to be reached, on a busy machine.
@@ -21,7 +21,7 @@ const NOBODY: u32 = 65534;
 /// A server process on a port of its own, with its data in a folder of its own. Dropping it ends both.
 #[derive(Debug)]
 pub(crate) struct OwnServer {
-    process: OwnProcess,
+    process: TestServer,
     port: Port,
 }
 
@@ -39,7 +39,7 @@ impl OwnServer {
 
     /// A server that does not run yet.
     pub(crate) fn new(port: Port) -> Self {
-        let process = OwnProcess::new("postgres");
+        let process = TestServer::new("postgres");
         if is_root() {
             chown(process.directory(), Some(NOBODY), Some(NOBODY))
                 .expect("root may give away what is its own");

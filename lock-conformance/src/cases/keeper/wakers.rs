@@ -14,8 +14,8 @@ use std::{
     time::Duration,
 };
 
+use lock_core::sync::Mutex;
 use lock_core::{AcquireOptions, DistributedLock, Error, Guard, Locks, Lost, Memory, Sleep, SystemEntropy};
-use parking_lot::Mutex;
 
 use crate::{
     Client, Faulty, SLACK, TestEnv, Verb,

@@ -9,11 +9,11 @@ use std::{
 };
 
 use async_trait::async_trait;
+use lock_core::sync::Mutex;
 use lock_core::{
     Backend, BackendError, BootTime, DistributedLock, Entry, Guard, Locks, Outage, Standing, Step,
     SystemEntropy, WaitMode,
 };
-use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 use super::proxied::ProxiedClient;

@@ -13,7 +13,7 @@ fn nothing_but_the_etcd_feature_needs_protoc() {
     // All at once: none takes away what another one needs.
     let facade = ["--package", "distlock", "--features", &features.join(",")].map(str::to_owned);
     // The second is `cargo build`.
-    for choice in [first_command_of_the_readme(), Vec::new(), facade.to_vec()] {
+    for choice in [first_run_in_the_readme(), Vec::new(), facade.to_vec()] {
         let found = run_protoc(&choice);
         assert!(found.is_empty(), "{choice:?} cannot be built without protoc, for {found:?}");
     }
@@ -46,13 +46,12 @@ fn run_protoc(choice: &[String]) -> Vec<String> {
     crates.into_iter().filter(|name| RUN_PROTOC.contains(name)).map(str::to_owned).collect()
 }
 
-/// What it chooses, of which it says `cargo run`.
-fn first_command_of_the_readme() -> Vec<String> {
+/// The package and the features that the first `cargo run` of the README chooses.
+fn first_run_in_the_readme() -> Vec<String> {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let block = readme.split("```sh\n").nth(1).expect("the README has commands");
-    let command = block.lines().next().expect("there is a first one");
-    let command = command.split('#').next().expect("a text has a beginning");
-    let words = command.strip_prefix("cargo run ").unwrap_or_else(|| panic!("`{command}` runs nothing"));
+    let mut runs = readme.lines().filter_map(|line| line.strip_prefix("cargo run "));
+    let command = runs.next().expect("the README has a command that runs something");
+    let words = command.split('#').next().expect("a text has a beginning");
     words.split_whitespace().take_while(|word| *word != "--").map(str::to_owned).collect()
 }
 

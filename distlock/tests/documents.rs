@@ -43,7 +43,8 @@ fn root() -> &'static Path {
 }
 
 fn documents() -> Vec<PathBuf> {
-    let folders = ["", "docs", "docs/adr", "docs/backends", "examples"].map(|folder| root().join(folder));
+    let folders = ["", "docs", "docs/adr", "docs/backends", "examples", "fuzz", "lock-bench"]
+        .map(|folder| root().join(folder));
     let files = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
     let paths = files.map(|file| file.unwrap().path());
     paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()

@@ -4,11 +4,13 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use lock_core::{
-    Alarms, Backend, BackendError, Creates, Departure, Entry, Guarantees, Keeper, Lease, Operator, Renewal,
-    Standing, Step, WaitMode, settings::ConfigError,
+    Alarms, Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, Guarantees, Keeper, Lease,
+    Operator, Renewal, Standing, Step, WaitMode, settings::ConfigError,
 };
 
-use crate::{ConnectError, ZkConfig, connection::Route, diagnosis, guarantees, session::Sessions};
+use crate::{
+    ConnectError, ZkConfig, connection::Route, diagnosis, error::Failure, guarantees, session::Sessions,
+};
 
 /// Locks on a ZooKeeper ensemble, version 3.6 or later. Make one for a process, and share it.
 ///
@@ -56,6 +58,11 @@ impl ZooKeeper {
         let zookeeper = Self::new(config, keeper)?;
         diagnosis::check(&zookeeper).await.map_err(ConnectError::Store)?;
         Ok(zookeeper)
+    }
+
+    /// What went wrong, and where.
+    pub(crate) fn failure(&self, kind: BackendErrorKind, message: &str) -> Failure {
+        Failure::new(kind, message).about(&self.config.to_string())
     }
 }
 

@@ -1,21 +1,20 @@
 //! Standing in a queue.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures_util::{FutureExt, future::try_join, stream};
 use lock_core::{
-    BackendError, BackendErrorKind as Kind, BootTime, Entry, FencingToken, Hint, LockName, Standing,
-    WaitMode, shown_label,
+    BackendError, BackendErrorKind as Kind, BootTime, Entry, FencingToken, Hint, LockName, Standing, WaitMode,
 };
 use zookeeper_client::{Acls, CreateMode, Stat};
 
 use crate::{
     ZooKeeper,
-    error::{Cause, Failure, STORE},
+    error::{Cause, Failure},
     line::{Ahead, Line},
-    nodes::{Layout, Nodes},
+    nodes::Layout,
     row,
-    session::{Member, Place, Session, search, token},
+    session::{Member, Place, Session, read_listed, read_queue, search, token},
     sight::Sight,
 };
 
@@ -39,7 +38,7 @@ impl ZooKeeper {
         let lock = self.container(&entry.name)?;
         if !self.sessions.nodes().takes(entry.claim) {
             let message = "only mutexes are shared with apache curator; take others without `interop`";
-            return Err(BackendError::new(STORE, Kind::Unsupported, message).unsent().advised());
+            return Err(self.failure(Kind::Unsupported, message).unsent().advised().into());
         }
         let Some(member) = self.sessions.join(entry, &lock).await? else { return Ok(Standing::Gone) };
         let answer = self.stand(&member, wait).await;
@@ -83,14 +82,14 @@ impl ZooKeeper {
             }
         }
         let message = format!("the container of the lock went away {TRIES} times, one after the other");
-        Err(BackendError::new(STORE, Kind::Unavailable, message))
+        Err(self.failure(Kind::Unavailable, &message).into())
     }
 
     /// The path of a lock.
     pub(crate) fn container(&self, name: &LockName) -> Result<String, BackendError> {
         self.sessions.nodes().lock(name).ok_or_else(|| {
             let message = "with apache curator the name of a lock is a path: steps with a `/` between them";
-            BackendError::new(STORE, Kind::Unsupported, message).unsent().advised()
+            self.failure(Kind::Unsupported, message).unsent().advised().into()
         })
     }
 
@@ -119,9 +118,10 @@ impl ZooKeeper {
         }
         // The server may lag behind: what was released before is not to be called busy.
         let names = member.session.answer("a look", client.catch_up_and_list(&member.lock)).await;
-        let line = read_line(self.sessions.nodes(), &member.lock, names).map_err(BackendError::unsent)?;
+        let line = read_listed(self.sessions.nodes(), &member.session, &member.lock, names);
+        let line = line.map_err(BackendError::unsent)?;
         let ahead = line.ahead_of_next(member.entry.claim);
-        Ok(match mismatch(&ahead) {
+        Ok(match self.mismatch(&ahead) {
             Some(stranger) => Some(Err(stranger)),
             None if ahead.admits() => None,
             None => Some(Ok(Standing::Busy)),
@@ -132,7 +132,8 @@ impl ZooKeeper {
     async fn create_once(&self, member: &Member) -> Result<Created, BackendError> {
         let session = &member.session;
         let client = session.client().map_err(Failure::unsent)?;
-        let (path, data) = (member.path(), data(member));
+        let data = row::data(session.granted(), member.entry.label.as_deref());
+        let path = member.path();
         let options = CreateMode::EphemeralSequential.with_acls(Acls::new(self.sessions.acl()));
         let sent = self.keeper.now();
         let Some(create) = member.creates(|| client.create(&path, &data, &options)) else {
@@ -191,7 +192,7 @@ impl ZooKeeper {
         }
         let message =
             "the container of the lock has counted to its end; it is made anew once nobody stands in it";
-        Err(BackendError::new(STORE, Kind::TokensExhausted, message))
+        Err(self.failure(Kind::TokensExhausted, message).into())
     }
 
     /// Makes the container, and what has to be above it.
@@ -303,7 +304,7 @@ impl ZooKeeper {
                 return Ok(Standing::Gone);
             };
             if !member.is_judged() {
-                if let Some(stranger) = mismatch(&ahead) {
+                if let Some(stranger) = self.mismatch(&ahead) {
                     self.sessions.take_out(member).await?;
                     return Err(stranger);
                 }
@@ -327,43 +328,15 @@ impl ZooKeeper {
 
     /// Everybody in the queue.
     pub(crate) async fn line(&self, session: &Session, lock: &str) -> Result<Line, BackendError> {
-        line(self.sessions.nodes(), session, lock).await
+        read_queue(self.sessions.nodes(), session, lock).await
     }
-}
 
-/// Everybody in the queue. A node that is none of ours is none of ours to wait for.
-pub(crate) async fn line(nodes: &Nodes, session: &Session, lock: &str) -> Result<Line, BackendError> {
-    let client = session.client()?;
-    read_line(nodes, lock, session.answer("a look", client.list_children(lock)).await)
-}
-
-fn read_line(nodes: &Nodes, lock: &str, names: Result<Vec<String>, Failure>) -> Result<Line, BackendError> {
-    let names = match names {
-        Ok(names) => names,
-        Err(failure) if failure.cause() == Cause::NoNode => Vec::new(),
-        Err(failure) => return Err(failure.into()),
-    };
-    let rows = names.iter().map(|name| {
-        nodes.row(name).ok_or_else(|| {
-            let message =
-                format!("`{}` in `{}` is no entry of a lock", name.escape_debug(), lock.escape_debug());
-            BackendError::new(STORE, Kind::ForeignData, message)
-        })
-    });
-    Ok(Line::new(rows.collect::<Result<_, _>>()?))
-}
-
-/// What stands in the node of an entry: how long it outlives its client, and who it is.
-fn data(member: &Member) -> Vec<u8> {
-    let label = member.entry.label.as_ref().map(|label| format!("\n{label}")).unwrap_or_default();
-    format!("{}{label}", member.session.granted().as_millis()).into_bytes()
-}
-
-/// What stands in the node of an entry. Of one that is not ours nothing is known.
-pub(crate) fn read_data(data: &[u8]) -> Option<(Duration, Option<String>)> {
-    let text = std::str::from_utf8(data).ok()?;
-    let (millis, label) = text.split_once('\n').map_or((text, None), |(millis, label)| (millis, Some(label)));
-    Some((Duration::from_millis(millis.parse().ok()?), label.map(|label| shown_label(label.as_bytes()))))
+    fn mismatch(&self, ahead: &Ahead<'_>) -> Option<BackendError> {
+        let first = ahead.stranger()?;
+        let (found_kind, found_limit) = (first.claim.kind(), first.claim.limit());
+        let message = format!("the first in the queue is {}", first.claim);
+        Some(self.failure(Kind::ClaimMismatch { found_kind, found_limit }, &message).into())
+    }
 }
 
 fn admitted(member: &Member, place: &Place, sent: BootTime, now: BootTime) -> Standing {
@@ -375,26 +348,5 @@ fn admitted(member: &Member, place: &Place, sent: BootTime, now: BootTime) -> St
         token: place.token,
         ttl: member.session.granted(),
         valid_until: member.session.valid_until(sent, member.entry.ttl),
-    }
-}
-
-fn mismatch(ahead: &Ahead<'_>) -> Option<BackendError> {
-    let first = ahead.stranger()?;
-    let (found_kind, found_limit) = (first.claim.kind(), first.claim.limit());
-    let message = format!("the first in the queue is {}", first.claim);
-    Some(BackendError::new(STORE, Kind::ClaimMismatch { found_kind, found_limit }, message))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_nobody_of_us_wrote_into_a_node_tells_nothing() {
-        assert_eq!(read_data(b"1200"), Some((Duration::from_millis(1_200), None)));
-        assert_eq!(read_data(b"1200\n"), Some((Duration::from_millis(1_200), Some(String::new()))));
-        assert_eq!(read_data(b"1\na\nb").and_then(|(_, label)| label).as_deref(), Some("a\nb"));
-        assert!(read_data(&[b"1\n", &b"x".repeat(1 << 20)[..]].concat()).unwrap().1.unwrap().len() < 300);
-        assert_eq!((read_data(b"127.0.0.1"), read_data(b""), read_data(&[0xFF])), (None, None, None));
     }
 }

@@ -156,7 +156,7 @@ mod tests {
         let zookeeper = ZooKeeper::new(config, &Keeper::start().unwrap()).unwrap();
         let error = zookeeper.container(&LockName::new("a//b").unwrap()).unwrap_err();
         let said = "with apache curator the name of a lock is a path: steps with a `/` between them";
-        assert_eq!(error.explained().to_string(), format!("{trouble} (zookeeper: {said})"));
+        assert_eq!(error.explained().to_string(), format!("{trouble} (zookeeper: zk://h:1/app: {said})"));
     }
 
     #[test]

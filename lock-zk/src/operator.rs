@@ -12,8 +12,8 @@ use zookeeper_client::{Error, MultiWriteError};
 
 use crate::{
     ZooKeeper, diagnosis,
-    enter::read_data,
-    error::{Cause, Failure, STORE},
+    error::{Cause, Failure},
+    row::read_data,
     session::{Session, period, token},
 };
 
@@ -142,14 +142,11 @@ impl ZooKeeper {
         let told = self.sessions.nodes().evictions();
         for _ in 0..2 {
             let client = session.answer("an eviction", session.client()?.ready()).await?;
-            let mut write = client.new_multi_writer();
-            let added = write.add_delete(path, None);
-            added
-                .and_then(|()| write.add_set_data(&told, entry.to_string().as_bytes(), None))
-                .map_err(|error| Failure::of(&error))?;
-            let commit = write.commit();
             let evicted = async {
-                match commit.await {
+                let mut write = client.new_multi_writer();
+                write.add_delete(path, None)?;
+                write.add_set_data(&told, entry.to_string().as_bytes(), None)?;
+                match write.commit().await {
                     Ok(_) => Ok(Ok(())),
                     Err(MultiWriteError::OperationFailed { index, source: Error::NoNode }) => Ok(Err(index)),
                     Err(
@@ -165,6 +162,6 @@ impl ZooKeeper {
                 Err(_) => self.sessions.make_home(session).await?,
             }
         }
-        Err(BackendError::new(STORE, Kind::Unavailable, "somebody deletes the node that tells of evictions"))
+        Err(self.failure(Kind::Unavailable, "somebody deletes the node that tells of evictions").into())
     }
 }

@@ -1,6 +1,8 @@
 //! [`Row`]: an entry as the name of its node tells it.
 
-use lock_core::{Claim, EntryId};
+use std::time::Duration;
+
+use lock_core::{Claim, EntryId, shown_label};
 
 /// An entry in a queue, as the name of its node tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,19 @@ pub(crate) fn node(prefix: &str, sequence: i64) -> String {
 /// and their order is not to be seen in it (H97).
 pub(crate) fn has_a_place(sequence: i64) -> bool {
     (0..i64::from(i32::MAX)).contains(&sequence)
+}
+
+/// What stands in the node of an entry: how long it outlives its client, and who it is.
+pub(crate) fn data(timeout: Duration, label: Option<&str>) -> Vec<u8> {
+    let label = label.map(|label| format!("\n{label}")).unwrap_or_default();
+    format!("{}{label}", timeout.as_millis()).into_bytes()
+}
+
+/// What stands in the node of an entry. Of one that is not ours nothing is known.
+pub(crate) fn read_data(data: &[u8]) -> Option<(Duration, Option<String>)> {
+    let text = std::str::from_utf8(data).ok()?;
+    let (millis, label) = text.split_once('\n').map_or((text, None), |(millis, label)| (millis, Some(label)));
+    Some((Duration::from_millis(millis.parse().ok()?), label.map(|label| shown_label(label.as_bytes()))))
 }
 
 /// A counter as the server writes it: ten digits at least, the sign among them.
@@ -151,6 +166,15 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_nobody_of_us_wrote_into_a_node_tells_nothing() {
+        assert_eq!(read_data(b"1200"), Some((Duration::from_millis(1_200), None)));
+        assert_eq!(read_data(b"1200\n"), Some((Duration::from_millis(1_200), Some(String::new()))));
+        assert_eq!(read_data(b"1\na\nb").and_then(|(_, label)| label).as_deref(), Some("a\nb"));
+        assert!(read_data(&[b"1\n", &b"x".repeat(1 << 20)[..]].concat()).unwrap().1.unwrap().len() < 300);
+        assert_eq!((read_data(b"127.0.0.1"), read_data(b""), read_data(&[0xFF])), (None, None, None));
     }
 
     #[test]

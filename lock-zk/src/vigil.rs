@@ -12,11 +12,10 @@ use lock_core::{FencingToken, Hint};
 use zookeeper_client::{EventType, StateWatcher};
 
 use crate::{
-    enter::line,
     line::Line,
     link::Watcher,
     nodes::Nodes,
-    session::{Gone, Member, token},
+    session::{Gone, Member, read_queue, token},
     tally::Tally,
 };
 
@@ -106,7 +105,8 @@ impl Vigil {
         self.tally.left(which, alone);
         if self.list.is_none() && !self.tally.admits() && self.tally.is_vague() {
             let (member, nodes) = (Arc::clone(&self.member), self.nodes.clone());
-            self.list = Some(async move { line(&nodes, &member.session, &member.lock).await.ok() }.boxed());
+            self.list =
+                Some(async move { read_queue(&nodes, &member.session, &member.lock).await.ok() }.boxed());
         }
     }
 

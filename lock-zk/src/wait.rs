@@ -11,9 +11,9 @@ use zookeeper_client::{Stat, StateWatcher};
 
 use crate::{
     ZooKeeper,
-    enter::read_data,
     error::{Cause, Failure},
     link::{Link, Watcher},
+    row::read_data,
     session::{Gone, Member, Place, token},
     sight::Sight,
     vigil::Vigil,

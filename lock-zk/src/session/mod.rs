@@ -13,6 +13,7 @@ mod member;
 mod open;
 mod proofs;
 mod pulse;
+mod queue;
 mod seats;
 #[expect(clippy::module_inception, reason = "the one main type of the file")]
 mod session;
@@ -34,6 +35,7 @@ pub(crate) use self::{
     leave::{search, token},
     member::{Gone, Member, Place},
     pulse::period,
+    queue::{read_listed, read_queue},
     session::Session,
 };
 use crate::{
@@ -297,7 +299,8 @@ impl Pool {
                 made => return made.map(|(stat, _)| stat),
             }
         }
-        Err(Failure::new(Kind::Unavailable, "somebody deletes the nodes of sessions"))
+        let failure = Failure::new(Kind::Unavailable, "somebody deletes the nodes of sessions");
+        Err(failure.about(&session.address))
     }
 
     fn forget(&self, member: &Arc<Member>) {

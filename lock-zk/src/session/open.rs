@@ -96,7 +96,8 @@ pub(super) async fn make_heart(pool: &Pool, session: &Arc<Session>) -> Result<St
             Ok((stat, _)) => return Ok(stat),
         }
     }
-    Err(Failure::new(Kind::Unavailable, "somebody deletes the nodes above those of locks"))
+    let failure = Failure::new(Kind::Unavailable, "somebody deletes the nodes above those of locks");
+    Err(failure.about(&session.address))
 }
 
 /// Makes what is above locks and sessions, as far as it is not there.

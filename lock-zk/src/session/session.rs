@@ -36,7 +36,8 @@ pub(crate) struct Session {
     keeper: Keeper,
     tick: Duration,
     command_timeout: Duration,
-    address: Arc<str>,
+    /// Where the ensemble is, for people.
+    pub(crate) address: Arc<str>,
     ended: Notify,
     /// Rung when a heartbeat is answered: the next one may be due earlier.
     heard: Notify,

@@ -242,6 +242,7 @@ async fn an_acquisition_that_fails_before_it_stands_anywhere_is_forgotten_at_onc
     for _ in 0..3 {
         let error = this.mutex(NAME).with_options(long()).try_acquire().await.unwrap_err();
         assert_eq!(*kind(&error), BackendErrorKind::ForeignData, "{error:?}");
+        assert!(error.to_string().contains(&server.address()), "people know where to look: {error}");
         let members = format!("{:?}", this.backend);
         assert!(members.contains("members: 0"), "{members}");
     }

@@ -90,7 +90,7 @@ impl Backend for ZooKeeper {
     }
 
     fn alarms(&self) -> Alarms {
-        self.sessions.bell().listen()
+        self.sessions.notifier().listen()
     }
 
     fn operator(&self) -> &dyn Operator {

@@ -8,7 +8,7 @@ use lock_core::settings::{ByName, ConfigError, Endpoint, Login, Password, TlsFil
 use serde::{Deserialize, Deserializer};
 use zookeeper_client::Acl;
 
-use crate::nodes::{Layout, Nodes, is_path};
+use crate::keys::{Keys, Layout, is_path};
 
 /// How to reach a ZooKeeper ensemble.
 ///
@@ -214,9 +214,9 @@ impl ZkConfig {
         acl::read(&self.acl, self.user.is_some() || self.cert.is_some())
     }
 
-    pub(crate) fn nodes(&self) -> Nodes {
+    pub(crate) fn keys(&self) -> Keys {
         let layout = if self.interop.is_some() { Layout::Curator } else { Layout::Own };
-        Nodes::new(&self.chroot, layout)
+        Keys::new(&self.chroot, layout)
     }
 
     /// `host:port` of one of the endpoints.

@@ -70,12 +70,12 @@ pub(crate) async fn diagnose(zookeeper: &ZooKeeper) -> Result<Diagnosis, Backend
 
 /// What is to be said if others may take locks away, make entries or end sessions.
 async fn rights(zookeeper: &ZooKeeper, session: &Session) -> Vec<String> {
-    let nodes = zookeeper.config.nodes();
-    let own = [nodes.locks(), nodes.sessions(), nodes.evictions()];
+    let keys = zookeeper.config.keys();
+    let own = [keys.locks(), keys.sessions(), keys.evictions()];
     // As the servers write down who we are: what a session has made is its own.
-    let Ok(ours) = acl(session, &nodes.session(session.id)).await else { return Vec::new() };
+    let Ok(ours) = acl(session, &keys.session(session.id)).await else { return Vec::new() };
     let (mut open, mut taken) = (Vec::new(), Vec::new());
-    for path in [nodes.chroot()].into_iter().chain(own.iter().map(String::as_str)) {
+    for path in [keys.chroot()].into_iter().chain(own.iter().map(String::as_str)) {
         match acl(session, path).await {
             Ok(acl) if acl.iter().any(is_for_everybody) => open.push(path),
             Ok(acl) if acl.iter().any(|one| ours.iter().any(|ours| is_same(ours, one))) => {}

@@ -11,11 +11,9 @@ use zookeeper_client::{Acls, CreateMode, Stat};
 use crate::{
     ZooKeeper,
     error::{Cause, Failure},
-    line::{Ahead, Line},
-    nodes::Layout,
-    row,
-    session::{Member, Place, Session, read_listed, read_queue, search, token},
-    sight::Sight,
+    keys::{Layout, entry_node},
+    notify::{EntriesAhead, QueueView, Snapshot},
+    session::{self, Member, Place, Session, read_listed, search, token},
 };
 
 /// How often a create is tried again because the container went away meanwhile (H98). Each time the server removed it.
@@ -36,7 +34,7 @@ enum Created {
 impl ZooKeeper {
     pub(crate) async fn create(&self, entry: &Entry, wait: WaitMode) -> Result<Standing, BackendError> {
         let lock = self.container(&entry.name)?;
-        if !self.sessions.nodes().takes(entry.claim) {
+        if !self.sessions.keys().supports(entry.claim) {
             let message = "only mutexes are shared with apache curator; take others without `interop`";
             return Err(self.failure(Kind::Unsupported, message).unsent().advised().into());
         }
@@ -87,7 +85,7 @@ impl ZooKeeper {
 
     /// The path of a lock.
     pub(crate) fn container(&self, name: &LockName) -> Result<String, BackendError> {
-        self.sessions.nodes().lock(name).ok_or_else(|| {
+        self.sessions.keys().lock(name).ok_or_else(|| {
             let message = "with apache curator the name of a lock is a path: steps with a `/` between them";
             self.failure(Kind::Unsupported, message).unsent().advised().into()
         })
@@ -95,7 +93,7 @@ impl ZooKeeper {
 
     /// Finds out what became of creates that were not answered (H07). Of several that were carried out one stays.
     async fn clear_doubts(&self, member: &Member, doubts: u32) -> Result<(), Failure> {
-        let mut places = search(self.sessions.nodes(), member).await?.into_iter();
+        let mut places = search(self.sessions.keys(), member).await?.into_iter();
         let first = places.next();
         for other in places {
             let client = member.session.client()?;
@@ -118,11 +116,11 @@ impl ZooKeeper {
         }
         // The server may lag behind: what was released before is not to be called busy.
         let names = member.session.answer("a look", client.catch_up_and_list(&member.lock)).await;
-        let line = read_listed(self.sessions.nodes(), &member.session, &member.lock, names);
-        let line = line.map_err(BackendError::unsent)?;
-        let ahead = line.ahead_of_next(member.entry.claim);
+        let queue = read_listed(self.sessions.keys(), &member.session, &member.lock, names);
+        let queue = queue.map_err(BackendError::unsent)?;
+        let ahead = queue.ahead_of_next(member.entry.claim);
         Ok(match self.mismatch(&ahead) {
-            Some(stranger) => Some(Err(stranger)),
+            Some(mismatched) => Some(Err(mismatched)),
             None if ahead.admits() => None,
             None => Some(Ok(Standing::Busy)),
         })
@@ -132,7 +130,7 @@ impl ZooKeeper {
     async fn create_once(&self, member: &Member) -> Result<Created, BackendError> {
         let session = &member.session;
         let client = session.client().map_err(Failure::unsent)?;
-        let data = row::data(session.granted(), member.entry.label.as_deref());
+        let data = entry_node::write_data(session.granted(), member.entry.label.as_deref());
         let path = member.path();
         let options = CreateMode::EphemeralSequential.with_acls(Acls::new(self.sessions.acl()));
         let sent = self.keeper.now();
@@ -145,8 +143,8 @@ impl ZooKeeper {
         match try_join(create, session.answer("a look", look).map(Ok)).await {
             Ok(((stat, sequence), looked)) => {
                 session.proved(sent);
-                let node = row::node(&member.prefix, sequence.into_i64());
-                if !row::has_a_place(sequence.into_i64()) {
+                let node = entry_node::node_name(&member.prefix, sequence.into_i64());
+                if !entry_node::is_valid_sequence(sequence.into_i64()) {
                     return self.start_over(member, &node).await;
                 }
                 let place = Place { node, token: token(stat.czxid) };
@@ -182,7 +180,7 @@ impl ZooKeeper {
             return Err(failure.into());
         }
         member.created(None);
-        if self.sessions.nodes().layout == Layout::Own {
+        if self.sessions.keys().layout == Layout::Own {
             // Refused while somebody is in it.
             match session.write("a new container", client.delete(&member.lock)).await {
                 Ok(()) => return Ok(Created::NoContainer),
@@ -290,23 +288,23 @@ impl ZooKeeper {
         let _turn = if wait == WaitMode::Queue { Some(member.session.turn().await?) } else { None };
         let sent = self.keeper.now();
         if wait == WaitMode::Queue
-            && let Some(sight) = member.sight(&place)
+            && let Some(snapshot) = member.snapshot(&place)
         {
-            if let Some(standing) = self.wait_behind(member, &place, sight, sent).await? {
+            if let Some(standing) = self.wait_behind(member, &place, snapshot, sent).await? {
                 return Ok(standing);
             }
-            member.sees(None);
+            member.set_snapshot(None);
         }
-        let mut line = self.line(&member.session, &member.lock).await?;
+        let mut queue = self.queue_view(&member.session, &member.lock).await?;
         loop {
-            let Some(ahead) = line.ahead_of(member.entry.id, member.entry.claim) else {
+            let Some(ahead) = queue.ahead_of(member.entry.id, member.entry.claim) else {
                 self.sessions.is_gone(member);
                 return Ok(Standing::Gone);
             };
             if !member.is_judged() {
-                if let Some(stranger) = self.mismatch(&ahead) {
+                if let Some(mismatched) = self.mismatch(&ahead) {
                     self.sessions.take_out(member).await?;
-                    return Err(stranger);
+                    return Err(mismatched);
                 }
                 member.is_accepted();
             }
@@ -317,22 +315,22 @@ impl ZooKeeper {
                 self.sessions.take_out(member).await?;
                 return Ok(Standing::Busy);
             }
-            let sight = Sight::new(place.token, &ahead, member.entry.claim);
-            match self.wait_behind(member, &place, sight, sent).await? {
+            let snapshot = Snapshot::new(place.token, &ahead, member.entry.claim);
+            match self.wait_behind(member, &place, snapshot, sent).await? {
                 Some(standing) => return Ok(standing),
                 // Somebody left between the look and the watches.
-                None => line = self.line(&member.session, &member.lock).await?,
+                None => queue = self.queue_view(&member.session, &member.lock).await?,
             }
         }
     }
 
     /// Everybody in the queue.
-    pub(crate) async fn line(&self, session: &Session, lock: &str) -> Result<Line, BackendError> {
-        read_queue(self.sessions.nodes(), session, lock).await
+    pub(crate) async fn queue_view(&self, session: &Session, lock: &str) -> Result<QueueView, BackendError> {
+        session::read_queue(self.sessions.keys(), session, lock).await
     }
 
-    fn mismatch(&self, ahead: &Ahead<'_>) -> Option<BackendError> {
-        let first = ahead.stranger()?;
+    fn mismatch(&self, ahead: &EntriesAhead<'_>) -> Option<BackendError> {
+        let first = ahead.mismatched()?;
         let (found_kind, found_limit) = (first.claim.kind(), first.claim.limit());
         let message = format!("the first in the queue is {}", first.claim);
         Some(self.failure(Kind::ClaimMismatch { found_kind, found_limit }, &message).into())

@@ -25,7 +25,6 @@
 //! | locks that are shared with Apache Curator | [`ZkConfig::interop`] |
 //! | what is stored, what it costs, which versions of ZooKeeper | `docs/backends/zookeeper.md` |
 
-mod alarms;
 mod backend;
 mod config;
 mod connect_error;
@@ -35,18 +34,14 @@ mod enter;
 mod error;
 mod guarantees;
 mod held;
+mod keys;
 mod limits;
-mod line;
 mod link;
-mod nodes;
+mod notify;
 mod operator;
 mod renew;
-mod row;
 mod session;
-mod sight;
-mod tally;
 mod tls;
-mod vigil;
 mod wait;
 
 pub use lock_core::settings::{ConfigError, Endpoint, Password};

@@ -13,7 +13,7 @@ use zookeeper_client::{Error, MultiWriteError};
 use crate::{
     ZooKeeper, diagnosis,
     error::{Cause, Failure},
-    row::read_data,
+    keys::entry_node::read_data,
     session::{Session, period, token},
 };
 
@@ -40,8 +40,8 @@ impl Operator for ZooKeeper {
         let lock = self.container(name)?;
         let session = self.sessions.any().await?;
         self.catch_up(&session).await?;
-        let line = self.line(&session, &lock).await?;
-        let paths: Vec<_> = line.all_of(entry).map(|row| format!("{lock}/{}", row.node)).collect();
+        let queue = self.queue_view(&session, &lock).await?;
+        let paths: Vec<_> = queue.nodes_of(entry).map(|node| format!("{lock}/{}", node.name)).collect();
         let evicted = try_join_all(paths.iter().map(|path| self.evict_node(&session, path, entry))).await?;
         Ok(if evicted.contains(&true) { Departure::Left } else { Departure::Absent })
     }
@@ -61,15 +61,15 @@ impl ZooKeeper {
         let lock = self.container(name)?;
         let session = self.sessions.any().await?;
         self.catch_up(&session).await?;
-        let line = self.line(&session, &lock).await?;
+        let queue = self.queue_view(&session, &lock).await?;
         let client = session.client()?;
         let mut found = Vec::new();
-        for rows in line.rows().chunks(AT_ONCE) {
-            let paths: Vec<_> = rows.iter().map(|row| format!("{lock}/{}", row.node)).collect();
+        for nodes in queue.nodes().chunks(AT_ONCE) {
+            let paths: Vec<_> = nodes.iter().map(|node| format!("{lock}/{}", node.name)).collect();
             let looks = paths.iter().map(|path| session.answer("a look", client.get_data(path)));
-            for (row, looked) in rows.iter().zip(join_all(looks).await) {
+            for (node, looked) in nodes.iter().zip(join_all(looks).await) {
                 match looked {
-                    Ok((data, stat)) => found.push((row, data, stat)),
+                    Ok((data, stat)) => found.push((node, data, stat)),
                     // It has left meanwhile.
                     Err(failure) if failure.cause() == Cause::NoNode => {}
                     Err(failure) => return Err(failure.into()),
@@ -79,12 +79,12 @@ impl ZooKeeper {
         let owners = found.iter().map(|(.., stat)| stat.ephemeral_owner).collect();
         let ages = self.sessions.ages(&session, &owners).await?;
         let tick = self.config.tick;
-        let admitted = admission::admitted(found.iter().map(|(row, ..)| row.claim));
-        let rows = found.into_iter().enumerate().map(|(i, (row, data, stat))| {
+        let admitted = admission::admitted(found.iter().map(|(node, ..)| node.claim));
+        let rows = found.into_iter().enumerate().map(|(i, (node, data, stat))| {
             let known = read_data(&data);
             QueueRow {
-                entry: Some(row.entry),
-                claim: row.claim,
+                entry: Some(node.entry),
+                claim: node.claim,
                 admitted: i < admitted,
                 token: Some(token(stat.czxid)),
                 // At the most: its session may have been heard of up to its next heartbeat.
@@ -99,18 +99,18 @@ impl ZooKeeper {
     }
 
     async fn read_names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-        let nodes = self.sessions.nodes();
+        let keys = self.sessions.keys();
         let session = self.sessions.any().await?;
         self.catch_up(&session).await?;
         let client = session.client()?;
-        let folder = nodes.locks();
+        let folder = keys.locks();
         let containers = match session.answer("a list", client.list_children(&folder)).await {
             Ok(containers) => containers,
             // Nobody has taken a lock yet, or somebody has tidied up.
             Err(failure) if failure.cause() == Cause::NoNode => Vec::new(),
             Err(failure) => return Err(failure.into()),
         };
-        let found = containers.iter().filter_map(|container| nodes.name_of(container));
+        let found = containers.iter().filter_map(|container| keys.lock_name(container));
         let sorted: BTreeSet<_> = found.filter(|name| name.as_str().starts_with(prefix)).collect();
         let wanted: Vec<_> = sorted.into_iter().collect();
         let mut locks_in_use = Vec::new();
@@ -119,7 +119,7 @@ impl ZooKeeper {
             let looks = paths.iter().map(|path| session.answer("a list", client.list_children(path)));
             for (name, children) in some.iter().zip(join_all(looks).await) {
                 match children {
-                    Ok(children) if children.iter().any(|child| nodes.row(child).is_some()) => {
+                    Ok(children) if children.iter().any(|child| keys.read_entry(child).is_some()) => {
                         locks_in_use.push(name.clone());
                     }
                     Ok(_) => {}
@@ -134,12 +134,12 @@ impl ZooKeeper {
     /// What is read next is as new as what anybody has written up to now.
     async fn catch_up(&self, session: &Session) -> Result<(), Failure> {
         let client = session.client()?;
-        session.answer("catching up", client.sync(&self.sessions.nodes().sessions())).await
+        session.answer("catching up", client.sync(&self.sessions.keys().sessions())).await
     }
 
     /// Deletes a node and tells everybody whose it was, in one step. True if it was there.
     async fn evict_node(&self, session: &Session, path: &str, entry: EntryId) -> Result<bool, BackendError> {
-        let told = self.sessions.nodes().evictions();
+        let told = self.sessions.keys().evictions();
         for _ in 0..2 {
             let client = session.answer("an eviction", session.client()?.ready()).await?;
             let evicted = async {

@@ -12,11 +12,10 @@ use zookeeper_client::{Stat, StateWatcher};
 use crate::{
     ZooKeeper,
     error::{Cause, Failure},
+    keys::entry_node::read_data,
     link::{Link, Watcher},
-    row::read_data,
+    notify::{Snapshot, WaitState},
     session::{Gone, Member, Place, token},
-    sight::Sight,
-    vigil::Vigil,
 };
 
 /// A waiter looks again at least this often: watches have been lost (H75).
@@ -40,7 +39,7 @@ impl ZooKeeper {
         &self,
         member: &Arc<Member>,
         place: &Place,
-        mut sight: Sight,
+        mut snapshot: Snapshot,
         sent: BootTime,
     ) -> Result<Option<Standing>, BackendError> {
         let session = &member.session;
@@ -49,59 +48,62 @@ impl ZooKeeper {
             let client = session.answer("a look", session.client()?.ready()).await?;
             // Before anything is watched.
             let states = client.states();
-            let Some(seen) = self.watch(member, place, &sight, &client).await? else {
+            let Some(seen) = self.watch(member, place, &snapshot, &client).await? else {
                 return Ok(Some(Standing::Gone));
             };
-            let Some(vigil) = self.vigil(member, place, &mut sight, seen, states)? else { return Ok(None) };
+            let Some(wait_state) = self.wait_state(member, place, &mut snapshot, seen, states)? else {
+                return Ok(None);
+            };
             if !member.refresh(sent) || !session.is_alive(self.keeper.now()) {
                 return Ok(Some(Standing::Gone));
             }
             if session.is_on(&client) {
-                return Ok(Some(self.waits(member, place, sight, vigil, sent)));
+                return Ok(Some(self.waits(member, place, snapshot, wait_state, sent)));
             }
             // Another connection took its place meanwhile, and what that tells comes in an order that nobody here sees: once more, there.
         }
     }
 
     /// What is listened to from now on. `None` if one of those who are watched has left.
-    fn vigil(
+    fn wait_state(
         &self,
         member: &Arc<Member>,
         place: &Place,
-        sight: &mut Sight,
+        snapshot: &mut Snapshot,
         seen: Seen,
         states: StateWatcher,
-    ) -> Result<Option<Vigil>, BackendError> {
-        let shown = sight.position_of_first().unwrap_or_default();
-        sight.holder = seen.holder.or(sight.holder.take());
-        let (nodes, tally) = (self.sessions.nodes().clone(), sight.tally.clone());
-        let mut vigil = Vigil::new(Arc::clone(member), nodes, place.token, tally, seen.own, states);
-        for (i, (entry, look)) in sight.watched.iter().zip(seen.looks).enumerate() {
+    ) -> Result<Option<WaitState>, BackendError> {
+        let shown = snapshot.position_of_first().unwrap_or_default();
+        snapshot.holder = seen.holder.or(snapshot.holder.take());
+        let (keys, ahead_count) = (self.sessions.keys().clone(), snapshot.ahead_count.clone());
+        let mut wait_state =
+            WaitState::new(Arc::clone(member), keys, place.token, ahead_count, seen.own, states);
+        for (i, (entry, look)) in snapshot.watched.iter().zip(seen.looks).enumerate() {
             match look {
                 Ok((data, _, watcher)) => {
-                    if i == shown && sight.holder.is_none() {
-                        sight.holder = holder(&data);
+                    if i == shown && snapshot.holder.is_none() {
+                        snapshot.holder = holder(&data);
                     }
-                    vigil.watch(watcher, self.sessions.find(*entry));
+                    wait_state.watch(watcher, self.sessions.find(*entry));
                 }
                 Err(failure) if failure.cause() == Cause::NoNode => return Ok(None),
                 Err(failure) => return Err(failure.into()),
             }
         }
-        Ok(Some(vigil))
+        Ok(Some(wait_state))
     }
 
     fn waits(
         &self,
         member: &Member,
         place: &Place,
-        mut sight: Sight,
-        vigil: Vigil,
+        mut snapshot: Snapshot,
+        wait_state: WaitState,
         sent: BootTime,
     ) -> Standing {
-        let (ahead, first) = (sight.ahead, sight.holder.clone());
-        sight.is_new = false;
-        member.sees(Some(sight));
+        let (ahead, first) = (snapshot.entries_ahead, snapshot.holder.clone());
+        snapshot.is_fresh = false;
+        member.set_snapshot(Some(snapshot));
         Standing::Waiting {
             token: place.token,
             ttl: member.session.granted(),
@@ -109,7 +111,7 @@ impl ZooKeeper {
             ahead,
             holder: Some(first.unwrap_or(Holder::Foreign { expires: true })),
             look_again: self.keeper.now() + (member.entry.ttl / 3).min(LOOK_AGAIN),
-            hints: Box::pin(vigil),
+            hints: Box::pin(wait_state),
         }
     }
 
@@ -118,7 +120,7 @@ impl ZooKeeper {
         &self,
         member: &Arc<Member>,
         place: &Place,
-        sight: &Sight,
+        snapshot: &Snapshot,
         client: &Arc<Link>,
     ) -> Result<Option<Seen>, BackendError> {
         let session = &member.session;
@@ -126,18 +128,18 @@ impl ZooKeeper {
             let (path, client) = (member.beside(node), Arc::clone(client));
             async move { session.answer("a watch", client.get_and_watch_data(&path)).await }
         };
-        let looks = join_all(sight.tally.nodes().map(watch));
+        let looks = join_all(snapshot.ahead_count.watched_nodes().map(watch));
         let known = member.gone();
         let own = OptionFuture::from(known.is_none().then(|| watch(&place.node)));
         // What is watched already is only looked at; and not even that where the queue has just shown it.
-        let there = OptionFuture::from((known.is_some() && !sight.is_new).then(|| {
+        let there = OptionFuture::from((known.is_some() && !snapshot.is_fresh).then(|| {
             let (path, client) = (member.beside(&place.node), Arc::clone(client));
             async move { session.answer("a look", client.check_stat(&path)).await }
         }));
         // Whoever is first holds the lock. Mostly it is one that is watched anyway.
-        let asks = sight.position_of_first().is_none() && sight.holder.is_none();
+        let asks = snapshot.position_of_first().is_none() && snapshot.holder.is_none();
         let first = OptionFuture::from(asks.then(|| {
-            let (path, client) = (member.beside(&sight.first), Arc::clone(client));
+            let (path, client) = (member.beside(&snapshot.first), Arc::clone(client));
             async move { session.answer("a look", client.get_data(&path)).await }
         }));
         let ((own, there), (looks, first)) = join(join(own, there), join(looks, first)).await;

@@ -32,7 +32,7 @@ pub(super) fn bury(pool: &Arc<Pool>, session: &Arc<Session>) {
             sleep.await;
             let Some(pool) = weak.upgrade() else { return };
             // Once more: one that was granted its lock in the moment in which the session ended was not told.
-            pool.bell.ring(session.members().iter().map(|member| member.entry.id));
+            pool.notifier.notify(session.members().iter().map(|member| member.entry.id));
         }
         let mut answers = 0;
         loop {

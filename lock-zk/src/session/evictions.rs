@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// one, everybody is told who may be concerned.
 pub(super) fn start(pool: &Arc<Pool>, session: &Arc<Session>) {
     let (weak, one) = (Arc::downgrade(pool), Arc::downgrade(session));
-    let (path, keeper) = (pool.nodes.evictions(), pool.keeper.clone());
+    let (path, keeper) = (pool.keys.evictions(), pool.keeper.clone());
     pool.keeper.spawn(async move {
         let mut seen = None;
         while let Some(session) = one.upgrade() {
@@ -53,8 +53,8 @@ fn tell(pool: &Weak<Pool>, session: &Session, before: &Stat, now: &Stat, data: &
     let evicted = std::str::from_utf8(data).ok().and_then(|data| data.parse::<EntryId>().ok());
     let only = before.czxid == now.czxid && now.version.wrapping_sub(before.version) == 1;
     match evicted.filter(|_| only) {
-        Some(entry) if session.has(entry) => pool.bell.ring([entry]),
+        Some(entry) if session.has(entry) => pool.notifier.notify([entry]),
         Some(_) => {}
-        None => pool.bell.ring(session.members().iter().map(|member| member.entry.id)),
+        None => pool.notifier.notify(session.members().iter().map(|member| member.entry.id)),
     }
 }

@@ -150,7 +150,7 @@ impl Care {
 
     fn over(&self, pool: &Arc<Pool>) -> Option<lock_core::Sleep> {
         self.remove(pool);
-        pool.bell.ring(self.session.end());
+        pool.notifier.notify(self.session.end());
         bury(pool, &self.session);
         None
     }
@@ -189,11 +189,11 @@ fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
     let (pool, session) = (Arc::clone(pool), Arc::clone(session));
     pool.keeper.clone().spawn(async move {
         let Ok(client) = session.client() else { return };
-        let locks = pool.nodes.locks();
+        let locks = pool.keys.locks();
         let Ok(paths) = session.answer("an inspection", client.list_ephemerals(&locks)).await else { return };
         for path in paths {
             // Looked up only now: whoever came meanwhile was known before its node was there.
-            if pool.nodes.entry_at(&path).is_some_and(|entry| !session.has(entry)) {
+            if pool.keys.entry_at(&path).is_some_and(|entry| !session.has(entry)) {
                 // What fails is found again at the next inspection.
                 drop(session.write("an inspection", client.delete(&path)).await);
                 pool.route.log.note("unknown", move |times| {

@@ -9,8 +9,8 @@ use super::{Member, Place, Pool, Session, burial::confirm_over};
 use crate::{
     connection::by,
     error::{Cause, Failure},
-    line::Line,
-    nodes::Nodes,
+    keys::Keys,
+    notify::QueueView,
 };
 
 /// How often a session that is over is asked for in one go. The first finds it, perhaps, and closes it.
@@ -76,7 +76,7 @@ impl Pool {
                 None => Ok(false),
             };
         }
-        let places = search(&self.nodes, member).await?;
+        let places = search(&self.keys, member).await?;
         let mut was_there = false;
         for place in &places {
             was_there |= delete(member, &place.node).await?;
@@ -99,7 +99,7 @@ pub(super) async fn delete(member: &Member, node: &str) -> Result<bool, Failure>
 
 /// Every node of an entry that there is, first to last: once whatever was sent before is decided, wherever we are connected
 /// now (H07), and only those of its own session (H08).
-pub(crate) async fn search(nodes: &Nodes, member: &Member) -> Result<Vec<Place>, Failure> {
+pub(crate) async fn search(keys: &Keys, member: &Member) -> Result<Vec<Place>, Failure> {
     let session = &member.session;
     let client = session.client()?;
     let listed = client.catch_up_and_list(&member.lock);
@@ -108,8 +108,8 @@ pub(crate) async fn search(nodes: &Nodes, member: &Member) -> Result<Vec<Place>,
         Err(failure) if failure.cause() == Cause::NoNode => return Ok(Vec::new()),
         Err(failure) => return Err(failure),
     };
-    let line = Line::new(names.iter().filter_map(|name| nodes.row(name)).collect());
-    let own: Vec<_> = line.all_of(member.entry.id).map(|row| row.node.clone()).collect();
+    let queue = QueueView::new(names.iter().filter_map(|name| keys.read_entry(name)).collect());
+    let own: Vec<_> = queue.nodes_of(member.entry.id).map(|node| node.name.clone()).collect();
     let paths: Vec<_> = own.iter().map(|node| member.beside(node)).collect();
     let looks = paths.iter().map(|path| session.answer("a search", client.check_stat(path)));
     let mut found = Vec::new();

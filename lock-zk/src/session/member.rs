@@ -10,7 +10,7 @@ use futures_util::future::{BoxFuture, FutureExt, Shared};
 use lock_core::{BootTime, Entry, FencingToken};
 
 use super::{Session, seats::size};
-use crate::sight::Sight;
+use crate::notify::Snapshot;
 
 /// Ready when the entry's own node was deleted, or its session is over. Told by the server, in the order of what happened.
 pub(crate) type Gone = Shared<BoxFuture<'static, ()>>;
@@ -42,7 +42,7 @@ struct State {
     /// It was told that it is admitted.
     admitted: bool,
     gone: Option<Gone>,
-    sight: Option<Sight>,
+    snapshot: Option<Snapshot>,
 }
 
 /// Where an entry stands.
@@ -150,7 +150,7 @@ impl Member {
     }
 
     /// Whether nobody was left ahead of this node at some time: it was admitted, with a claim that admits nobody else.
-    pub(crate) fn was_alone_at(&self, node: &str) -> bool {
+    pub(crate) fn was_first_at(&self, node: &str) -> bool {
         let state = self.lock();
         let here = state.place.as_ref().is_some_and(|place| place.node == node);
         state.admitted && here && self.entry.claim.permits() == self.entry.claim.limit()
@@ -160,7 +160,7 @@ impl Member {
     pub(crate) fn is_admitted(&self) {
         let mut state = self.lock();
         state.admitted = true;
-        state.sight = None;
+        state.snapshot = None;
     }
 
     /// Whoever waits watches its own node too (PR18). `None` if nothing watches it any more: what has told once tells no more, and
@@ -184,13 +184,13 @@ impl Member {
     }
 
     /// What was seen from its place, if nobody of those that it watches has left since, as far as is known.
-    pub(crate) fn sight(&self, place: &Place) -> Option<Sight> {
-        self.lock().sight.clone().filter(|sight| sight.token == place.token)
+    pub(crate) fn snapshot(&self, place: &Place) -> Option<Snapshot> {
+        self.lock().snapshot.clone().filter(|snapshot| snapshot.token == place.token)
     }
 
     /// Remembers what is seen, or that it is so no more.
-    pub(crate) fn sees(&self, sight: Option<Sight>) {
-        self.lock().sight = sight;
+    pub(crate) fn set_snapshot(&self, snapshot: Option<Snapshot>) {
+        self.lock().snapshot = snapshot;
     }
 
     /// Ends it. True if it was over before.

@@ -40,10 +40,10 @@ pub(crate) use self::{
 };
 use crate::{
     ZkConfig,
-    alarms::Bell,
     connection::Route,
     error::{Cause, Failure},
-    nodes::Nodes,
+    keys::Keys,
+    notify::Notifier,
 };
 
 /// How long an entry that left while a create of it was in doubt finds the door closed in this process.
@@ -59,9 +59,9 @@ pub(crate) struct Pool {
     config: Arc<ZkConfig>,
     route: Route,
     acl: Vec<Acl>,
-    nodes: Nodes,
+    keys: Keys,
     keeper: Keeper,
-    pub(crate) bell: Bell,
+    pub(crate) notifier: Notifier,
     book: Mutex<Book>,
 }
 
@@ -96,21 +96,21 @@ struct Class {
 impl Sessions {
     pub(crate) fn new(route: Route, acl: Vec<Acl>, keeper: Keeper) -> Self {
         let config = Arc::clone(&route.config);
-        let nodes = config.nodes();
+        let keys = config.keys();
         Self(Arc::new_cyclic(|this| Pool {
             this: Weak::clone(this),
             config,
             route,
             acl,
-            nodes,
+            keys,
             keeper,
-            bell: Bell::default(),
+            notifier: Notifier::default(),
             book: Mutex::default(),
         }))
     }
 
-    pub(crate) fn nodes(&self) -> &Nodes {
-        &self.0.nodes
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.0.keys
     }
 
     pub(crate) fn acl(&self) -> &[Acl] {
@@ -121,8 +121,8 @@ impl Sessions {
         &self.0.route
     }
 
-    pub(crate) fn bell(&self) -> &Bell {
-        &self.0.bell
+    pub(crate) fn notifier(&self) -> &Notifier {
+        &self.0.notifier
     }
 
     /// The member that an entry is, or becomes: from here on it has a dead-man's timer. `None` if its session has died, or
@@ -131,7 +131,7 @@ impl Sessions {
         if let Some(member) = self.find(entry.id) {
             return Ok(member.is_alive(self.0.keeper.now()).then_some(member));
         }
-        let path = format!("{lock}/{}", self.0.nodes.prefix(entry));
+        let path = format!("{lock}/{}", self.0.keys.entry_prefix(entry));
         let size = seats::size(path.len());
         let session = self.0.seat(class::timeout(entry.ttl, self.0.config.tick), size).await?;
         let now = self.0.keeper.now();
@@ -189,7 +189,7 @@ impl Sessions {
         owners: &BTreeSet<i64>,
     ) -> Result<BTreeMap<i64, Duration>, Failure> {
         let client = session.client()?;
-        let hearts: Vec<_> = owners.iter().map(|owner| self.0.nodes.session(*owner)).collect();
+        let hearts: Vec<_> = owners.iter().map(|owner| self.0.keys.session(*owner)).collect();
         let looks = join_all(hearts.iter().map(|heart| session.answer("a look", client.check_stat(heart))));
         let (written, seen) = join(self.0.write_clock(session), looks).await;
         let stat = written?;

@@ -69,7 +69,7 @@ async fn open_one(pool: &Pool, timeout: Duration) -> Result<Arc<Session>, Failur
         );
         return Err(Failure::new(Kind::Unsupported, message).about(&pool.config.to_string()).advised());
     }
-    let heart = pool.nodes.session(client.session().id().0);
+    let heart = pool.keys.session(client.session().id().0);
     let session = Arc::new(Session::new(client, sent, heart, pool.limits()));
     make_heart(pool, &session).await?;
     if !session.is_alive(pool.keeper.now()) {
@@ -102,9 +102,9 @@ pub(super) async fn make_heart(pool: &Pool, session: &Arc<Session>) -> Result<St
 
 /// Makes what is above locks and sessions, as far as it is not there.
 pub(super) async fn make_home(pool: &Pool, session: &Session, client: &Link) -> Result<(), Failure> {
-    for path in [pool.nodes.sessions(), pool.nodes.locks(), pool.nodes.evictions()] {
+    for path in [pool.keys.sessions(), pool.keys.locks(), pool.keys.evictions()] {
         if path != "/" {
-            let made = mkdir(client, &path, pool.nodes.above().len(), &pool.acl);
+            let made = mkdir(client, &path, pool.keys.above().len(), &pool.acl);
             session.answer("making the nodes above those of locks", made).await?;
         }
     }

@@ -5,34 +5,38 @@ use lock_core::{BackendError, BackendErrorKind as Kind};
 use super::Session;
 use crate::{
     error::{Cause, Failure},
-    line::Line,
-    nodes::Nodes,
+    keys::Keys,
+    notify::QueueView,
 };
 
 /// Everybody in the queue. A node that is none of ours is none of ours to wait for.
-pub(crate) async fn read_queue(nodes: &Nodes, session: &Session, lock: &str) -> Result<Line, BackendError> {
+pub(crate) async fn read_queue(
+    keys: &Keys,
+    session: &Session,
+    lock: &str,
+) -> Result<QueueView, BackendError> {
     let client = session.client()?;
-    read_listed(nodes, session, lock, session.answer("a look", client.list_children(lock)).await)
+    read_listed(keys, session, lock, session.answer("a look", client.list_children(lock)).await)
 }
 
 /// The same from the answer to a list of its nodes.
 pub(crate) fn read_listed(
-    nodes: &Nodes,
+    keys: &Keys,
     session: &Session,
     lock: &str,
     names: Result<Vec<String>, Failure>,
-) -> Result<Line, BackendError> {
+) -> Result<QueueView, BackendError> {
     let names = match names {
         Ok(names) => names,
         Err(failure) if failure.cause() == Cause::NoNode => Vec::new(),
         Err(failure) => return Err(failure.into()),
     };
-    let rows = names.iter().map(|name| {
-        nodes.row(name).ok_or_else(|| {
+    let nodes = names.iter().map(|name| {
+        keys.read_entry(name).ok_or_else(|| {
             let message =
                 format!("`{}` in `{}` is no entry of a lock", name.escape_debug(), lock.escape_debug());
             Failure::new(Kind::ForeignData, message).about(&session.address)
         })
     });
-    Ok(Line::new(rows.collect::<Result<_, _>>()?))
+    Ok(QueueView::new(nodes.collect::<Result<_, _>>()?))
 }

@@ -194,7 +194,7 @@ async fn nothing_but_the_own_node_is_looked_at_between_a_release_and_the_grant_t
 }
 
 /// Where several hold it, and one of them leaves, all who wait hear of that who watch it. Only the one that is next has to do something,
-/// and the one that has lost its herald.
+/// and the one that has lost its lookahead.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_release_of_one_permit_costs_those_who_wait_on_nothing() {
     const LIMIT: u32 = 4;

@@ -1,4 +1,4 @@
-//! [`Nodes`]: what a lock is called in ZooKeeper.
+//! [`Keys`]: the paths of all nodes in ZooKeeper.
 //!
 //! ```text
 //! chroot/q1/ name                                    a lock: a container, which the server removes some time after its last entry
@@ -13,10 +13,12 @@
 //!
 //! Where locks are shared with Apache Curator, an entry is `chroot/ name /_c_ uuid -lock- sequence`, and the name is a path.
 
+pub(crate) mod entry_node;
+
 use lock_core::{Claim, Entry, EntryId, Kind, LockName};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use crate::row::{self, Row};
+use self::entry_node::EntryNode;
 
 /// What is not readable as it is. A `.` alone, or two of them, would be a step in a path.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
@@ -39,13 +41,13 @@ pub(crate) enum Layout {
 
 /// All nodes under a chroot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Nodes {
+pub(crate) struct Keys {
     /// Without a `/` at its end; empty for all of ZooKeeper.
     root: String,
     pub(crate) layout: Layout,
 }
 
-impl Nodes {
+impl Keys {
     pub(crate) fn new(chroot: &str, layout: Layout) -> Self {
         Self { root: chroot.trim_end_matches('/').to_owned(), layout }
     }
@@ -86,23 +88,23 @@ impl Nodes {
     }
 
     /// What the node of an entry is called, up to its sequence.
-    pub(crate) fn prefix(&self, entry: &Entry) -> String {
+    pub(crate) fn entry_prefix(&self, entry: &Entry) -> String {
         match self.layout {
-            Layout::Own => row::prefix(entry.id, entry.claim),
-            Layout::Curator => row::curator_prefix(entry.id),
+            Layout::Own => entry_node::prefix(entry.id, entry.claim),
+            Layout::Curator => entry_node::curator_prefix(entry.id),
         }
     }
 
     /// What the name of a node tells. `None` if it is none of ours.
-    pub(crate) fn row(&self, name: &str) -> Option<Row> {
+    pub(crate) fn read_entry(&self, name: &str) -> Option<EntryNode> {
         match self.layout {
-            Layout::Own => Row::read(name),
-            Layout::Curator => Row::read_curator(name),
+            Layout::Own => EntryNode::read(name),
+            Layout::Curator => EntryNode::read_curator(name),
         }
     }
 
     /// The name of the lock whose container this is. `None` for what we would not have called so.
-    pub(crate) fn name_of(&self, container: &str) -> Option<LockName> {
+    pub(crate) fn lock_name(&self, container: &str) -> Option<LockName> {
         let name = match self.layout {
             Layout::Own => percent_decode_str(container).decode_utf8().ok()?,
             Layout::Curator => container.into(),
@@ -113,7 +115,7 @@ impl Nodes {
     }
 
     pub(crate) fn sessions(&self) -> String {
-        format!("{}/s1", self.home())
+        format!("{}/s1", self.base())
     }
 
     pub(crate) fn session(&self, id: i64) -> String {
@@ -121,11 +123,11 @@ impl Nodes {
     }
 
     pub(crate) fn evictions(&self) -> String {
-        format!("{}/e1", self.home())
+        format!("{}/e1", self.base())
     }
 
     /// Where what is no lock is kept: not among other people's nodes.
-    fn home(&self) -> String {
+    fn base(&self) -> String {
         match self.layout {
             Layout::Own => self.root.clone(),
             Layout::Curator => format!("{}/.distlock", self.root),
@@ -133,14 +135,14 @@ impl Nodes {
     }
 
     /// Whether somebody else's lock could be meant by this claim.
-    pub(crate) fn takes(&self, claim: Claim) -> bool {
+    pub(crate) fn supports(&self, claim: Claim) -> bool {
         self.layout == Layout::Own || claim.kind() == Kind::Mutex
     }
 
     /// The entry that a node's path is for, if it is that of an entry.
     pub(crate) fn entry_at(&self, path: &str) -> Option<EntryId> {
         let below = path.strip_prefix(&*self.locks())?;
-        self.row(below.rsplit('/').next()?).map(|row| row.entry)
+        self.read_entry(below.rsplit('/').next()?).map(|node| node.entry)
     }
 }
 
@@ -161,8 +163,8 @@ mod tests {
 
     use super::*;
 
-    fn own() -> Nodes {
-        Nodes::new("/app/locks", Layout::Own)
+    fn own() -> Keys {
+        Keys::new("/app/locks", Layout::Own)
     }
 
     proptest! {
@@ -172,7 +174,7 @@ mod tests {
             let path = own().lock(&name).unwrap();
             let container = path.strip_prefix("/app/locks/q1/").unwrap();
             prop_assert!(is_path(container) && !container.contains('/'), "{path}");
-            prop_assert_eq!(own().name_of(container), Some(name));
+            prop_assert_eq!(own().lock_name(container), Some(name));
         }
     }
 
@@ -183,20 +185,20 @@ mod tests {
         assert_eq!(node("a/b"), "/app/locks/q1/a%2Fb");
         assert_eq!(node("."), "/app/locks/q1/%2E");
         assert_eq!(node("%2E"), "/app/locks/q1/%252E");
-        assert_eq!(own().name_of("%2e"), None, "we write capitals");
+        assert_eq!(own().lock_name("%2e"), None, "we write capitals");
     }
 
     #[test]
     fn what_is_above_the_chroot_is_not_the_root_of_zookeeper() {
-        let above = |chroot| Nodes::new(chroot, Layout::Own).above().to_owned();
+        let above = |chroot| Keys::new(chroot, Layout::Own).above().to_owned();
         assert_eq!(above("/app/team/locks"), "/app/team");
         assert_eq!([above("/locks"), above("/locks/"), above("/"), above("")], [""; 4]);
     }
 
     #[test]
     fn with_curator_a_name_is_a_path_and_only_a_path() {
-        let nodes = Nodes::new("/", Layout::Curator);
-        let node = |name: &str| nodes.lock(&LockName::new(name).unwrap());
+        let keys = Keys::new("/", Layout::Curator);
+        let node = |name: &str| keys.lock(&LockName::new(name).unwrap());
         assert_eq!(node("orders/7").as_deref(), Some("/orders/7"));
         assert_eq!(node("/orders/7").as_deref(), Some("/orders/7"));
         for bad in ["a//b", "a/", "..", "a/./b", "\u{1}", "\u{E000}", "\u{FFFF}", "\u{1F600}"] {

@@ -1,4 +1,4 @@
-//! [`Vigil`]: what a waiter listens to.
+//! [`WaitState`]: what a waiter listens to.
 
 use std::{
     pin::Pin,
@@ -11,74 +11,86 @@ use futures_util::{FutureExt, StreamExt, future::BoxFuture, ready, stream::Futur
 use lock_core::{FencingToken, Hint};
 use zookeeper_client::{EventType, StateWatcher};
 
+use super::{ahead_count::AheadCount, queue_view::QueueView};
 use crate::{
-    line::Line,
+    keys::Keys,
     link::Watcher,
-    nodes::Nodes,
     session::{Gone, Member, read_queue, token},
-    tally::Tally,
 };
 
 /// What a waiter listens to: the server's own words about whoever is ahead.
 ///
-/// Who is watched keeps the waiter out, or stands right ahead of that one: the herald. When it leaves, mostly because the one behind
+/// Who is watched keeps the waiter out, or stands right ahead of that one: the lookahead. When it leaves, mostly because the one behind
 /// it is admitted, it is time to ask once more who is left, while nobody waits for the answer. Then the delete of the last one ahead is
 /// the grant, with nothing left to ask but whether the entry itself is still there.
 ///
 /// ### To ensure correctness
-/// See [`Tally`] for what is known of those ahead. The server tells of deletes in the order in which they happened: if the entry's
+/// See [`AheadCount`] for what is known of those ahead. The server tells of deletes in the order in which they happened: if the entry's
 /// own node was deleted before, that is known when a later delete is, and nothing is granted (PR18). With its connection the watches end:
 /// then it is for others to look. And what one transaction deletes is told one by one, so that the own node may be told of last: it is
 /// asked for behind the event.
-pub(crate) struct Vigil {
+pub(crate) struct WaitState {
     member: Arc<Member>,
-    nodes: Nodes,
+    keys: Keys,
     token: FencingToken,
-    tally: Tally,
-    /// By their places in the tally. Those whom we know ourselves.
-    others: Vec<Option<Arc<Member>>>,
+    ahead_count: AheadCount,
+    /// Those of this process, by their places in the count.
+    local_members: Vec<Option<Arc<Member>>>,
     events: FuturesUnordered<BoxFuture<'static, (usize, EventType)>>,
-    list: Option<BoxFuture<'static, Option<Line>>>,
-    own: Option<Gone>,
+    list: Option<BoxFuture<'static, Option<QueueView>>>,
+    own_deleted: Option<Gone>,
     /// Whether the own node is there, asked when all those ahead had left.
-    check: Option<BoxFuture<'static, bool>>,
+    own_check: Option<BoxFuture<'static, bool>>,
     /// Tells of the end of the connection, since before anything was watched.
     states: StateWatcher,
     /// It has said what there was to say: now it is for others to look.
-    told: bool,
+    finished: bool,
 }
 
-impl Vigil {
+impl WaitState {
     /// What is watched has to be added.
     pub(crate) fn new(
         member: Arc<Member>,
-        nodes: Nodes,
+        keys: Keys,
         token: FencingToken,
-        tally: Tally,
-        own: Gone,
+        ahead_count: AheadCount,
+        own_deleted: Gone,
         states: StateWatcher,
     ) -> Self {
-        let (events, others) = (FuturesUnordered::new(), Vec::new());
-        let (list, check) = (None, None);
-        Self { member, nodes, token, tally, others, events, list, own: Some(own), check, states, told: false }
+        let (events, local_members) = (FuturesUnordered::new(), Vec::new());
+        let (list, own_check) = (None, None);
+        let (own_deleted, finished) = (Some(own_deleted), false);
+        Self {
+            member,
+            keys,
+            token,
+            ahead_count,
+            local_members,
+            events,
+            list,
+            own_deleted,
+            own_check,
+            states,
+            finished,
+        }
     }
 
-    /// The next in the tally: its watch, and who it is if it is one of ours.
+    /// The next in the count: its watch, and who it is if it is one of ours.
     pub(crate) fn watch(&mut self, watcher: Watcher, other: Option<Arc<Member>>) {
-        let which = self.others.len();
-        self.others.push(other);
+        let which = self.local_members.len();
+        self.local_members.push(other);
         self.events.push(watcher.changed().map(move |event| (which, event)).boxed());
     }
 
     /// Whether the entry's own node was deleted, as far as the server has told.
-    fn is_gone(&mut self, cx: &mut Context<'_>) -> bool {
-        self.own.as_mut().is_some_and(|own| own.poll_unpin(cx).is_ready())
+    fn is_deleted(&mut self, cx: &mut Context<'_>) -> bool {
+        self.own_deleted.as_mut().is_some_and(|deleted| deleted.poll_unpin(cx).is_ready())
     }
 
     /// Whether the entry's own node is there, though all those ahead have left.
-    fn stands(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        let (member, minted) = (&self.member, self.token);
-        let check = self.check.get_or_insert_with(|| {
+    fn poll_own_node(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let (member, created) = (&self.member, self.token);
+        let check = self.own_check.get_or_insert_with(|| {
             let member = Arc::clone(member);
             let look = async move {
                 let (Some(place), Ok(client)) = (member.place(), member.session.client()) else {
@@ -86,7 +98,7 @@ impl Vigil {
                 };
                 let path = member.beside(&place.node);
                 let seen = member.session.answer("a look", client.check_stat(&path)).await;
-                seen.is_ok_and(|stat| stat.is_some_and(|stat| token(stat.czxid) == minted))
+                seen.is_ok_and(|stat| stat.is_some_and(|stat| token(stat.czxid) == created))
             };
             look.boxed()
         });
@@ -94,19 +106,19 @@ impl Vigil {
     }
 
     /// Whether the connection is there on which the server has told all of this, in the order in which it happened.
-    fn is_in_order(&mut self) -> bool {
+    fn is_on_same_connection(&mut self) -> bool {
         self.states.changed().now_or_never().is_none()
     }
 
     /// A node that is watched was deleted.
-    fn left(&mut self, which: usize) {
-        let node = self.tally.nodes().nth(which).unwrap_or_default();
-        let alone = self.others[which].as_ref().is_some_and(|other| other.was_alone_at(node));
-        self.tally.left(which, alone);
-        if self.list.is_none() && !self.tally.admits() && self.tally.is_vague() {
-            let (member, nodes) = (Arc::clone(&self.member), self.nodes.clone());
+    fn mark_left(&mut self, which: usize) {
+        let node = self.ahead_count.watched_nodes().nth(which).unwrap_or_default();
+        let was_first = self.local_members[which].as_ref().is_some_and(|other| other.was_first_at(node));
+        self.ahead_count.mark_left(which, was_first);
+        if self.list.is_none() && !self.ahead_count.admits() && self.ahead_count.is_uncertain() {
+            let (member, keys) = (Arc::clone(&self.member), self.keys.clone());
             self.list =
-                Some(async move { read_queue(&nodes, &member.session, &member.lock).await.ok() }.boxed());
+                Some(async move { read_queue(&keys, &member.session, &member.lock).await.ok() }.boxed());
         }
     }
 
@@ -118,12 +130,12 @@ impl Vigil {
                     // Its data was changed, by whom ever, or nobody watches it any more.
                     return Err(());
                 }
-                self.left(which);
-            } else if let Some(Poll::Ready(line)) = self.list.as_mut().map(|list| list.poll_unpin(cx)) {
+                self.mark_left(which);
+            } else if let Some(Poll::Ready(queue)) = self.list.as_mut().map(|list| list.poll_unpin(cx)) {
                 self.list = None;
-                let line = line.ok_or(())?;
+                let queue = queue.ok_or(())?;
                 let entry = &self.member.entry;
-                self.tally.recount(&line.ahead_of(entry.id, entry.claim).ok_or(())?);
+                self.ahead_count.recount(&queue.ahead_of(entry.id, entry.claim).ok_or(())?);
             } else {
                 return Ok(());
             }
@@ -131,39 +143,39 @@ impl Vigil {
     }
 }
 
-impl Stream for Vigil {
+impl Stream for WaitState {
     type Item = Hint;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Hint>> {
-        if self.told {
+        if self.finished {
             // Who waits polls.
             return Poll::Ready(None);
         }
         let heard = self.listen(cx);
         // After the events, so that whatever the server told before them is known.
-        let gone = self.is_gone(cx);
-        let hint = if gone || heard.is_err() {
+        let deleted = self.is_deleted(cx);
+        let hint = if deleted || heard.is_err() {
             Hint::Changed
-        } else if self.tally.admits() {
-            let stands = ready!(self.stands(cx));
+        } else if self.ahead_count.admits() {
+            let stands = ready!(self.poll_own_node(cx));
             // What was told before the answer is known by now.
-            if stands && !self.is_gone(cx) && self.is_in_order() {
+            if stands && !self.is_deleted(cx) && self.is_on_same_connection() {
                 self.member.is_admitted();
                 Hint::Admitted { token: self.token }
             } else {
                 Hint::Changed
             }
-        } else if !self.tally.is_blocked() && self.list.is_none() {
+        } else if !self.ahead_count.is_blocked() && self.list.is_none() {
             Hint::Changed
         } else {
             return Poll::Pending;
         };
-        if !self.tally.is_whole() {
+        if !self.ahead_count.is_complete() {
             // To look at those who are watched would find that one is gone.
-            self.member.sees(None);
+            self.member.set_snapshot(None);
         }
-        self.told = true;
-        (self.own, self.list, self.check) = (None, None, None);
+        self.finished = true;
+        (self.own_deleted, self.list, self.own_check) = (None, None, None);
         Poll::Ready(Some(hint))
     }
 }

@@ -1,4 +1,4 @@
-//! [`Row`]: an entry as the name of its node tells it.
+//! [`EntryNode`]: an entry, as its node's name and data tell it.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use lock_core::{Claim, EntryId, shown_label};
 
 /// An entry in a queue, as the name of its node tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct EntryNode {
     /// The node's own name.
-    pub(crate) node: String,
+    pub(crate) name: String,
     pub(crate) entry: EntryId,
     pub(crate) claim: Claim,
     /// Where it stands: of the container's counter of 32 bits. One without a place is about to leave, and behind all others.
@@ -35,18 +35,18 @@ pub(crate) fn curator_prefix(entry: EntryId) -> String {
 }
 
 /// The name of a node, from what it was asked to be called and the counter that it was given.
-pub(crate) fn node(prefix: &str, sequence: i64) -> String {
+pub(crate) fn node_name(prefix: &str, sequence: i64) -> String {
     format!("{prefix}{sequence:010}")
 }
 
 /// Whether the counter tells a place. At its end it stays where it is, or goes on below zero, or both: several get the same one,
 /// and their order is not to be seen in it (H97).
-pub(crate) fn has_a_place(sequence: i64) -> bool {
+pub(crate) fn is_valid_sequence(sequence: i64) -> bool {
     (0..i64::from(i32::MAX)).contains(&sequence)
 }
 
 /// What stands in the node of an entry: how long it outlives its client, and who it is.
-pub(crate) fn data(timeout: Duration, label: Option<&str>) -> Vec<u8> {
+pub(crate) fn write_data(timeout: Duration, label: Option<&str>) -> Vec<u8> {
     let label = label.map(|label| format!("\n{label}")).unwrap_or_default();
     format!("{}{label}", timeout.as_millis()).into_bytes()
 }
@@ -61,13 +61,13 @@ pub(crate) fn read_data(data: &[u8]) -> Option<(Duration, Option<String>)> {
 /// A counter as the server writes it: ten digits at least, the sign among them.
 #[cfg(test)]
 pub(crate) fn written(sequence: i32) -> String {
-    node("", sequence.into())
+    node_name("", sequence.into())
 }
 
-impl Row {
+impl EntryNode {
     /// Reads what [`prefix`] and the server have written, and nothing else.
-    pub(crate) fn read(node: &str) -> Option<Self> {
-        let (entry, rest) = node.split_at_checked(32)?;
+    pub(crate) fn read(name: &str) -> Option<Self> {
+        let (entry, rest) = name.split_at_checked(32)?;
         let (claim, sequence) = rest.strip_prefix('-')?.split_once('-')?;
         let claim = match claim {
             "m" => Claim::mutex(),
@@ -79,17 +79,17 @@ impl Row {
             }
         };
         let entry = entry.parse().ok()?;
-        let row = Self { node: node.to_owned(), entry, claim, sequence: sequence.parse().ok()? };
-        (self::node(&prefix(entry, claim), row.sequence.into()) == node).then_some(row)
+        let node = Self { name: name.to_owned(), entry, claim, sequence: sequence.parse().ok()? };
+        (node_name(&prefix(entry, claim), node.sequence.into()) == name).then_some(node)
     }
 
     /// Reads what Apache Curator writes, which is what we write there.
-    pub(crate) fn read_curator(node: &str) -> Option<Self> {
-        let (uuid, sequence) = node.strip_prefix("_c_")?.split_once("-lock-")?;
+    pub(crate) fn read_curator(name: &str) -> Option<Self> {
+        let (uuid, sequence) = name.strip_prefix("_c_")?.split_once("-lock-")?;
         let entry = uuid.replace('-', "").parse().ok()?;
-        let row =
-            Self { node: node.to_owned(), entry, claim: Claim::mutex(), sequence: sequence.parse().ok()? };
-        (self::node(&curator_prefix(entry), row.sequence.into()) == node).then_some(row)
+        let node =
+            Self { name: name.to_owned(), entry, claim: Claim::mutex(), sequence: sequence.parse().ok()? };
+        (node_name(&curator_prefix(entry), node.sequence.into()) == name).then_some(node)
     }
 
     /// How far behind `other` it stands: negative if before. Right across an overflow: whoever is behind it has no place.
@@ -113,23 +113,23 @@ mod tests {
         let some = Claim::semaphore(3, 5).unwrap();
         for claim in [Claim::mutex(), Claim::reader(), Claim::writer(), some] {
             for sequence in [0, 7, i32::MAX, i32::MIN, -1] {
-                let node = prefix(entry(), claim) + &written(sequence);
-                let row = Row::read(&node).unwrap();
+                let name = prefix(entry(), claim) + &written(sequence);
+                let node = EntryNode::read(&name).unwrap();
                 assert_eq!(
-                    (row.entry, row.claim, row.sequence, &row.node),
-                    (entry(), claim, sequence, &node)
+                    (node.entry, node.claim, node.sequence, &node.name),
+                    (entry(), claim, sequence, &name)
                 );
             }
         }
-        let node = curator_prefix(entry()) + &written(7);
-        assert_eq!(node, "_c_00000000-0000-0000-0123-456789abcdef-lock-0000000007");
-        assert_eq!(Row::read_curator(&node).unwrap().entry, entry());
+        let name = curator_prefix(entry()) + &written(7);
+        assert_eq!(name, "_c_00000000-0000-0000-0123-456789abcdef-lock-0000000007");
+        assert_eq!(EntryNode::read_curator(&name).unwrap().entry, entry());
     }
 
     #[test]
     fn what_nobody_of_us_wrote_is_no_entry() {
         let id = entry().to_string();
-        for node in [
+        for name in [
             "",
             "lock-0000000001",
             &format!("{id}-m-1"),
@@ -142,8 +142,8 @@ mod tests {
             &format!("{}é-m-0000000001", &id[..31]),
             &"é".repeat(40),
         ] {
-            assert_eq!(Row::read(node), None, "{node}");
-            assert_eq!(Row::read_curator(node), None, "{node}");
+            assert_eq!(EntryNode::read(name), None, "{name}");
+            assert_eq!(EntryNode::read_curator(name), None, "{name}");
         }
     }
 
@@ -155,14 +155,14 @@ mod tests {
             own in "[0-9a-f]{31,33}-(m|r|w|x|s[0-9]{0,3}[.][0-9]{0,3})-[-+]?[0-9]{9,11}",
             curators in "_c_[0-9a-f]{8}(-[0-9a-f]{3,5}){3}-[0-9a-f]{11,13}-lock-[-+]?[0-9]{9,11}",
         ) {
-            for node in [wild, own, curators] {
-                if let Some(row) = Row::read(&node) {
-                    prop_assert_eq!(prefix(row.entry, row.claim) + &written(row.sequence), node.as_str());
-                    prop_assert_eq!(&row.node, &node);
+            for name in [wild, own, curators] {
+                if let Some(node) = EntryNode::read(&name) {
+                    prop_assert_eq!(prefix(node.entry, node.claim) + &written(node.sequence), name.as_str());
+                    prop_assert_eq!(&node.name, &name);
                 }
-                if let Some(row) = Row::read_curator(&node) {
-                    prop_assert_eq!(curator_prefix(row.entry) + &written(row.sequence), node.as_str());
-                    prop_assert_eq!((row.claim, &row.node), (Claim::mutex(), &node));
+                if let Some(node) = EntryNode::read_curator(&name) {
+                    prop_assert_eq!(curator_prefix(node.entry) + &written(node.sequence), name.as_str());
+                    prop_assert_eq!((node.claim, &node.name), (Claim::mutex(), &name));
                 }
             }
         }
@@ -179,16 +179,21 @@ mod tests {
 
     #[test]
     fn at_the_end_of_the_counter_nobody_has_a_place() {
-        assert!(has_a_place(0) && has_a_place(i64::from(i32::MAX) - 1));
-        assert!(!has_a_place(i32::MAX.into()) && !has_a_place(i32::MIN.into()) && !has_a_place(-1));
+        assert!(is_valid_sequence(0) && is_valid_sequence(i64::from(i32::MAX) - 1));
+        assert!(
+            !is_valid_sequence(i32::MAX.into())
+                && !is_valid_sequence(i32::MIN.into())
+                && !is_valid_sequence(-1)
+        );
     }
 
     /// H97.
     #[test]
     fn the_order_goes_on_across_an_overflow_of_the_counter() {
-        let row = |sequence: i32| Row::read(&(prefix(entry(), Claim::mutex()) + &written(sequence))).unwrap();
-        assert!(row(i32::MIN).behind(i32::MAX) > 0);
-        assert!(row(i32::MAX).behind(i32::MIN) < 0);
-        assert!(row(0).behind(-1) > 0 && row(8).behind(9) < 0 && row(8).behind(8) == 0);
+        let node =
+            |sequence: i32| EntryNode::read(&(prefix(entry(), Claim::mutex()) + &written(sequence))).unwrap();
+        assert!(node(i32::MIN).behind(i32::MAX) > 0);
+        assert!(node(i32::MAX).behind(i32::MIN) < 0);
+        assert!(node(0).behind(-1) > 0 && node(8).behind(9) < 0 && node(8).behind(8) == 0);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Bell`]: tells whoever asked of entries that may have been lost.
+//! [`Notifier`]: tells whoever asked of entries that may have been lost.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,9 +6,9 @@ use futures_channel::mpsc::{UnboundedSender, unbounded};
 use lock_core::{Alarms, EntryId};
 
 #[derive(Debug, Default)]
-pub(crate) struct Bell(Mutex<Vec<UnboundedSender<EntryId>>>);
+pub(crate) struct Notifier(Mutex<Vec<UnboundedSender<EntryId>>>);
 
-impl Bell {
+impl Notifier {
     /// The alarms from now on.
     pub(crate) fn listen(&self) -> Alarms {
         let (sender, alarms) = unbounded();
@@ -16,7 +16,7 @@ impl Bell {
         Box::pin(alarms)
     }
 
-    pub(crate) fn ring(&self, entries: impl IntoIterator<Item = EntryId>) {
+    pub(crate) fn notify(&self, entries: impl IntoIterator<Item = EntryId>) {
         let listeners = {
             let mut listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             listeners.retain(|listener| !listener.is_closed());

@@ -303,7 +303,7 @@ mod tests {
     use lock_core::margin;
 
     use super::*;
-    use crate::session::{class, period};
+    use crate::session::{period, ttl_class};
 
     #[test]
     fn a_connection_is_given_up_while_a_command_has_time_for_another() {
@@ -312,12 +312,12 @@ mod tests {
     }
 
     /// This limit alone, which is that of a connection only where `command_timeout` and `connect_timeout` are long: see above. Three
-    /// tenths of a timeout is what a session of six ticks bears at the most: see `Pulse`.
+    /// tenths of a timeout is what a session of six ticks bears at the most: see `Heartbeat`.
     #[test]
     fn half_of_a_session_is_long_enough_for_late_answers_and_to_move() {
         let tick = Duration::from_secs(2);
         for ttl in (1..600).map(Duration::from_secs) {
-            let timeout = class::timeout(ttl, tick);
+            let timeout = ttl_class::timeout(ttl, tick);
             let period = period(tick, timeout);
             assert!(silence(timeout) > period + timeout * 3 / 10, "given up at {timeout:?}");
             // What counts is older than a silence that begins now by two heartbeats at the most.

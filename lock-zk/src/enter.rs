@@ -13,7 +13,7 @@ use crate::{
     error::{Cause, Failure},
     keys::{Layout, entry_node},
     notify::{EntriesAhead, QueueView, Snapshot},
-    session::{self, Member, Place, Session, read_listed, search, token},
+    session::{self, Member, OwnNode, Session, read_listed, search, token},
 };
 
 /// How often a create is tried again because the container went away meanwhile (H98). Each time the server removed it.
@@ -22,7 +22,7 @@ const TRIES: usize = 8;
 /// What a create came to.
 enum Created {
     /// It stands there; so many have the container now.
-    There(Place, u64),
+    There(OwnNode, u64),
     /// The lock has no container.
     NoContainer,
     /// There was no connection. Now there may be one.
@@ -45,24 +45,24 @@ impl ZooKeeper {
             return Ok(Standing::Gone);
         }
         // Nothing was created, so nobody will leave for it.
-        if answer.as_ref().is_err_and(BackendError::is_unsent) && member.place().is_none() {
-            self.sessions.is_gone(&member);
+        if answer.as_ref().is_err_and(BackendError::is_unsent) && member.own_node().is_none() {
+            self.sessions.mark_gone(&member);
         }
         answer
     }
 
     async fn stand(&self, member: &Arc<Member>, wait: WaitMode) -> Result<Standing, BackendError> {
-        let doubts = member.unanswered();
+        let doubts = member.unanswered_creates();
         if doubts > 0 {
-            self.clear_doubts(member, doubts).await?;
+            self.settle_creates(member, doubts).await?;
         }
-        if let Some(place) = member.place() {
-            return self.look_or_wait(member, place, wait).await;
+        if let Some(own_node) = member.own_node() {
+            return self.look_or_wait(member, own_node, wait).await;
         }
         if wait == WaitMode::Try
             && let Some(refused) = self.look_first(member).await?
         {
-            self.sessions.is_gone(member);
+            self.sessions.mark_gone(member);
             return refused;
         }
         for _ in 0..TRIES {
@@ -72,11 +72,11 @@ impl ZooKeeper {
                 Created::NoContainer => self.make_container(member).await?,
                 Created::NotSent => {}
                 // Alone: nobody is ahead.
-                Created::There(place, 1) => {
-                    member.is_accepted();
-                    return Ok(admitted(member, &place, sent, self.keeper.now()));
+                Created::There(own_node, 1) => {
+                    member.mark_accepted();
+                    return Ok(admitted(member, &own_node, sent, self.keeper.now()));
                 }
-                Created::There(place, _) => return self.look_or_wait(member, place, wait).await,
+                Created::There(own_node, _) => return self.look_or_wait(member, own_node, wait).await,
             }
         }
         let message = format!("the container of the lock went away {TRIES} times, one after the other");
@@ -92,14 +92,14 @@ impl ZooKeeper {
     }
 
     /// Finds out what became of creates that were not answered (H07). Of several that were carried out one stays.
-    async fn clear_doubts(&self, member: &Member, doubts: u32) -> Result<(), Failure> {
-        let mut places = search(self.sessions.keys(), member).await?.into_iter();
-        let first = places.next();
-        for other in places {
+    async fn settle_creates(&self, member: &Member, doubts: u32) -> Result<(), Failure> {
+        let mut own_nodes = search(self.sessions.keys(), member).await?.into_iter();
+        let first = own_nodes.next();
+        for other in own_nodes {
             let client = member.session.client()?;
-            member.session.write("a search", client.delete(&member.beside(&other.node))).await?;
+            member.session.write("a search", client.delete(&member.sibling_path(&other.name))).await?;
         }
-        member.found(doubts, first);
+        member.settle_creates(doubts, first);
         Ok(())
     }
 
@@ -131,10 +131,10 @@ impl ZooKeeper {
         let session = &member.session;
         let client = session.client().map_err(Failure::unsent)?;
         let data = entry_node::write_data(session.granted(), member.entry.label.as_deref());
-        let path = member.path();
+        let path = member.path_prefix();
         let options = CreateMode::EphemeralSequential.with_acls(Acls::new(self.sessions.acl()));
         let sent = self.keeper.now();
-        let Some(create) = member.creates(|| client.create(&path, &data, &options)) else {
+        let Some(create) = member.send_create(|| client.create(&path, &data, &options)) else {
             return Ok(Created::Gone);
         };
         let look = client.check_stat(&member.lock);
@@ -142,20 +142,20 @@ impl ZooKeeper {
         // Where nothing was created there is nothing to look at, and who waits for a connection to look by would wait for long.
         match try_join(create, session.answer("a look", look).map(Ok)).await {
             Ok(((stat, sequence), looked)) => {
-                session.proved(sent);
+                session.mark_alive(sent);
                 let node = entry_node::node_name(&member.prefix, sequence.into_i64());
                 if !entry_node::is_valid_sequence(sequence.into_i64()) {
                     return self.start_over(member, &node).await;
                 }
-                let place = Place { node, token: token(stat.czxid) };
-                member.created(Some(place.clone()));
+                let own_node = OwnNode { name: node, token: token(stat.czxid) };
+                member.create_answered(Some(own_node.clone()));
                 let many = |stat: Stat| stat.num_children.unsigned_abs().into();
                 // Without an answer to it there is another look.
-                Ok(Created::There(place, looked.ok().flatten().map_or(u64::MAX, many)))
+                Ok(Created::There(own_node, looked.ok().flatten().map_or(u64::MAX, many)))
             }
             Err(failure) => {
                 if failure.is_an_answer() {
-                    member.created(None);
+                    member.create_answered(None);
                 }
                 match failure.cause() {
                     Cause::NoNode => Ok(Created::NoContainer),
@@ -173,13 +173,13 @@ impl ZooKeeper {
         let session = &member.session;
         let client = session.client()?;
         // Until its node is known to be gone, the create stays in doubt.
-        let deleted = session.write("a release", client.delete(&member.beside(node))).await;
+        let deleted = session.write("a release", client.delete(&member.sibling_path(node))).await;
         if let Err(failure) = deleted
             && failure.cause() != Cause::NoNode
         {
             return Err(failure.into());
         }
-        member.created(None);
+        member.create_answered(None);
         if self.sessions.keys().layout == Layout::Own {
             // Refused while somebody is in it.
             match session.write("a new container", client.delete(&member.lock)).await {
@@ -242,9 +242,10 @@ impl ZooKeeper {
             // Another name under the same id is another entry.
             member.is_alive(now) && member.entry.name == entry.name
         });
-        let place = member.as_ref().and_then(|member| member.place()).filter(|place| place.token == token);
-        match member.zip(place) {
-            Some((member, place)) => self.look(&member, place, WaitMode::Queue).await,
+        let own_node =
+            member.as_ref().and_then(|member| member.own_node()).filter(|own_node| own_node.token == token);
+        match member.zip(own_node) {
+            Some((member, own_node)) => self.look(&member, own_node, WaitMode::Queue).await,
             None => Ok(Standing::Gone),
         }
     }
@@ -255,11 +256,11 @@ impl ZooKeeper {
     async fn look_or_wait(
         &self,
         member: &Arc<Member>,
-        place: Place,
+        own_node: OwnNode,
         wait: WaitMode,
     ) -> Result<Standing, BackendError> {
-        let (sent, token) = (self.keeper.now(), place.token);
-        match self.look(member, place, wait).await {
+        let (sent, token) = (self.keeper.now(), own_node.token);
+        match self.look(member, own_node, wait).await {
             Err(error) if wait == WaitMode::Queue && error.is_transient() => {
                 tracing::debug!(entry = %member.entry.id, "a place is taken, and cannot be seen: {error}");
                 Ok(Standing::Waiting {
@@ -281,16 +282,16 @@ impl ZooKeeper {
     async fn look(
         &self,
         member: &Arc<Member>,
-        place: Place,
+        own_node: OwnNode,
         wait: WaitMode,
     ) -> Result<Standing, BackendError> {
         // Who tries does not come in a crowd, and one that waits has the time.
-        let _turn = if wait == WaitMode::Queue { Some(member.session.turn().await?) } else { None };
+        let _permit = if wait == WaitMode::Queue { Some(member.session.read_permit().await?) } else { None };
         let sent = self.keeper.now();
         if wait == WaitMode::Queue
-            && let Some(snapshot) = member.snapshot(&place)
+            && let Some(snapshot) = member.snapshot(&own_node)
         {
-            if let Some(standing) = self.wait_behind(member, &place, snapshot, sent).await? {
+            if let Some(standing) = self.wait_behind(member, &own_node, snapshot, sent).await? {
                 return Ok(standing);
             }
             member.set_snapshot(None);
@@ -298,25 +299,25 @@ impl ZooKeeper {
         let mut queue = self.queue_view(&member.session, &member.lock).await?;
         loop {
             let Some(ahead) = queue.ahead_of(member.entry.id, member.entry.claim) else {
-                self.sessions.is_gone(member);
+                self.sessions.mark_gone(member);
                 return Ok(Standing::Gone);
             };
-            if !member.is_judged() {
+            if !member.is_checked() {
                 if let Some(mismatched) = self.mismatch(&ahead) {
-                    self.sessions.take_out(member).await?;
+                    self.sessions.remove_entry(member).await?;
                     return Err(mismatched);
                 }
-                member.is_accepted();
+                member.mark_accepted();
             }
             if ahead.admits() {
-                return Ok(admitted(member, &place, sent, self.keeper.now()));
+                return Ok(admitted(member, &own_node, sent, self.keeper.now()));
             }
             if wait == WaitMode::Try {
-                self.sessions.take_out(member).await?;
+                self.sessions.remove_entry(member).await?;
                 return Ok(Standing::Busy);
             }
-            let snapshot = Snapshot::new(place.token, &ahead, member.entry.claim);
-            match self.wait_behind(member, &place, snapshot, sent).await? {
+            let snapshot = Snapshot::new(own_node.token, &ahead, member.entry.claim);
+            match self.wait_behind(member, &own_node, snapshot, sent).await? {
                 Some(standing) => return Ok(standing),
                 // Somebody left between the look and the watches.
                 None => queue = self.queue_view(&member.session, &member.lock).await?,
@@ -337,13 +338,13 @@ impl ZooKeeper {
     }
 }
 
-fn admitted(member: &Member, place: &Place, sent: BootTime, now: BootTime) -> Standing {
+fn admitted(member: &Member, own_node: &OwnNode, sent: BootTime, now: BootTime) -> Standing {
     if !member.refresh(sent) || !member.session.is_alive(now) {
         return Standing::Gone;
     }
-    member.is_admitted();
+    member.mark_admitted();
     Standing::Admitted {
-        token: place.token,
+        token: own_node.token,
         ttl: member.session.granted(),
         valid_until: member.session.valid_until(sent, member.entry.ttl),
     }

@@ -47,7 +47,7 @@ impl ZooKeeper {
     #[must_use]
     pub fn held(&self, hold: &Hold) -> Option<HeldNode> {
         let member = self.sessions.find(hold.entry_id())?;
-        let place = member.place().filter(|place| place.token == hold.token())?;
-        Some(HeldNode { path: member.beside(&place.node) })
+        let own_node = member.own_node().filter(|own_node| own_node.token == hold.token())?;
+        Some(HeldNode { path: member.sibling_path(&own_node.name) })
     }
 }

@@ -31,8 +31,8 @@ impl ZooKeeper {
             // Another name under the same id is another entry.
             let same = |member: &Arc<Member>| member.entry.name == lease.entry.name;
             let Some(member) = member.filter(same) else { continue };
-            if let Some(place) = member.place().filter(|place| place.token == lease.token) {
-                let due = Due { index, member, node: place.node, token: place.token };
+            if let Some(own_node) = member.own_node().filter(|own_node| own_node.token == lease.token) {
+                let due = Due { index, member, node: own_node.name, token: own_node.token };
                 sessions.entry(due.member.session.id).or_default().push(due);
             }
         }
@@ -51,7 +51,7 @@ impl ZooKeeper {
             return dues.iter().map(|due| (due.index, Ok(Renewal::Lost))).collect();
         };
         let sent = self.keeper.now();
-        let paths: Vec<_> = dues.iter().map(|due| due.member.beside(&due.node)).collect();
+        let paths: Vec<_> = dues.iter().map(|due| due.member.sibling_path(&due.node)).collect();
         // The looks are sent behind the heartbeat, so what they see was so when that was carried out, or later: a server that is
         // cut off from the others may see what no longer is (F3). It is made however young the last one is: the next renewal
         // counts from this one at least (PR28).
@@ -61,7 +61,7 @@ impl ZooKeeper {
         let looks = paths
             .iter()
             .map(|path| async move { session.answer("a renewal", client.check_stat(path)).await });
-        let (proof, found) = join(session.beat(self.config.command_timeout), join_all(looks)).await;
+        let (proof, found) = join(session.heartbeat(self.config.command_timeout), join_all(looks)).await;
         dues.iter()
             .zip(found)
             .map(|(due, found)| (due.index, self.renewed(due, session, sent, &proof, found)))
@@ -82,7 +82,7 @@ impl ZooKeeper {
         match found? {
             Some(found) if token(found.czxid) == due.token => {}
             _ => {
-                self.sessions.is_gone(&due.member);
+                self.sessions.mark_gone(&due.member);
                 return Ok(Renewal::Lost);
             }
         }

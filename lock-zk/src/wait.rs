@@ -15,7 +15,7 @@ use crate::{
     keys::entry_node::read_data,
     link::{Link, Watcher},
     notify::{Snapshot, WaitState},
-    session::{Gone, Member, Place, token},
+    session::{DeletionWatch, Member, OwnNode, token},
 };
 
 /// A waiter looks again at least this often: watches have been lost (H75).
@@ -25,7 +25,7 @@ type Watched = Result<(Vec<u8>, Stat, Watcher), Failure>;
 
 /// What was seen of a place, and of those that it waits for.
 struct Seen {
-    own: Gone,
+    own: DeletionWatch,
     /// Of those whose nodes are watched.
     looks: Vec<Watched>,
     /// Who holds the lock, if that was asked.
@@ -38,7 +38,7 @@ impl ZooKeeper {
     pub(crate) async fn wait_behind(
         &self,
         member: &Arc<Member>,
-        place: &Place,
+        own_node: &OwnNode,
         mut snapshot: Snapshot,
         sent: BootTime,
     ) -> Result<Option<Standing>, BackendError> {
@@ -48,17 +48,17 @@ impl ZooKeeper {
             let client = session.answer("a look", session.client()?.ready()).await?;
             // Before anything is watched.
             let states = client.states();
-            let Some(seen) = self.watch(member, place, &snapshot, &client).await? else {
+            let Some(seen) = self.watch(member, own_node, &snapshot, &client).await? else {
                 return Ok(Some(Standing::Gone));
             };
-            let Some(wait_state) = self.wait_state(member, place, &mut snapshot, seen, states)? else {
+            let Some(wait_state) = self.wait_state(member, own_node, &mut snapshot, seen, states)? else {
                 return Ok(None);
             };
             if !member.refresh(sent) || !session.is_alive(self.keeper.now()) {
                 return Ok(Some(Standing::Gone));
             }
-            if session.is_on(&client) {
-                return Ok(Some(self.waits(member, place, snapshot, wait_state, sent)));
+            if session.is_using(&client) {
+                return Ok(Some(self.waits(member, own_node, snapshot, wait_state, sent)));
             }
             // Another connection took its place meanwhile, and what that tells comes in an order that nobody here sees: once more, there.
         }
@@ -68,7 +68,7 @@ impl ZooKeeper {
     fn wait_state(
         &self,
         member: &Arc<Member>,
-        place: &Place,
+        own_node: &OwnNode,
         snapshot: &mut Snapshot,
         seen: Seen,
         states: StateWatcher,
@@ -77,7 +77,7 @@ impl ZooKeeper {
         snapshot.holder = seen.holder.or(snapshot.holder.take());
         let (keys, ahead_count) = (self.sessions.keys().clone(), snapshot.ahead_count.clone());
         let mut wait_state =
-            WaitState::new(Arc::clone(member), keys, place.token, ahead_count, seen.own, states);
+            WaitState::new(Arc::clone(member), keys, own_node.token, ahead_count, seen.own, states);
         for (i, (entry, look)) in snapshot.watched.iter().zip(seen.looks).enumerate() {
             match look {
                 Ok((data, _, watcher)) => {
@@ -96,7 +96,7 @@ impl ZooKeeper {
     fn waits(
         &self,
         member: &Member,
-        place: &Place,
+        own_node: &OwnNode,
         mut snapshot: Snapshot,
         wait_state: WaitState,
         sent: BootTime,
@@ -105,7 +105,7 @@ impl ZooKeeper {
         snapshot.is_fresh = false;
         member.set_snapshot(Some(snapshot));
         Standing::Waiting {
-            token: place.token,
+            token: own_node.token,
             ttl: member.session.granted(),
             valid_until: member.session.valid_until(sent, member.entry.ttl),
             ahead,
@@ -119,35 +119,35 @@ impl ZooKeeper {
     async fn watch(
         &self,
         member: &Arc<Member>,
-        place: &Place,
+        own_node: &OwnNode,
         snapshot: &Snapshot,
         client: &Arc<Link>,
     ) -> Result<Option<Seen>, BackendError> {
         let session = &member.session;
         let watch = |node: &str| {
-            let (path, client) = (member.beside(node), Arc::clone(client));
+            let (path, client) = (member.sibling_path(node), Arc::clone(client));
             async move { session.answer("a watch", client.get_and_watch_data(&path)).await }
         };
         let looks = join_all(snapshot.ahead_count.watched_nodes().map(watch));
-        let known = member.gone();
-        let own = OptionFuture::from(known.is_none().then(|| watch(&place.node)));
+        let known = member.deletion_watch();
+        let own = OptionFuture::from(known.is_none().then(|| watch(&own_node.name)));
         // What is watched already is only looked at; and not even that where the queue has just shown it.
         let there = OptionFuture::from((known.is_some() && !snapshot.is_fresh).then(|| {
-            let (path, client) = (member.beside(&place.node), Arc::clone(client));
+            let (path, client) = (member.sibling_path(&own_node.name), Arc::clone(client));
             async move { session.answer("a look", client.check_stat(&path)).await }
         }));
         // Whoever is first holds the lock. Mostly it is one that is watched anyway.
         let asks = snapshot.position_of_first().is_none() && snapshot.holder.is_none();
         let first = OptionFuture::from(asks.then(|| {
-            let (path, client) = (member.beside(&snapshot.first), Arc::clone(client));
+            let (path, client) = (member.sibling_path(&snapshot.first), Arc::clone(client));
             async move { session.answer("a look", client.get_data(&path)).await }
         }));
         let ((own, there), (looks, first)) = join(join(own, there), join(looks, first)).await;
-        let Some(own) = self.own_node(member, known, own)? else { return Ok(None) };
+        let Some(own) = self.own_deletion_watch(member, known, own)? else { return Ok(None) };
         if let Some(there) = there.transpose()?
-            && there.is_none_or(|stat| token(stat.czxid) != place.token)
+            && there.is_none_or(|stat| token(stat.czxid) != own_node.token)
         {
-            self.sessions.is_gone(member);
+            self.sessions.mark_gone(member);
             return Ok(None);
         }
         let holder = first.and_then(Result::ok).and_then(|(data, _)| holder(&data));
@@ -155,23 +155,23 @@ impl ZooKeeper {
     }
 
     /// The watch on an entry's own node, which was there before or was just made. `None` if the node is not there.
-    fn own_node(
+    fn own_deletion_watch(
         &self,
         member: &Arc<Member>,
-        known: Option<Gone>,
+        known: Option<DeletionWatch>,
         answer: Option<Watched>,
-    ) -> Result<Option<Gone>, BackendError> {
+    ) -> Result<Option<DeletionWatch>, BackendError> {
         let watcher = match answer {
             // If it has told meanwhile, whoever listens to it looks again.
             None => return Ok(known),
             Some(Ok((_, _, watcher))) => watcher,
             Some(Err(failure)) if failure.cause() == Cause::NoNode => {
-                self.sessions.is_gone(member);
+                self.sessions.mark_gone(member);
                 return Ok(None);
             }
             Some(Err(failure)) => return Err(failure.into()),
         };
-        Ok(Some(member.watches(watcher.changed().map(drop))))
+        Ok(Some(member.set_deletion_watch(watcher.changed().map(drop))))
     }
 }
 

@@ -15,7 +15,7 @@ use super::{ahead_count::AheadCount, queue_view::QueueView};
 use crate::{
     keys::Keys,
     link::Watcher,
-    session::{Gone, Member, read_queue, token},
+    session::{DeletionWatch, Member, read_queue, token},
 };
 
 /// What a waiter listens to: the server's own words about whoever is ahead.
@@ -38,7 +38,7 @@ pub(crate) struct WaitState {
     local_members: Vec<Option<Arc<Member>>>,
     events: FuturesUnordered<BoxFuture<'static, (usize, EventType)>>,
     list: Option<BoxFuture<'static, Option<QueueView>>>,
-    own_deleted: Option<Gone>,
+    own_deleted: Option<DeletionWatch>,
     /// Whether the own node is there, asked when all those ahead had left.
     own_check: Option<BoxFuture<'static, bool>>,
     /// Tells of the end of the connection, since before anything was watched.
@@ -54,7 +54,7 @@ impl WaitState {
         keys: Keys,
         token: FencingToken,
         ahead_count: AheadCount,
-        own_deleted: Gone,
+        own_deleted: DeletionWatch,
         states: StateWatcher,
     ) -> Self {
         let (events, local_members) = (FuturesUnordered::new(), Vec::new());
@@ -93,10 +93,10 @@ impl WaitState {
         let check = self.own_check.get_or_insert_with(|| {
             let member = Arc::clone(member);
             let look = async move {
-                let (Some(place), Ok(client)) = (member.place(), member.session.client()) else {
+                let (Some(own_node), Ok(client)) = (member.own_node(), member.session.client()) else {
                     return false;
                 };
-                let path = member.beside(&place.node);
+                let path = member.sibling_path(&own_node.name);
                 let seen = member.session.answer("a look", client.check_stat(&path)).await;
                 seen.is_ok_and(|stat| stat.is_some_and(|stat| token(stat.czxid) == created))
             };
@@ -160,7 +160,7 @@ impl Stream for WaitState {
             let stands = ready!(self.poll_own_node(cx));
             // What was told before the answer is known by now.
             if stands && !self.is_deleted(cx) && self.is_on_same_connection() {
-                self.member.is_admitted();
+                self.member.mark_admitted();
                 Hint::Admitted { token: self.token }
             } else {
                 Hint::Changed

@@ -28,7 +28,7 @@ pub(super) fn start(pool: &Arc<Pool>, session: &Arc<Session>) {
             match looked {
                 Ok((data, stat, watcher)) => {
                     if let Some(before) = seen.replace(stat) {
-                        tell(&weak, &session, &before, &stat, &data);
+                        notify_members(&weak, &session, &before, &stat, &data);
                     }
                     drop(session);
                     // If nobody watches it any more, another client does, or the session is over.
@@ -45,7 +45,7 @@ pub(super) fn start(pool: &Arc<Pool>, session: &Arc<Session>) {
     });
 }
 
-fn tell(pool: &Weak<Pool>, session: &Session, before: &Stat, now: &Stat, data: &[u8]) {
+fn notify_members(pool: &Weak<Pool>, session: &Session, before: &Stat, now: &Stat, data: &[u8]) {
     let Some(pool) = pool.upgrade() else { return };
     if before.czxid == now.czxid && before.version == now.version {
         return;
@@ -53,7 +53,7 @@ fn tell(pool: &Weak<Pool>, session: &Session, before: &Stat, now: &Stat, data: &
     let evicted = std::str::from_utf8(data).ok().and_then(|data| data.parse::<EntryId>().ok());
     let only = before.czxid == now.czxid && now.version.wrapping_sub(before.version) == 1;
     match evicted.filter(|_| only) {
-        Some(entry) if session.has(entry) => pool.notifier.notify([entry]),
+        Some(entry) if session.has_member(entry) => pool.notifier.notify([entry]),
         Some(_) => {}
         None => pool.notifier.notify(session.members().iter().map(|member| member.entry.id)),
     }

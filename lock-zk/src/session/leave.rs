@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use lock_core::{BackendErrorKind as Kind, FencingToken};
 
-use super::{Member, Place, Pool, Session, burial::confirm_over};
+use super::{Member, OwnNode, Pool, Session, reap::confirm_ended};
 use crate::{
     connection::by,
     error::{Cause, Failure},
@@ -14,14 +14,14 @@ use crate::{
 };
 
 /// How often a session that is over is asked for in one go. The first finds it, perhaps, and closes it.
-const BURIALS: usize = 3;
+const CONFIRM_TRIES: usize = 3;
 
 impl Pool {
     /// Leaves for a member. It is over from here on, whatever the store answers: no answer under way brings it back, and nothing
     /// is created behind it.
-    pub(super) async fn take_out(&self, member: &Arc<Member>) -> Result<bool, Failure> {
+    pub(super) async fn remove_entry(&self, member: &Arc<Member>) -> Result<bool, Failure> {
         let (now, limit) = (self.keeper.now(), self.config.command_timeout);
-        let (expired, began) = (member.end(now), member.leaves(now, limit));
+        let (expired, began) = (member.end(now), member.begin_leave(now, limit));
         let session = &member.session;
         if !session.has_ended() {
             let deleted = match began {
@@ -43,7 +43,7 @@ impl Pool {
         }
         // Its node goes with the session; a create of it that still is under way finds the session gone. The keeper sees to its end,
         // but may have ended itself.
-        let over = by(&self.keeper, began.unwrap_or(now + limit), self.is_over(session)).await;
+        let over = by(&self.keeper, began.unwrap_or(now + limit), self.is_ended(session)).await;
         if over.unwrap_or_else(|| Err(self.too_late()))? {
             self.forget(member);
             return Ok(false);
@@ -53,9 +53,9 @@ impl Pool {
     }
 
     /// Whether the ensemble says that a session is over.
-    async fn is_over(&self, session: &Arc<Session>) -> Result<bool, Failure> {
-        for _ in 0..BURIALS {
-            if *session.over.borrow() || confirm_over(self, session).await? {
+    async fn is_ended(&self, session: &Arc<Session>) -> Result<bool, Failure> {
+        for _ in 0..CONFIRM_TRIES {
+            if *session.end_confirmed.borrow() || confirm_ended(self, session).await? {
                 return Ok(true);
             }
         }
@@ -69,19 +69,19 @@ impl Pool {
     /// Deletes a member's node. If a create is in doubt, all that there may be of it: whatever was sent before in a session has been
     /// decided when something that was sent later is answered (PR08).
     async fn delete_all(&self, member: &Member) -> Result<bool, Failure> {
-        let doubts = member.unanswered();
+        let doubts = member.unanswered_creates();
         if doubts == 0 {
-            return match member.place() {
-                Some(place) => delete(member, &place.node).await,
+            return match member.own_node() {
+                Some(own_node) => delete(member, &own_node.name).await,
                 None => Ok(false),
             };
         }
-        let places = search(&self.keys, member).await?;
+        let own_nodes = search(&self.keys, member).await?;
         let mut was_there = false;
-        for place in &places {
-            was_there |= delete(member, &place.node).await?;
+        for own_node in &own_nodes {
+            was_there |= delete(member, &own_node.name).await?;
         }
-        member.found(doubts, None);
+        member.settle_creates(doubts, None);
         Ok(was_there)
     }
 }
@@ -89,7 +89,7 @@ impl Pool {
 /// Deletes a node of a member, which nobody else ever had or will have. True if it was there.
 pub(super) async fn delete(member: &Member, node: &str) -> Result<bool, Failure> {
     let client = member.session.client()?;
-    let deleted = client.delete(&member.beside(node));
+    let deleted = client.delete(&member.sibling_path(node));
     match member.session.write("a release", deleted).await {
         Ok(()) => Ok(true),
         Err(failure) if failure.cause() == Cause::NoNode => Ok(false),
@@ -99,7 +99,7 @@ pub(super) async fn delete(member: &Member, node: &str) -> Result<bool, Failure>
 
 /// Every node of an entry that there is, first to last: once whatever was sent before is decided, wherever we are connected
 /// now (H07), and only those of its own session (H08).
-pub(crate) async fn search(keys: &Keys, member: &Member) -> Result<Vec<Place>, Failure> {
+pub(crate) async fn search(keys: &Keys, member: &Member) -> Result<Vec<OwnNode>, Failure> {
     let session = &member.session;
     let client = session.client()?;
     let listed = client.catch_up_and_list(&member.lock);
@@ -110,12 +110,12 @@ pub(crate) async fn search(keys: &Keys, member: &Member) -> Result<Vec<Place>, F
     };
     let queue = QueueView::new(names.iter().filter_map(|name| keys.read_entry(name)).collect());
     let own: Vec<_> = queue.nodes_of(member.entry.id).map(|node| node.name.clone()).collect();
-    let paths: Vec<_> = own.iter().map(|node| member.beside(node)).collect();
+    let paths: Vec<_> = own.iter().map(|node| member.sibling_path(node)).collect();
     let looks = paths.iter().map(|path| session.answer("a search", client.check_stat(path)));
     let mut found = Vec::new();
     for (node, stat) in own.into_iter().zip(join_all(looks).await) {
         if let Some(stat) = stat?.filter(|stat| stat.ephemeral_owner == session.id) {
-            found.push(Place { node, token: token(stat.czxid) });
+            found.push(OwnNode { name: node, token: token(stat.czxid) });
         }
     }
     Ok(found)

@@ -9,11 +9,11 @@ use std::{
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use lock_core::{BootTime, Entry, FencingToken};
 
-use super::{Session, seats::size};
+use super::{Session, slots::size};
 use crate::notify::Snapshot;
 
 /// Ready when the entry's own node was deleted, or its session is over. Told by the server, in the order of what happened.
-pub(crate) type Gone = Shared<BoxFuture<'static, ()>>;
+pub(crate) type DeletionWatch = Shared<BoxFuture<'static, ()>>;
 
 /// An entry of ours, from before its first request to after it is known to be gone.
 pub(crate) struct Member {
@@ -35,21 +35,21 @@ struct State {
     /// Until when whoever leaves for it may take.
     leaves_until: Option<BootTime>,
     /// Creates that were sent and not answered: each may have been carried out, or still be.
-    unanswered: u32,
-    place: Option<Place>,
+    unanswered_creates: u32,
+    own_node: Option<OwnNode>,
     /// Its claim was compared with those ahead of it. That is done once (PR07).
-    judged: bool,
+    checked: bool,
     /// It was told that it is admitted.
     admitted: bool,
-    gone: Option<Gone>,
+    deletion_watch: Option<DeletionWatch>,
     snapshot: Option<Snapshot>,
 }
 
 /// Where an entry stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct OwnNode {
     /// Its node's own name.
-    pub(crate) node: String,
+    pub(crate) name: String,
     /// What created it.
     pub(crate) token: FencingToken,
 }
@@ -69,7 +69,7 @@ impl Member {
     }
 
     /// The path of its node, up to the sequence.
-    pub(crate) fn path(&self) -> String {
+    pub(crate) fn path_prefix(&self) -> String {
         format!("{}/{}", self.lock, self.prefix)
     }
 
@@ -79,7 +79,7 @@ impl Member {
     }
 
     /// The path of a node beside it.
-    pub(crate) fn beside(&self, node: &str) -> String {
+    pub(crate) fn sibling_path(&self, node: &str) -> String {
         format!("{}/{node}", self.lock)
     }
 
@@ -103,12 +103,12 @@ impl Member {
 
     /// Sends a create, unless somebody has left for it: nothing is sent behind whoever leaves. If its answer is not taken note of,
     /// whether it came or not, it stays in doubt.
-    pub(crate) fn creates<T>(&self, request: impl FnOnce() -> T) -> Option<T> {
+    pub(crate) fn send_create<T>(&self, request: impl FnOnce() -> T) -> Option<T> {
         let mut state = self.lock();
         if state.ended {
             return None;
         }
-        state.unanswered += 1;
+        state.unanswered_creates += 1;
         // Only a message to the keeper.
         let sent = request();
         drop(state);
@@ -116,48 +116,48 @@ impl Member {
     }
 
     /// A create was answered: with this place, or with none.
-    pub(crate) fn created(&self, place: Option<Place>) {
+    pub(crate) fn create_answered(&self, own_node: Option<OwnNode>) {
         let mut state = self.lock();
-        state.unanswered -= 1;
-        state.place = place.or(state.place.take());
+        state.unanswered_creates -= 1;
+        state.own_node = own_node.or(state.own_node.take());
     }
 
     /// How many creates are in doubt.
-    pub(crate) fn unanswered(&self) -> u32 {
-        self.lock().unanswered
+    pub(crate) fn unanswered_creates(&self) -> u32 {
+        self.lock().unanswered_creates
     }
 
     /// Takes note of what was found where so many creates had been in doubt: none of them is any more.
-    pub(crate) fn found(&self, doubts: u32, place: Option<Place>) {
+    pub(crate) fn settle_creates(&self, doubts: u32, own_node: Option<OwnNode>) {
         let mut state = self.lock();
-        state.unanswered = state.unanswered.saturating_sub(doubts);
-        state.place = place;
+        state.unanswered_creates = state.unanswered_creates.saturating_sub(doubts);
+        state.own_node = own_node;
     }
 
     /// Where it stands, as far as is known.
-    pub(crate) fn place(&self) -> Option<Place> {
-        self.lock().place.clone()
+    pub(crate) fn own_node(&self) -> Option<OwnNode> {
+        self.lock().own_node.clone()
     }
 
     /// Whether its claim was compared with those ahead of it.
-    pub(crate) fn is_judged(&self) -> bool {
-        self.lock().judged
+    pub(crate) fn is_checked(&self) -> bool {
+        self.lock().checked
     }
 
     /// Nobody ahead of it disagrees.
-    pub(crate) fn is_accepted(&self) {
-        self.lock().judged = true;
+    pub(crate) fn mark_accepted(&self) {
+        self.lock().checked = true;
     }
 
     /// Whether nobody was left ahead of this node at some time: it was admitted, with a claim that admits nobody else.
     pub(crate) fn was_first_at(&self, node: &str) -> bool {
         let state = self.lock();
-        let here = state.place.as_ref().is_some_and(|place| place.node == node);
+        let here = state.own_node.as_ref().is_some_and(|own_node| own_node.name == node);
         state.admitted && here && self.entry.claim.permits() == self.entry.claim.limit()
     }
 
     /// It is admitted, from where it stands.
-    pub(crate) fn is_admitted(&self) {
+    pub(crate) fn mark_admitted(&self) {
         let mut state = self.lock();
         state.admitted = true;
         state.snapshot = None;
@@ -165,27 +165,30 @@ impl Member {
 
     /// Whoever waits watches its own node too (PR18). `None` if nothing watches it any more: what has told once tells no more, and
     /// may have told of something else than its end.
-    pub(crate) fn gone(&self) -> Option<Gone> {
-        self.lock().gone.clone().filter(|gone| gone.peek().is_none())
+    pub(crate) fn deletion_watch(&self) -> Option<DeletionWatch> {
+        self.lock().deletion_watch.clone().filter(|watch| watch.peek().is_none())
     }
 
     /// Watches its own node from now on. Kept as long as the entry is: to take back a watch is a request.
-    pub(crate) fn watches(&self, gone: impl Future<Output = ()> + Send + 'static) -> Gone {
-        let gone = gone.boxed().shared();
-        let before = self.lock().gone.replace(gone.clone());
+    pub(crate) fn set_deletion_watch(
+        &self,
+        watch: impl Future<Output = ()> + Send + 'static,
+    ) -> DeletionWatch {
+        let watch = watch.boxed().shared();
+        let before = self.lock().deletion_watch.replace(watch.clone());
         drop(before);
-        gone
+        watch
     }
 
     /// What watched its node has ended with the connection.
-    pub(super) fn watches_nothing(&self) {
-        let before = self.lock().gone.take();
+    pub(super) fn clear_deletion_watch(&self) {
+        let before = self.lock().deletion_watch.take();
         drop(before);
     }
 
     /// What was seen from its place, if nobody of those that it watches has left since, as far as is known.
-    pub(crate) fn snapshot(&self, place: &Place) -> Option<Snapshot> {
-        self.lock().snapshot.clone().filter(|snapshot| snapshot.token == place.token)
+    pub(crate) fn snapshot(&self, own_node: &OwnNode) -> Option<Snapshot> {
+        self.lock().snapshot.clone().filter(|snapshot| snapshot.token == own_node.token)
     }
 
     /// Remembers what is seen, or that it is so no more.
@@ -202,7 +205,7 @@ impl Member {
     }
 
     /// Somebody leaves for it now, and may take so long. Gives until when, if it is less: somebody has begun to before.
-    pub(super) fn leaves(&self, now: BootTime, limit: Duration) -> Option<BootTime> {
+    pub(super) fn begin_leave(&self, now: BootTime, limit: Duration) -> Option<BootTime> {
         let mut state = self.lock();
         let began = state.leaves_until.filter(|until| now < *until);
         if began.is_none() {
@@ -228,7 +231,7 @@ impl fmt::Debug for Member {
         f.debug_struct("Member")
             .field("entry", &self.entry.id)
             .field("session", &format_args!("{:#x}", self.session.id))
-            .field("place", &state.place)
+            .field("node", &state.own_node)
             .field("ended", &state.ended)
             .finish_non_exhaustive()
     }

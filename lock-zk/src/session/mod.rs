@@ -1,23 +1,23 @@
 //! [`Sessions`]: what keeps our entries alive, and who stands under which.
 //!
-//! One session for each class of ttl, shared by as many entries as it has [room](seats) for, driven and kept by the keeper. Whatever a
-//! shared session keeps alive beyond its time is taken away here: see [`keep`].
+//! One session for each class of ttl, shared by as many entries as it has [room](slots) for, driven and kept by the keeper. Whatever a
+//! shared session keeps alive beyond its time is taken away here: see [`task`].
 
-mod back;
-mod burial;
-pub(crate) mod class;
 mod evictions;
-mod keep;
+mod heartbeat;
 mod leave;
+mod liveness;
 mod member;
 mod open;
-mod proofs;
-mod pulse;
 mod queue;
-mod seats;
+mod read_permits;
+mod reap;
+mod reconnect;
 #[expect(clippy::module_inception, reason = "the one main type of the file")]
 mod session;
-mod turns;
+mod slots;
+mod task;
+pub(crate) mod ttl_class;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -32,9 +32,9 @@ use tokio::sync::watch;
 use zookeeper_client::{Acl, Acls, CreateMode, Stat};
 
 pub(crate) use self::{
+    heartbeat::period,
     leave::{search, token},
-    member::{Gone, Member, Place},
-    pulse::period,
+    member::{DeletionWatch, Member, OwnNode},
     queue::{read_listed, read_queue},
     session::Session,
 };
@@ -46,8 +46,8 @@ use crate::{
     notify::Notifier,
 };
 
-/// How long an entry that left while a create of it was in doubt finds the door closed in this process.
-const DOOR_CLOSED: Duration = Duration::from_secs(60);
+/// How long an entry that left while a create of it was in doubt is kept out by a tombstone in this process.
+const TOMBSTONE_TTL: Duration = Duration::from_secs(60);
 
 /// All sessions of one backend.
 pub(crate) struct Sessions(Arc<Pool>);
@@ -62,21 +62,21 @@ pub(crate) struct Pool {
     keys: Keys,
     keeper: Keeper,
     pub(crate) notifier: Notifier,
-    book: Mutex<Book>,
+    registry: Mutex<Registry>,
 }
 
 #[derive(Default)]
-struct Book {
+struct Registry {
     /// By the timeout that is asked for.
-    classes: BTreeMap<Duration, Class>,
+    classes: BTreeMap<Duration, SessionClass>,
     members: HashMap<EntryId, Arc<Member>>,
     /// Entries that left, until when they may not come back (PR08).
-    closed_doors: BTreeMap<EntryId, BootTime>,
+    tombstones: BTreeMap<EntryId, BootTime>,
 }
 
 /// What sessions need to know of the configuration.
 #[derive(Clone)]
-struct Limits {
+struct SessionSettings {
     keeper: Keeper,
     tick: Duration,
     command_timeout: Duration,
@@ -85,12 +85,12 @@ struct Limits {
 }
 
 /// A session that is being opened: for all who wait for it.
-type Opening = watch::Receiver<Option<Result<Arc<Session>, Failure>>>;
+type OpenTask = watch::Receiver<Option<Result<Arc<Session>, Failure>>>;
 
 #[derive(Default)]
-struct Class {
+struct SessionClass {
     sessions: Vec<Arc<Session>>,
-    opening: Option<Opening>,
+    opening: Option<OpenTask>,
 }
 
 impl Sessions {
@@ -105,7 +105,7 @@ impl Sessions {
             keys,
             keeper,
             notifier: Notifier::default(),
-            book: Mutex::default(),
+            registry: Mutex::default(),
         }))
     }
 
@@ -132,18 +132,18 @@ impl Sessions {
             return Ok(member.is_alive(self.0.keeper.now()).then_some(member));
         }
         let path = format!("{lock}/{}", self.0.keys.entry_prefix(entry));
-        let size = seats::size(path.len());
-        let session = self.0.seat(class::timeout(entry.ttl, self.0.config.tick), size).await?;
+        let size = slots::size(path.len());
+        let session = self.0.reserve(ttl_class::timeout(entry.ttl, self.0.config.tick), size).await?;
         let now = self.0.keeper.now();
-        let mut book = self.0.lock();
-        book.closed_doors.retain(|_, until| *until > now);
-        if book.closed_doors.contains_key(&entry.id) || book.members.contains_key(&entry.id) {
-            drop(book);
-            session.give_back_seat(size);
+        let mut registry = self.0.lock();
+        registry.tombstones.retain(|_, until| *until > now);
+        if registry.tombstones.contains_key(&entry.id) || registry.members.contains_key(&entry.id) {
+            drop(registry);
+            session.release(size);
             return Ok(None);
         }
-        let member = session.admit(entry, &path, now);
-        book.members.insert(entry.id, Arc::clone(&member));
+        let member = session.add_member(entry, &path, now);
+        registry.members.insert(entry.id, Arc::clone(&member));
         Ok(Some(member))
     }
 
@@ -156,8 +156,9 @@ impl Sessions {
     pub(crate) async fn any(&self) -> Result<Arc<Session>, Failure> {
         let now = self.0.keeper.now();
         let open = {
-            let book = self.0.lock();
-            book.classes
+            let registry = self.0.lock();
+            registry
+                .classes
                 .values()
                 .flat_map(|class| &class.sessions)
                 .find(|session| session.is_alive(now))
@@ -170,14 +171,14 @@ impl Sessions {
         self.for_ttl(self.0.config.command_timeout).await
     }
 
-    /// A session of the shortest timeout that is asked for. Nobody has a seat in it.
+    /// A session of the shortest timeout that is asked for. Nobody has a slot in it.
     pub(crate) async fn shortest(&self) -> Result<Arc<Session>, Failure> {
         self.for_ttl(Duration::ZERO).await
     }
 
     async fn for_ttl(&self, ttl: Duration) -> Result<Arc<Session>, Failure> {
-        let session = self.0.seat(class::timeout(ttl, self.0.config.tick), 0).await?;
-        session.give_back_seat(0);
+        let session = self.0.reserve(ttl_class::timeout(ttl, self.0.config.tick), 0).await?;
+        session.release(0);
         Ok(session)
     }
 
@@ -189,13 +190,14 @@ impl Sessions {
         owners: &BTreeSet<i64>,
     ) -> Result<BTreeMap<i64, Duration>, Failure> {
         let client = session.client()?;
-        let hearts: Vec<_> = owners.iter().map(|owner| self.0.keys.session(*owner)).collect();
-        let looks = join_all(hearts.iter().map(|heart| session.answer("a look", client.check_stat(heart))));
+        let heartbeat_nodes: Vec<_> = owners.iter().map(|owner| self.0.keys.session(*owner)).collect();
+        let looks =
+            join_all(heartbeat_nodes.iter().map(|node| session.answer("a look", client.check_stat(node))));
         let (written, seen) = join(self.0.write_clock(session), looks).await;
         let stat = written?;
         let mut ages = BTreeMap::new();
-        for (owner, heart) in owners.iter().zip(seen) {
-            let heard = heart?.map_or(stat.mtime, |heart| heart.mtime);
+        for (owner, node) in owners.iter().zip(seen) {
+            let heard = node?.map_or(stat.mtime, |node| node.mtime);
             ages.insert(*owner, Duration::from_millis(u64::try_from(stat.mtime - heard).unwrap_or_default()));
         }
         Ok(ages)
@@ -208,8 +210,8 @@ impl Sessions {
 
     /// Takes note that a member is not in the store. If a create of it may still arrive, whoever leaves for it sees to
     /// that.
-    pub(crate) fn is_gone(&self, member: &Arc<Member>) {
-        if member.unanswered() == 0 {
+    pub(crate) fn mark_gone(&self, member: &Arc<Member>) {
+        if member.unanswered_creates() == 0 {
             self.0.forget(member);
         }
     }
@@ -221,20 +223,20 @@ impl Sessions {
     /// If it is not known to be done.
     pub(crate) async fn leave(&self, entry: &Entry, in_doubt: bool) -> Result<bool, Failure> {
         let member = {
-            let mut book = self.0.lock();
+            let mut registry = self.0.lock();
             if in_doubt {
-                let until = self.0.keeper.now() + entry.ttl.max(DOOR_CLOSED);
-                book.closed_doors.insert(entry.id, until);
+                let until = self.0.keeper.now() + entry.ttl.max(TOMBSTONE_TTL);
+                registry.tombstones.insert(entry.id, until);
             }
-            book.members.get(&entry.id).cloned()
+            registry.members.get(&entry.id).cloned()
         };
         match member {
-            Some(member) => self.0.take_out(&member).await,
+            Some(member) => self.0.remove_entry(&member).await,
             None => Ok(false),
         }
     }
 
-    /// Closes the sessions that nobody has a seat in. The client does not tell when that is done.
+    /// Closes the sessions that nobody has a slot in. The client does not tell when that is done.
     pub(crate) fn give_back(&self) {
         let now = self.0.keeper.now();
         let mut sessions = Vec::new();
@@ -247,20 +249,20 @@ impl Sessions {
     }
 
     /// The same for one that is not to wait, or not to be there.
-    pub(crate) async fn take_out(&self, member: &Arc<Member>) -> Result<bool, Failure> {
-        self.0.take_out(member).await
+    pub(crate) async fn remove_entry(&self, member: &Arc<Member>) -> Result<bool, Failure> {
+        self.0.remove_entry(member).await
     }
 }
 
 impl Pool {
-    /// A seat in a shared session, for a node of this size.
-    async fn seat(self: &Arc<Self>, timeout: Duration, size: usize) -> Result<Arc<Session>, Failure> {
+    /// A slot in a shared session, for a node of this size.
+    async fn reserve(self: &Arc<Self>, timeout: Duration, size: usize) -> Result<Arc<Session>, Failure> {
         loop {
             let mut opening = {
                 let now = self.keeper.now();
-                let mut book = self.lock();
-                let class = book.classes.entry(timeout).or_default();
-                let free = class.sessions.iter().find(|session| session.take_seat(size, now));
+                let mut registry = self.lock();
+                let class = registry.classes.entry(timeout).or_default();
+                let free = class.sessions.iter().find(|session| session.reserve(size, now));
                 if let Some(session) = free {
                     return Ok(Arc::clone(session));
                 }
@@ -285,7 +287,7 @@ impl Pool {
     /// Writes a node of a session now, and gives what the server says about it. The node ends with the session: one that was made for
     /// each question would outlive those that are dropped.
     async fn write_clock(&self, session: &Session) -> Result<Stat, Failure> {
-        let clock = format!("{}-clock", session.heart);
+        let clock = format!("{}-clock", session.heartbeat_node);
         let ephemeral = CreateMode::Ephemeral.with_acls(Acls::new(&self.acl));
         for _ in 0..2 {
             let client = session.client()?;
@@ -304,40 +306,48 @@ impl Pool {
     }
 
     fn forget(&self, member: &Arc<Member>) {
-        let mut book = self.lock();
-        if book.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
-            book.members.remove(&member.entry.id);
+        let mut registry = self.lock();
+        if registry.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
+            registry.members.remove(&member.entry.id);
         }
-        drop(book);
-        member.session.dismiss(member);
+        drop(registry);
+        member.session.remove_member(member);
     }
 
-    fn limits(&self) -> Limits {
+    fn settings(&self) -> SessionSettings {
         let (tick, command_timeout) = (self.config.tick, self.config.command_timeout);
-        Limits { keeper: self.keeper.clone(), tick, command_timeout, address: self.config.to_string().into() }
+        SessionSettings {
+            keeper: self.keeper.clone(),
+            tick,
+            command_timeout,
+            address: self.config.to_string().into(),
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        // Nothing panics while the book is held, and each change to it is whole.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        // Nothing panics while the registry is held, and each change to it is whole.
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        let book = std::mem::take(self.book.get_mut().unwrap_or_else(PoisonError::into_inner));
-        for session in book.classes.into_values().flat_map(|class| class.sessions) {
+        let registry = std::mem::take(self.registry.get_mut().unwrap_or_else(PoisonError::into_inner));
+        for session in registry.classes.into_values().flat_map(|class| class.sessions) {
             // Whoever drops the last client closes the session.
             session.end();
-            session.members().iter().for_each(|member| session.dismiss(member));
+            session.members().iter().for_each(|member| session.remove_member(member));
         }
     }
 }
 
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let book = self.0.lock();
-        let sessions: usize = book.classes.values().map(|class| class.sessions.len()).sum();
-        f.debug_struct("Sessions").field("sessions", &sessions).field("members", &book.members.len()).finish()
+        let registry = self.0.lock();
+        let sessions: usize = registry.classes.values().map(|class| class.sessions.len()).sum();
+        f.debug_struct("Sessions")
+            .field("sessions", &sessions)
+            .field("members", &registry.members.len())
+            .finish()
     }
 }

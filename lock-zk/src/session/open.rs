@@ -6,7 +6,7 @@ use lock_core::{BackendErrorKind as Kind, FirstProcess};
 use tokio::sync::watch;
 use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Error, Permission, Stat};
 
-use super::{Class, Opening, Pool, Session, evictions, keep};
+use super::{OpenTask, Pool, Session, SessionClass, evictions, task};
 use crate::{
     error::{Cause, Failure},
     link::Link,
@@ -16,7 +16,7 @@ use crate::{
 const LEAST_TICKS: u32 = 4;
 
 /// Opens a session on the keeper, which drives it from then on.
-pub(super) fn open(pool: &Arc<Pool>, class: &mut Class, timeout: Duration) -> Opening {
+pub(super) fn open(pool: &Arc<Pool>, class: &mut SessionClass, timeout: Duration) -> OpenTask {
     let (done, opening) = watch::channel(None);
     class.opening = Some(opening.clone());
     let pool_for_task = Arc::downgrade(pool);
@@ -24,15 +24,15 @@ pub(super) fn open(pool: &Arc<Pool>, class: &mut Class, timeout: Duration) -> Op
         let Some(pool) = pool_for_task.upgrade() else { return };
         // Nothing was created in anybody's queue if it fails: so it is *unsent*, as far as an entry goes.
         let opened = open_one(&pool, timeout).await.map_err(Failure::unsent);
-        let mut book = pool.lock();
-        let class = book.classes.entry(timeout).or_default();
+        let mut registry = pool.lock();
+        let class = registry.classes.entry(timeout).or_default();
         class.opening = None;
         if let Ok(session) = &opened {
             class.sessions.push(Arc::clone(session));
         }
-        drop(book);
+        drop(registry);
         if let Ok(session) = &opened {
-            keep::start(&pool, Arc::clone(session), timeout);
+            task::start(&pool, Arc::clone(session), timeout);
             evictions::start(&pool, session);
         }
         // Nobody may wait for it any more.
@@ -69,9 +69,9 @@ async fn open_one(pool: &Pool, timeout: Duration) -> Result<Arc<Session>, Failur
         );
         return Err(Failure::new(Kind::Unsupported, message).about(&pool.config.to_string()).advised());
     }
-    let heart = pool.keys.session(client.session().id().0);
-    let session = Arc::new(Session::new(client, sent, heart, pool.limits()));
-    make_heart(pool, &session).await?;
+    let heartbeat_node = pool.keys.session(client.session().id().0);
+    let session = Arc::new(Session::new(client, sent, heartbeat_node, pool.settings()));
+    make_heartbeat_node(pool, &session).await?;
     if !session.is_alive(pool.keeper.now()) {
         // Whoever stood under it would be gone at once, again and again.
         let failure = Failure::new(Kind::TimedOut, "a session was over before it was opened");
@@ -82,15 +82,17 @@ async fn open_one(pool: &Pool, timeout: Duration) -> Result<Arc<Session>, Failur
 }
 
 /// Makes the node of the heartbeats, and what has to be above it.
-pub(super) async fn make_heart(pool: &Pool, session: &Arc<Session>) -> Result<Stat, Failure> {
-    let heart = CreateMode::Ephemeral.with_acls(Acls::new(&pool.acl));
+pub(super) async fn make_heartbeat_node(pool: &Pool, session: &Arc<Session>) -> Result<Stat, Failure> {
+    let ephemeral = CreateMode::Ephemeral.with_acls(Acls::new(&pool.acl));
     for _ in 0..2 {
         let client = session.client()?;
-        let made = session.write("making a session's node", client.create(&session.heart, &[], &heart)).await;
+        let made = session
+            .write("making a session's node", client.create(&session.heartbeat_node, &[], &ephemeral))
+            .await;
         match made {
             Err(failure) if failure.cause() == Cause::NoNode => make_home(pool, session, &client).await?,
             Err(failure) if failure.cause() == Cause::NodeExists => {
-                return session.beat(pool.config.command_timeout).await;
+                return session.heartbeat(pool.config.command_timeout).await;
             }
             Err(failure) => return Err(failure),
             Ok((stat, _)) => return Ok(stat),

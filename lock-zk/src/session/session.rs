@@ -12,7 +12,10 @@ use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper, marg
 use tokio::sync::{Notify, SemaphorePermit, oneshot, watch};
 use zookeeper_client::{Error, SessionInfo, Stat, StateWatcher};
 
-use super::{Member, burial::Attempt, proofs::Proofs, pulse::Pulse, seats::Seats, turns::Turns};
+use super::{
+    Member, SessionSettings, heartbeat::Heartbeat, liveness::Liveness, read_permits::ReadPermits,
+    reap::CloseAttempt, slots::Slots,
+};
 use crate::{
     connection::by,
     error::{Cause, Failure},
@@ -22,7 +25,7 @@ use crate::{
 /// One session on one connection at a time, which the keeper drives: nobody's runtime can hold up that of another.
 ///
 /// ### To ensure correctness
-/// It may be relied on only as far as writes that were carried out prove it: see [`Proofs`]. Neither pings nor reads count: a
+/// It may be relied on only as far as writes that were carried out prove it: see [`Liveness`]. Neither pings nor reads count: a
 /// server that is cut off from the others answers both (F3), and the client says that a session has expired long after it did
 /// (Z4). Once the time that this gives is over, it is used no more, and ended until that is confirmed.
 pub(crate) struct Session {
@@ -32,65 +35,64 @@ pub(crate) struct Session {
     /// The timeout that the ensemble gave.
     granted: Duration,
     /// The node of its heartbeats.
-    pub(super) heart: String,
+    pub(super) heartbeat_node: String,
     keeper: Keeper,
     tick: Duration,
     command_timeout: Duration,
-    /// Where the ensemble is, for people.
     pub(crate) address: Arc<str>,
     ended: Notify,
     /// Rung when a heartbeat is answered: the next one may be due earlier.
-    heard: Notify,
-    turns: Turns,
+    heartbeat_answered: Notify,
+    read_permits: ReadPermits,
     state: Mutex<State>,
     /// Whether the ensemble has confirmed that it is over, and everything of it gone.
-    pub(super) over: watch::Sender<bool>,
+    pub(super) end_confirmed: watch::Sender<bool>,
 }
 
 struct State {
     /// Closing it takes that nobody has it.
     client: Option<Arc<Link>>,
-    proofs: Proofs,
+    liveness: Liveness,
     /// A write was carried out on the connection that there is.
-    carries: bool,
-    pulse: Pulse,
-    seats: Seats,
+    connection_works: bool,
+    heartbeat: Heartbeat,
+    slots: Slots,
     members: HashMap<EntryId, Arc<Member>>,
     /// Somebody is taking away those who are overdue.
     sweeping: bool,
     /// What last asked whether it is over.
-    attempt: Option<Attempt>,
+    attempt: Option<CloseAttempt>,
     /// Until when nobody may close it.
     quiet_until: BootTime,
 }
 
 impl Session {
-    pub(super) fn new(client: Arc<Link>, opened: BootTime, heart: String, limits: super::Limits) -> Self {
+    pub(super) fn new(client: Arc<Link>, opened: BootTime, node: String, settings: SessionSettings) -> Self {
         let granted = client.session_timeout();
         Self {
             id: client.session().id().0,
             info: client.session().clone(),
             granted,
-            heart,
-            keeper: limits.keeper,
-            tick: limits.tick,
-            command_timeout: limits.command_timeout,
-            address: limits.address,
+            heartbeat_node: node,
+            keeper: settings.keeper,
+            tick: settings.tick,
+            command_timeout: settings.command_timeout,
+            address: settings.address,
             ended: Notify::new(),
-            heard: Notify::new(),
-            turns: Turns::new(),
+            heartbeat_answered: Notify::new(),
+            read_permits: ReadPermits::new(),
             state: Mutex::new(State {
-                proofs: Proofs::new(limits.tick, granted, opened),
-                carries: false,
-                pulse: Pulse::new(limits.tick, granted, opened),
-                seats: Seats::new(opened),
+                liveness: Liveness::new(settings.tick, granted, opened),
+                connection_works: false,
+                heartbeat: Heartbeat::new(settings.tick, granted, opened),
+                slots: Slots::new(opened),
                 members: HashMap::new(),
                 sweeping: false,
                 attempt: None,
                 quiet_until: opened,
                 client: Some(client),
             }),
-            over: watch::Sender::new(false),
+            end_confirmed: watch::Sender::new(false),
         }
     }
 
@@ -134,10 +136,10 @@ impl Session {
         Err(failure.about(&self.address))
     }
 
-    /// A turn to look around, until it is dropped.
-    pub(crate) async fn turn(&self) -> Result<SemaphorePermit<'_>, Failure> {
-        let turn = self.turns.take(&self.keeper, self.command_timeout).await;
-        turn.map_err(|failure| failure.about(&self.address))
+    /// A permit to look around, until it is dropped.
+    pub(crate) async fn read_permit(&self) -> Result<SemaphorePermit<'_>, Failure> {
+        let permit = self.read_permits.take(&self.keeper, self.command_timeout).await;
+        permit.map_err(|failure| failure.about(&self.address))
     }
 
     /// Sends a write. That it was carried out is a proof.
@@ -148,30 +150,30 @@ impl Session {
     ) -> Result<T, Failure> {
         let sent = self.keeper.now();
         let answer = self.answer(doing, request).await?;
-        self.proved(sent);
+        self.mark_alive(sent);
         Ok(answer)
     }
 
     /// A write that was sent then was just answered: it was carried out.
-    pub(crate) fn proved(&self, sent: BootTime) {
+    pub(crate) fn mark_alive(&self, sent: BootTime) {
         let now = self.keeper.now();
         let mut state = self.lock();
-        state.carries = true;
-        state.proofs.take(sent, now);
+        state.connection_works = true;
+        state.liveness.record(sent, now);
     }
 
     /// Whether the connection that there is, or was there last, has been of use.
-    pub(super) fn carries(&self) -> bool {
-        self.lock().carries
+    pub(super) fn connection_works(&self) -> bool {
+        self.lock().connection_works
     }
 
     /// Makes a proof: with the server's word about it. The request is sent at once: what is sent behind it sees what was so then, or
     /// later. Its answer counts whenever it comes, though nobody may wait for it any more: a server may be slow all the time.
-    pub(crate) fn beat(
+    pub(crate) fn heartbeat(
         self: &Arc<Self>,
         limit: Duration,
     ) -> impl Future<Output = Result<Stat, Failure>> + Send + use<> {
-        let (this, answer) = (Arc::clone(self), self.send_beat());
+        let (this, answer) = (Arc::clone(self), self.send_heartbeat());
         async move {
             let answer = answer?;
             let answer = async { answer.await.unwrap_or(Err(Error::Timeout)) };
@@ -179,22 +181,22 @@ impl Session {
         }
     }
 
-    fn send_beat(self: &Arc<Self>) -> Result<oneshot::Receiver<Result<Stat, Error>>, Failure> {
+    fn send_heartbeat(self: &Arc<Self>) -> Result<oneshot::Receiver<Result<Stat, Error>>, Failure> {
         let sent = self.keeper.now();
         if !self.is_alive(sent) {
             return Err(Failure::session_gone().about(&self.address));
         }
-        let request = self.client()?.set_data(&self.heart, &[]);
-        self.lock().pulse.sends(sent);
+        let request = self.client()?.set_data(&self.heartbeat_node, &[]);
+        self.lock().heartbeat.mark_sent(sent);
         let (done, answer) = oneshot::channel();
         let this = Arc::clone(self);
         self.keeper.spawn(async move {
             // What comes later proves nothing.
             let answered = by(&this.keeper, sent + this.granted, request).await;
             if let Some(Ok(_)) = answered {
-                this.proved(sent);
-                this.lock().pulse.hears(sent, this.keeper.now());
-                this.heard.notify_one();
+                this.mark_alive(sent);
+                this.lock().heartbeat.mark_answered(sent, this.keeper.now());
+                this.heartbeat_answered.notify_one();
             }
             // Nobody may wait for it any more.
             let _ = answered.map(|answered| done.send(answered));
@@ -203,19 +205,19 @@ impl Session {
     }
 
     /// When the next heartbeat is due.
-    pub(super) fn next_beat(&self) -> BootTime {
+    pub(super) fn next_heartbeat(&self) -> BootTime {
         let state = self.lock();
-        state.pulse.next(&state.proofs)
+        state.heartbeat.next_due(&state.liveness)
     }
 
     /// Ready when a heartbeat was answered, if it was not told before.
-    pub(super) async fn heard(&self) {
-        self.heard.notified().await;
+    pub(super) async fn heartbeat_answered(&self) {
+        self.heartbeat_answered.notified().await;
     }
 
     /// Until when the session lives for certain, less the margin.
     pub(super) fn lives_until(&self) -> BootTime {
-        self.lock().proofs.end()
+        self.lock().liveness.end()
     }
 
     /// Until when whoever sent a request at `sent`, and asked for `ttl`, may rely on it.
@@ -238,19 +240,19 @@ impl Session {
     }
 
     /// Whether this is the client that it has.
-    pub(crate) fn is_on(&self, client: &Arc<Link>) -> bool {
+    pub(crate) fn is_using(&self, client: &Arc<Link>) -> bool {
         self.lock().client.as_ref().is_some_and(|has| Arc::ptr_eq(has, client))
     }
 
     /// Goes on with another client, which attached to it by a request sent at `attached`, unless the session has ended. Whoever
     /// waits for the one before is told.
-    pub(super) fn goes_on_with(&self, client: &Arc<Link>, attached: BootTime) {
+    pub(super) fn switch_to(&self, client: &Arc<Link>, attached: BootTime) {
         let now = self.keeper.now();
         let before = {
             let mut state = self.lock();
-            state.carries = false;
-            if now < state.proofs.end() {
-                state.proofs = Proofs::new(self.tick, self.granted, attached);
+            state.connection_works = false;
+            if now < state.liveness.end() {
+                state.liveness = Liveness::new(self.tick, self.granted, attached);
             }
             state.client.as_mut().map(|before| std::mem::replace(before, Arc::clone(client)))
         };
@@ -268,8 +270,7 @@ impl Session {
     /// Ends it: no request is sent on it any more. Whoever it kept alive.
     pub(super) fn end(&self) -> Vec<EntryId> {
         let mut state = self.lock();
-        let client = state.client.take();
-        let members = state.members.keys().copied().collect();
+        let (client, members) = (state.client.take(), state.members.keys().copied().collect());
         drop(state);
         // The last to go closes the connection. Not under our lock: it wakes somebody.
         if let Some(client) = client {
@@ -301,32 +302,32 @@ impl Session {
         self.lock().client.is_none()
     }
 
-    /// Takes a seat for a node of this [size](super::seats::size), if it is alive and has one: then it is not
+    /// Takes a slot for a node of this [size](super::slots::size), if it is alive and has one: then it is not
     /// [closed](Self::close_if_idle) until that is given back.
-    pub(super) fn take_seat(&self, size: usize, now: BootTime) -> bool {
+    pub(super) fn reserve(&self, size: usize, now: BootTime) -> bool {
         let mut state = self.lock();
-        state.is_alive(now) && state.seats.take(size, now)
+        state.is_alive(now) && state.slots.take(size, now)
     }
 
-    /// A new member, on a seat that was taken.
-    pub(super) fn admit(self: &Arc<Self>, entry: &Entry, path: &str, now: BootTime) -> Arc<Member> {
+    /// A new member, on a slot that was taken.
+    pub(super) fn add_member(self: &Arc<Self>, entry: &Entry, path: &str, now: BootTime) -> Arc<Member> {
         let member = Arc::new(Member::new(entry, path, Arc::clone(self), now));
         self.lock().members.insert(entry.id, Arc::clone(&member));
         member
     }
 
-    /// Gives back a seat that nobody took.
-    pub(super) fn give_back_seat(&self, size: usize) {
+    /// Gives back a slot that nobody took.
+    pub(super) fn release(&self, size: usize) {
         let now = self.keeper.now();
-        self.lock().seats.give_back(size, now);
+        self.lock().slots.release(size, now);
     }
 
-    pub(super) fn dismiss(&self, member: &Arc<Member>) {
+    pub(super) fn remove_member(&self, member: &Arc<Member>) {
         let now = self.keeper.now();
         let mut state = self.lock();
         if state.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
             state.members.remove(&member.entry.id);
-            state.seats.give_back(member.size(), now);
+            state.slots.release(member.size(), now);
         }
     }
 
@@ -335,7 +336,7 @@ impl Session {
     }
 
     /// Whether somebody has this entry.
-    pub(super) fn has(&self, entry: EntryId) -> bool {
+    pub(super) fn has_member(&self, entry: EntryId) -> bool {
         self.lock().members.contains_key(&entry)
     }
 
@@ -343,10 +344,10 @@ impl Session {
     pub(super) fn attempt(
         &self,
         begin: impl FnOnce(watch::Sender<Option<Result<bool, Failure>>>),
-    ) -> Attempt {
+    ) -> CloseAttempt {
         let mut state = self.lock();
         // Without a sender there will be no answer.
-        let is_under_way = |attempt: &Attempt| attempt.borrow().is_none() && attempt.has_changed().is_ok();
+        let is_under_way = |close: &CloseAttempt| close.borrow().is_none() && close.has_changed().is_ok();
         if let Some(attempt) = state.attempt.clone().filter(is_under_way) {
             return attempt;
         }
@@ -358,18 +359,18 @@ impl Session {
     }
 
     /// Whether nobody does it already.
-    pub(super) fn starts_sweep(&self) -> bool {
+    pub(super) fn try_begin_sweep(&self) -> bool {
         !std::mem::replace(&mut self.lock().sweeping, true)
     }
 
-    pub(super) fn ends_sweep(&self) {
+    pub(super) fn end_sweep(&self) {
         self.lock().sweeping = false;
     }
 
-    /// Closes it if nobody has had a seat for so long. Then nobody gets one any more.
+    /// Closes it if nobody has had a slot for so long. Then nobody gets one any more.
     pub(super) fn close_if_idle(&self, idle: Duration, now: BootTime) -> bool {
         let mut state = self.lock();
-        let client = if state.seats.are_idle(idle, now) { state.client.take() } else { None };
+        let client = if state.slots.are_idle(idle, now) { state.client.take() } else { None };
         drop(state);
         client.is_some()
     }
@@ -382,7 +383,7 @@ impl Session {
 
 impl State {
     fn is_alive(&self, now: BootTime) -> bool {
-        self.client.is_some() && now < self.proofs.end()
+        self.client.is_some() && now < self.liveness.end()
     }
 }
 

@@ -1,10 +1,10 @@
-//! [`Pulse`]: when the next heartbeat is due.
+//! [`Heartbeat`]: when the next heartbeat is due.
 
 use std::time::Duration;
 
 use lock_core::BootTime;
 
-use super::proofs::Proofs;
+use super::liveness::Liveness;
 
 /// The heartbeats of a session: one each period, and while their answers are late, as many as make each proof count soonest.
 ///
@@ -12,43 +12,49 @@ use super::proofs::Proofs;
 /// a period later, is that write. Where they take long, it is a heartbeat of its own: one that waited for the next period, or for the
 /// answer before it, would let the session's end come nearer by so much. Never more than one a tick.
 #[derive(Debug)]
-pub(super) struct Pulse {
+pub(super) struct Heartbeat {
     tick: Duration,
     period: Duration,
     /// When the last heartbeat was sent.
-    sent: BootTime,
+    last_sent: BootTime,
     /// When the last of those was sent that are answered.
-    heard: BootTime,
+    answered_sent: BootTime,
     /// When one was answered last.
-    answered: BootTime,
+    last_answer: BootTime,
 }
 
-impl Pulse {
+impl Heartbeat {
     /// Of a session that was opened by a request sent at `opened`, and has this timeout.
     pub(super) fn new(tick: Duration, timeout: Duration, opened: BootTime) -> Self {
-        Self { tick, period: period(tick, timeout), sent: opened, heard: opened, answered: opened }
+        Self {
+            tick,
+            period: period(tick, timeout),
+            last_sent: opened,
+            answered_sent: opened,
+            last_answer: opened,
+        }
     }
 
     /// A heartbeat is sent now.
-    pub(super) fn sends(&mut self, now: BootTime) {
-        self.sent = now;
+    pub(super) fn mark_sent(&mut self, now: BootTime) {
+        self.last_sent = now;
     }
 
     /// The heartbeat that was sent then is answered now.
-    pub(super) fn hears(&mut self, sent: BootTime, now: BootTime) {
-        self.heard = self.heard.max(sent);
-        self.answered = self.answered.max(now);
+    pub(super) fn mark_answered(&mut self, sent: BootTime, now: BootTime) {
+        self.answered_sent = self.answered_sent.max(sent);
+        self.last_answer = self.last_answer.max(now);
     }
 
     /// When the next one is due. Other writes put none off: by the age of the heartbeat others tell how long the session will live.
-    pub(super) fn next(&self, proofs: &Proofs) -> BootTime {
-        if self.heard >= self.sent {
+    pub(super) fn next_due(&self, liveness: &Liveness) -> BootTime {
+        if self.answered_sent >= self.last_sent {
             // Earlier it would not confirm the last one.
-            return (self.sent + self.period).max(self.answered + self.tick);
+            return (self.last_sent + self.period).max(self.last_answer + self.tick);
         }
-        let next = self.sent + self.period;
-        let confirming = proofs.unconfirmed_by(self.sent).map(|(sent, answered)| {
-            (answered + self.tick).max(sent + self.period).max(self.sent + self.tick)
+        let next = self.last_sent + self.period;
+        let confirming = liveness.unconfirmed_by(self.last_sent).map(|(sent, answered)| {
+            (answered + self.tick).max(sent + self.period).max(self.last_sent + self.tick)
         });
         confirming.map_or(next, |confirming| next.min(confirming))
     }
@@ -88,23 +94,24 @@ mod tests {
         /// The greatest age that the base of the session has, and how many heartbeats there were.
         fn outcome(&self, end: u64) -> (Duration, usize) {
             let (tick, timeout) = (ms(self.tick), ms(self.timeout));
-            let (mut pulse, mut proofs) =
-                (Pulse::new(tick, timeout, at(0)), Proofs::new(tick, timeout, at(0)));
+            let (mut heartbeat, mut liveness) =
+                (Heartbeat::new(tick, timeout, at(0)), Liveness::new(tick, timeout, at(0)));
             let (mut under_way, mut oldest, mut beats) = (Vec::new(), Duration::ZERO, 0);
             for now in (0..end).step_by(STEP) {
                 under_way.retain(|&(sent, answered)| {
                     if answered <= now {
-                        proofs.take(at(sent), at(now));
-                        pulse.hears(at(sent), at(now));
+                        liveness.record(at(sent), at(now));
+                        heartbeat.mark_answered(at(sent), at(now));
                     }
                     answered > now
                 });
-                if at(now) >= pulse.next(&proofs) {
-                    pulse.sends(at(now));
+                if at(now) >= heartbeat.next_due(&liveness) {
+                    heartbeat.mark_sent(at(now));
                     beats += 1;
                     under_way.push((now, now + if now < self.late_from { STEP as u64 } else { self.delay }));
                 }
-                oldest = oldest.max((at(now) + timeout).since(proofs.end()).saturating_sub(margin(timeout)));
+                oldest =
+                    oldest.max((at(now) + timeout).since(liveness.end()).saturating_sub(margin(timeout)));
             }
             (oldest, beats)
         }
@@ -147,12 +154,13 @@ mod tests {
     #[test]
     fn writes_that_are_answered_at_once_make_no_heartbeat_come_earlier_or_later() {
         let (tick, timeout) = (ms(200), ms(2_400));
-        let (mut pulse, mut proofs) = (Pulse::new(tick, timeout, at(0)), Proofs::new(tick, timeout, at(0)));
-        pulse.sends(at(1_000));
-        pulse.hears(at(1_000), at(1_002));
+        let (mut heartbeat, mut liveness) =
+            (Heartbeat::new(tick, timeout, at(0)), Liveness::new(tick, timeout, at(0)));
+        heartbeat.mark_sent(at(1_000));
+        heartbeat.mark_answered(at(1_000), at(1_002));
         for now in (810..1_202).step_by(7) {
-            proofs.take(at(now), at(now + 1));
-            assert_eq!(pulse.next(&proofs), at(1_202));
+            liveness.record(at(now), at(now + 1));
+            assert_eq!(heartbeat.next_due(&liveness), at(1_202));
         }
     }
 }

@@ -15,7 +15,7 @@ use futures_util::{
 use lock_core::{BackendErrorKind as Kind, BootTime};
 use zookeeper_client::{SessionState, Stat, StateWatcher};
 
-use super::{Pool, Session, back::bring_back, burial::bury, open::make_heart};
+use super::{Pool, Session, open::make_heartbeat_node, reap::reap, reconnect::reconnect};
 use crate::error::{Cause, Failure};
 
 /// How often members are looked at whose time may be over.
@@ -24,7 +24,7 @@ const SWEEP: Duration = Duration::from_millis(500);
 /// How often the nodes of a session are compared with its members: at each so manyth heartbeat.
 const INSPECT: u32 = 8;
 
-/// How long a session that nobody has a seat in is kept for the next one.
+/// How long a session that nobody has a slot in is kept for the next one.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// The least time from one connection to the next where the first was of no use: a server may end each at once.
@@ -35,38 +35,40 @@ pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, timeout: Duration) 
     let weak = Arc::downgrade(pool);
     let now = pool.keeper.now();
     let Ok(states) = session.states() else { return };
-    let beating = FuturesUnordered::new();
-    let mut care = Care { session, timeout, states, beating, retry: now, beats: 0, connects: now };
+    let heartbeats = FuturesUnordered::new();
+    let mut task =
+        SessionTask { session, timeout, states, heartbeats, next_retry: now, answered: 0, next_connect: now };
     pool.keeper.spawn(async move {
-        while let Some(next) = care.round(&weak).await {
+        while let Some(next) = task.round(&weak).await {
             tokio::select! {
                 () = next => {}
-                () = care.session.ended() => {}
-                () = care.session.heard() => {}
-                Some(beat) = care.beating.next() => care.hears_of_beat(&weak, beat),
-                state = care.states.changed() => care.hears_of(state),
+                () = task.session.ended() => {}
+                () = task.session.heartbeat_answered() => {}
+                Some(heartbeat) = task.heartbeats.next() => task.on_heartbeat(&weak, heartbeat),
+                state = task.states.changed() => task.on_state(state),
             }
         }
     });
 }
 
-struct Care {
+struct SessionTask {
     session: Arc<Session>,
     /// What was asked for.
     timeout: Duration,
     /// What its client tells of its connection.
     states: StateWatcher,
     /// Heartbeats that are not answered, nor late.
-    beating: FuturesUnordered<BoxFuture<'static, Result<Stat, Failure>>>,
+    heartbeats: FuturesUnordered<BoxFuture<'static, Result<Stat, Failure>>>,
     /// Not before then, after a heartbeat that failed.
-    retry: BootTime,
-    beats: u32,
+    next_retry: BootTime,
+    /// How many heartbeats were answered.
+    answered: u32,
     /// Not before then, after a connection that was of no use.
-    connects: BootTime,
+    next_connect: BootTime,
 }
 
-impl Care {
-    fn hears_of(&mut self, state: SessionState) {
+impl SessionTask {
+    fn on_state(&mut self, state: SessionState) {
         // Whether there is a connection is looked at in each round.
         if state.is_terminated() {
             drop(self.session.end());
@@ -80,56 +82,56 @@ impl Care {
         let session = Arc::clone(&self.session);
         let now = pool.keeper.now();
         if !session.is_alive(now) {
-            return self.over(&pool);
+            return self.finish(&pool);
         }
         if session.close_if_idle(IDLE, now) {
             self.remove(&pool);
-            session.over.send_replace(true);
+            session.end_confirmed.send_replace(true);
             return None;
         }
         if !session.is_connected() {
-            if now < self.connects && !session.carries() {
-                return Some(pool.keeper.sleep_until(self.connects.min(session.lives_until())));
+            if now < self.next_connect && !session.connection_works() {
+                return Some(pool.keeper.sleep_until(self.next_connect.min(session.lives_until())));
             }
             let (route, keeper) = (pool.route.clone(), pool.keeper.clone());
             drop(pool);
-            bring_back(&route, &keeper, &session).await;
+            reconnect(&route, &keeper, &session).await;
             pool = weak.upgrade()?;
-            let Ok(states) = session.states() else { return self.over(&pool) };
+            let Ok(states) = session.states() else { return self.finish(&pool) };
             self.states = states;
-            self.connects = pool.keeper.now() + PAUSE;
+            self.next_connect = pool.keeper.now() + PAUSE;
         }
-        if pool.keeper.now() >= self.retry.max(session.next_beat()) {
-            self.beat(&pool);
+        if pool.keeper.now() >= self.next_retry.max(session.next_heartbeat()) {
+            self.heartbeat(&pool);
         }
         sweep(&pool, &session);
-        let next = self.retry.max(session.next_beat()).min(session.lives_until());
+        let next = self.next_retry.max(session.next_heartbeat()).min(session.lives_until());
         Some(pool.keeper.sleep_until(next.min(pool.keeper.now() + SWEEP)))
     }
 
     /// Sends a heartbeat. The next one may be due before its answer is there.
-    fn beat(&self, pool: &Arc<Pool>) {
+    fn heartbeat(&self, pool: &Arc<Pool>) {
         // So that several tries fit between the first and the deadline.
         let limit = (self.session.granted() / 6).min(pool.config.command_timeout);
-        let (beat, session, pool) =
-            (self.session.beat(limit), Arc::clone(&self.session), Arc::downgrade(pool));
-        self.beating.push(Box::pin(async move {
-            match (beat.await, pool.upgrade()) {
+        let (heartbeat, session, pool) =
+            (self.session.heartbeat(limit), Arc::clone(&self.session), Arc::downgrade(pool));
+        self.heartbeats.push(Box::pin(async move {
+            match (heartbeat.await, pool.upgrade()) {
                 // Somebody deleted the node. To make it again is a proof as well.
                 (Err(failure), Some(pool)) if failure.cause() == Cause::NoNode => {
-                    make_heart(&pool, &session).await
+                    make_heartbeat_node(&pool, &session).await
                 }
-                (beat, _) => beat,
+                (heartbeat, _) => heartbeat,
             }
         }));
     }
 
-    fn hears_of_beat(&mut self, pool: &Weak<Pool>, beat: Result<Stat, Failure>) {
+    fn on_heartbeat(&mut self, pool: &Weak<Pool>, heartbeat: Result<Stat, Failure>) {
         let (session, Some(pool)) = (&self.session, pool.upgrade()) else { return };
-        match beat {
+        match heartbeat {
             Ok(_) => {
-                self.beats += 1;
-                if self.beats.is_multiple_of(INSPECT) {
+                self.answered += 1;
+                if self.answered.is_multiple_of(INSPECT) {
                     inspect(&pool, session);
                 }
             }
@@ -142,22 +144,22 @@ impl Care {
                 if *failure.kind() != Kind::TimedOut {
                     let pause =
                         (session.granted() / 20).clamp(Duration::from_millis(20), Duration::from_secs(1));
-                    self.retry = pool.keeper.now() + pause;
+                    self.next_retry = pool.keeper.now() + pause;
                 }
             }
         }
     }
 
-    fn over(&self, pool: &Arc<Pool>) -> Option<lock_core::Sleep> {
+    fn finish(&self, pool: &Arc<Pool>) -> Option<lock_core::Sleep> {
         self.remove(pool);
         pool.notifier.notify(self.session.end());
-        bury(pool, &self.session);
+        reap(pool, &self.session);
         None
     }
 
     fn remove(&self, pool: &Pool) {
-        let mut book = pool.lock();
-        if let Some(class) = book.classes.get_mut(&self.timeout) {
+        let mut registry = pool.lock();
+        if let Some(class) = registry.classes.get_mut(&self.timeout) {
             class.sessions.retain(|known| !Arc::ptr_eq(known, &self.session));
         }
     }
@@ -167,20 +169,20 @@ impl Care {
 fn sweep(pool: &Arc<Pool>, session: &Arc<Session>) {
     let now = pool.keeper.now();
     let overdue: Vec<_> = session.members().into_iter().filter(|member| member.is_overdue(now)).collect();
-    if overdue.is_empty() || !session.starts_sweep() {
+    if overdue.is_empty() || !session.try_begin_sweep() {
         return;
     }
     let (pool, session) = (Arc::clone(pool), Arc::clone(session));
     pool.keeper.clone().spawn(async move {
         for some in overdue.chunks(64) {
-            let left = join_all(some.iter().map(|member| pool.take_out(member))).await;
+            let left = join_all(some.iter().map(|member| pool.remove_entry(member))).await;
             // What failed is tried again at the next look.
             if let Some(failure) = left.iter().find_map(|left| left.as_ref().err()) {
                 tracing::debug!("an entry that is over is not gone yet: {failure}");
                 break;
             }
         }
-        session.ends_sweep();
+        session.end_sweep();
     });
 }
 
@@ -193,7 +195,7 @@ fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
         let Ok(paths) = session.answer("an inspection", client.list_ephemerals(&locks)).await else { return };
         for path in paths {
             // Looked up only now: whoever came meanwhile was known before its node was there.
-            if pool.keys.entry_at(&path).is_some_and(|entry| !session.has(entry)) {
+            if pool.keys.entry_at(&path).is_some_and(|entry| !session.has_member(entry)) {
                 // What fails is found again at the next inspection.
                 drop(session.write("an inspection", client.delete(&path)).await);
                 pool.route.log.note("unknown", move |times| {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use lock_core::{BackOff, BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy};
 use zookeeper_client::Error;
 
-use super::{Session, burial::is_over};
+use super::{Session, reap::says_ended};
 use crate::{
     connection::{Route, by},
     error::{Cause, Failure},
@@ -31,7 +31,7 @@ const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Dura
 /// lags behind as well, or one that is cut off (F3). So the connection is used only when a write on it was answered: then the
 /// server has seen all that we have. Whoever was asked for the session on this connection leads, or led by a leader that does, so
 /// that its end was moved where it counts: a server that follows another leader, or none, closes its connections.
-pub(super) async fn bring_back(route: &Route, keeper: &Keeper, session: &Session) {
+pub(super) async fn reconnect(route: &Route, keeper: &Keeper, session: &Session) {
     tokio::select! {
         biased;
         () = session.ended() => {}
@@ -46,11 +46,11 @@ async fn attach(route: &Route, keeper: &Keeper, session: &Session) {
             Ok((client, attached)) => {
                 tracing::debug!(session = %format_args!("{:#x}", session.id), "a zookeeper session has a connection again");
                 // Who holds a lock does not look after what he watched as he waited, and what is watched keeps its client.
-                session.members().iter().for_each(|member| member.watches_nothing());
-                return session.goes_on_with(&client, attached);
+                session.members().iter().for_each(|member| member.clear_deletion_watch());
+                return session.switch_to(&client, attached);
             }
             // The same would be said of the next one.
-            Err(failure) if is_over(&failure) || *failure.kind() == Kind::Denied => {
+            Err(failure) if says_ended(&failure) || *failure.kind() == Kind::Denied => {
                 session.end();
                 return;
             }
@@ -82,7 +82,7 @@ async fn attach_once(
         return Err(abandon(route, session, &client, attached));
     }
     let (sent, limit) = (keeper.now(), route.patience(granted));
-    let written = by(keeper, sent + limit, client.set_data(&session.heart, &[])).await;
+    let written = by(keeper, sent + limit, client.set_data(&session.heartbeat_node, &[])).await;
     let failure = match written {
         // Without the node: somebody deleted it, and the next heartbeat makes it again. Without the right to write to it: that was
         // answered as well, and somebody may give it back in time.

@@ -1,4 +1,4 @@
-//! [`Seats`]: how many entries share a session, how long their paths are, and since when there is none.
+//! [`Slots`]: how many entries share a session, how long their paths are, and since when there is none.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use lock_core::BootTime;
 
 /// What there is room for in one session.
 #[derive(Clone, Copy, Debug)]
-struct Room {
-    seats: usize,
+struct Capacity {
+    slots: usize,
     bytes: usize,
 }
 
 /// When a session ends, all its nodes are deleted in one transaction, which carries their paths and has to fit into what servers send one
 /// another. Where it does not, they stop, and do not come up again (ZOOKEEPER-4306). So it is less than half of that, as much as it is
 /// where nobody says otherwise: what is being deleted, or was created twice, may stand beside the entries that are counted.
-const ROOM: Room = Room { seats: 1_000, bytes: 500_000 };
+const CAPACITY: Capacity = Capacity { slots: 1_000, bytes: 500_000 };
 
 /// What servers send one another, and clients, at the most: `jute.maxbuffer`, unless it is set.
 const MOST_SENT: usize = 0xf_ffff;
 
-const _: () = assert!(ROOM.bytes * 2 < MOST_SENT);
+const _: () = assert!(CAPACITY.bytes * 2 < MOST_SENT);
 
 /// What a node takes in that transaction, by the length of its path without the sequence: that has up to 11 bytes, and a length before
 /// the path has 4.
@@ -27,29 +27,29 @@ pub(super) const fn size(path: usize) -> usize {
     path + 11 + 4
 }
 
-/// The seats of a session. Whoever takes one and whoever closes the session look at them under the lock of the session, so that it
-/// is one decision: nobody sits in a session that is closed.
+/// The slots of a session. Whoever takes one and whoever closes the session look at them under the lock of the session, so that it
+/// is one decision: nobody has a slot in a session that is closed.
 #[derive(Debug)]
-pub(super) struct Seats {
-    room: Room,
+pub(super) struct Slots {
+    capacity: Capacity,
     taken: usize,
     bytes: usize,
     /// When one was last taken or given back.
     used: BootTime,
 }
 
-impl Seats {
+impl Slots {
     pub(super) fn new(opened: BootTime) -> Self {
-        Self::of(ROOM, opened)
+        Self::of(CAPACITY, opened)
     }
 
-    fn of(room: Room, opened: BootTime) -> Self {
-        Self { room, taken: 0, bytes: 0, used: opened }
+    fn of(capacity: Capacity, opened: BootTime) -> Self {
+        Self { capacity, taken: 0, bytes: 0, used: opened }
     }
 
     /// Takes one for a node of this [size], if there is room. The longest of all paths needs a thirtieth of what an empty session has.
     pub(super) fn take(&mut self, size: usize, now: BootTime) -> bool {
-        let free = self.taken < self.room.seats && self.bytes + size <= self.room.bytes;
+        let free = self.taken < self.capacity.slots && self.bytes + size <= self.capacity.bytes;
         if free {
             self.taken += 1;
             self.bytes += size;
@@ -59,7 +59,7 @@ impl Seats {
     }
 
     /// Gives one back that was taken for a node of this size.
-    pub(super) fn give_back(&mut self, size: usize, now: BootTime) {
+    pub(super) fn release(&mut self, size: usize, now: BootTime) {
         self.taken = self.taken.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(size);
         self.used = now;
@@ -83,23 +83,23 @@ mod tests {
 
     #[test]
     fn there_are_so_many_and_a_session_is_idle_only_when_the_last_one_was_given_back_long_ago() {
-        let mut seats = Seats::of(Room { seats: 2, bytes: 100 }, at(0));
-        assert!(seats.take(1, at(1)) && seats.take(1, at(1)) && !seats.take(1, at(1)));
-        seats.give_back(1, at(2));
-        assert!(!seats.are_idle(IDLE, at(1_000)), "one is taken");
-        seats.give_back(1, at(1_000));
-        assert!(!seats.are_idle(IDLE, at(1_059)) && seats.are_idle(IDLE, at(1_060)));
+        let mut slots = Slots::of(Capacity { slots: 2, bytes: 100 }, at(0));
+        assert!(slots.take(1, at(1)) && slots.take(1, at(1)) && !slots.take(1, at(1)));
+        slots.release(1, at(2));
+        assert!(!slots.are_idle(IDLE, at(1_000)), "one is taken");
+        slots.release(1, at(1_000));
+        assert!(!slots.are_idle(IDLE, at(1_059)) && slots.are_idle(IDLE, at(1_060)));
     }
 
     /// ZOOKEEPER-4306.
     #[test]
-    fn long_paths_leave_seats_empty_until_others_are_given_back() {
-        let mut seats = Seats::of(Room { seats: 10, bytes: 100 }, at(0));
-        assert!(seats.take(60, at(1)) && !seats.take(41, at(1)));
-        assert!(seats.take(40, at(1)), "all of it can be used");
-        assert!(!seats.take(1, at(1)));
-        seats.give_back(60, at(2));
-        assert!(!seats.take(61, at(2)) && seats.take(60, at(2)));
+    fn long_paths_leave_slots_empty_until_others_are_given_back() {
+        let mut slots = Slots::of(Capacity { slots: 10, bytes: 100 }, at(0));
+        assert!(slots.take(60, at(1)) && !slots.take(41, at(1)));
+        assert!(slots.take(40, at(1)), "all of it can be used");
+        assert!(!slots.take(1, at(1)));
+        slots.release(60, at(2));
+        assert!(!slots.take(61, at(2)) && slots.take(60, at(2)));
     }
 
     /// What the servers put into it: each path behind its length, and the number of paths before all of them.
@@ -112,19 +112,19 @@ mod tests {
         // A chroot of 1 KiB, and a name of 4 KiB of which each byte takes three.
         let longest =
             size(1024 + "/q1/".len() + 3 * 4096 + "/".len() + 32 + "-s4294967295.4294967295-".len());
-        assert!(longest * 30 < ROOM.bytes, "{longest}");
+        assert!(longest * 30 < CAPACITY.bytes, "{longest}");
     }
 
     /// Each lock is held for a moment between two looks, so that no look ever finds it taken.
     #[test]
     fn a_session_in_light_use_is_never_idle() {
-        let mut seats = Seats::new(at(0));
+        let mut slots = Slots::new(at(0));
         for minute in 1..100 {
             let now = at(minute * 59);
-            assert!(!seats.are_idle(IDLE, now));
-            assert!(seats.take(100, now));
-            seats.give_back(100, now);
+            assert!(!slots.are_idle(IDLE, now));
+            assert!(slots.take(100, now));
+            slots.release(100, now);
         }
-        assert!(!seats.are_idle(IDLE, at(99 * 59)));
+        assert!(!slots.are_idle(IDLE, at(99 * 59)));
     }
 }

@@ -1,10 +1,10 @@
-//! [`Proofs`]: until when a session lives for certain.
+//! [`Liveness`]: until when a session lives for certain.
 
 use std::{collections::VecDeque, time::Duration};
 
 use lock_core::{BootTime, margin};
 
-/// So many proofs are remembered. More would be more than one for each millisecond of a tick.
+/// So many answered writes are remembered. More would be more than one for each millisecond of a tick.
 const REMEMBERED: usize = 64;
 
 /// What the writes of a session that were carried out prove.
@@ -15,7 +15,7 @@ const REMEMBERED: usize = 64;
 /// by the ping after it; and that there was one is known when a *later* write, sent a whole tick after the answer to the first, has
 /// gone the same way. What counts is when the first was sent.
 #[derive(Debug)]
-pub(super) struct Proofs {
+pub(super) struct Liveness {
     /// A tick, in which the leader asks its servers twice.
     tick: Duration,
     timeout: Duration,
@@ -25,7 +25,7 @@ pub(super) struct Proofs {
     waiting: VecDeque<(BootTime, BootTime)>,
 }
 
-impl Proofs {
+impl Liveness {
     /// A session that was opened by a request sent at `sent`: its timeout was counted from the opening.
     pub(super) fn new(tick: Duration, timeout: Duration, sent: BootTime) -> Self {
         Self { tick, timeout, base: sent, waiting: VecDeque::new() }
@@ -33,7 +33,7 @@ impl Proofs {
 
     /// A write that was sent and answered then was carried out. An answer that comes after the end does not bring the session back:
     /// others were told that it is over.
-    pub(super) fn take(&mut self, sent: BootTime, answered: BootTime) {
+    pub(super) fn record(&mut self, sent: BootTime, answered: BootTime) {
         if answered >= self.end() {
             return;
         }
@@ -73,63 +73,63 @@ mod tests {
         BootTime::new(Duration::from_millis(ms))
     }
 
-    fn proofs(sent: BootTime) -> Proofs {
-        Proofs::new(TICK, TIMEOUT, sent)
+    fn liveness(sent: BootTime) -> Liveness {
+        Liveness::new(TICK, TIMEOUT, sent)
     }
 
     #[test]
     fn the_last_proof_but_one_counts_and_never_the_last() {
-        let mut proofs = proofs(at(1_000));
-        proofs.take(at(1_010), at(1_020));
-        assert_eq!(proofs.base, at(1_000));
-        proofs.take(at(1_220), at(1_230));
-        assert_eq!(proofs.base, at(1_010));
-        proofs.take(at(1_440), at(1_900));
-        assert_eq!(proofs.base, at(1_220));
+        let mut liveness = liveness(at(1_000));
+        liveness.record(at(1_010), at(1_020));
+        assert_eq!(liveness.base, at(1_000));
+        liveness.record(at(1_220), at(1_230));
+        assert_eq!(liveness.base, at(1_010));
+        liveness.record(at(1_440), at(1_900));
+        assert_eq!(liveness.base, at(1_220));
     }
 
     #[test]
     fn proofs_in_quick_succession_do_not_confirm_one_another() {
-        let mut proofs = proofs(at(0));
+        let mut liveness = liveness(at(0));
         for ms in (10..200).step_by(10) {
-            proofs.take(at(ms), at(ms + 5));
+            liveness.record(at(ms), at(ms + 5));
         }
-        assert_eq!(proofs.base, at(0), "the leader may not have asked in all this time");
-        proofs.take(at(219), at(230));
-        assert_eq!(proofs.base, at(10), "answered at 15, a tick and more before 219");
-        proofs.take(at(400), at(401));
-        assert_eq!(proofs.base, at(190));
+        assert_eq!(liveness.base, at(0), "the leader may not have asked in all this time");
+        liveness.record(at(219), at(230));
+        assert_eq!(liveness.base, at(10), "answered at 15, a tick and more before 219");
+        liveness.record(at(400), at(401));
+        assert_eq!(liveness.base, at(190));
     }
 
     #[test]
     fn a_tick_is_counted_from_the_answer_and_not_from_the_sending() {
-        let mut proofs = proofs(at(0));
-        proofs.take(at(10), at(500));
-        proofs.take(at(600), at(601));
-        assert_eq!(proofs.base, at(0));
-        proofs.take(at(700), at(701));
-        assert_eq!(proofs.base, at(10));
+        let mut liveness = liveness(at(0));
+        liveness.record(at(10), at(500));
+        liveness.record(at(600), at(601));
+        assert_eq!(liveness.base, at(0));
+        liveness.record(at(700), at(701));
+        assert_eq!(liveness.base, at(10));
     }
 
     #[test]
     fn however_many_there_are_few_are_remembered_and_the_base_moves_on() {
-        let mut proofs = proofs(at(0));
+        let mut liveness = liveness(at(0));
         for ms in 1..10_000 {
-            proofs.take(at(ms), at(ms));
-            assert!(proofs.waiting.len() <= REMEMBERED);
-            assert!(at(ms).since(proofs.base) <= TICK * 2 + Duration::from_millis(2), "at {ms}");
+            liveness.record(at(ms), at(ms));
+            assert!(liveness.waiting.len() <= REMEMBERED);
+            assert!(at(ms).since(liveness.base) <= TICK * 2 + Duration::from_millis(2), "at {ms}");
         }
     }
 
     #[test]
     fn what_is_answered_after_the_end_proves_nothing() {
-        let mut in_time = proofs(at(0));
-        in_time.take(at(10), at(20));
-        in_time.take(at(300), at(1_979));
+        let mut in_time = liveness(at(0));
+        in_time.record(at(10), at(20));
+        in_time.record(at(300), at(1_979));
         assert_eq!((in_time.base, in_time.end()), (at(10), at(1_990)));
-        let mut late = proofs(at(0));
-        late.take(at(10), at(20));
-        late.take(at(300), at(1_980));
+        let mut late = liveness(at(0));
+        late.record(at(10), at(20));
+        late.record(at(300), at(1_980));
         assert_eq!((late.base, late.end()), (at(0), at(1_980)), "a hundredth less than the timeout");
     }
 }

@@ -1,4 +1,4 @@
-//! [`Turns`]: how many look around at once.
+//! [`ReadPermits`]: how many look around at once.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use crate::{connection::by, error::Failure};
 /// So many of those who wait under a session look around at once.
 const AT_ONCE: usize = 64;
 
-/// Turns to look around. When a connection is made, all who wait under a session have to, and its heartbeats go the same way: what then
+/// Permits to look around. When a connection is made, all who wait under a session have to, and its heartbeats go the same way: what then
 /// stands before one of these is not much.
-pub(super) struct Turns(Semaphore);
+pub(super) struct ReadPermits(Semaphore);
 
-impl Turns {
+impl ReadPermits {
     pub(super) fn new() -> Self {
         Self(Semaphore::new(AT_ONCE))
     }
 
-    /// A turn, until it is dropped. Whoever has none in time has asked for nothing.
+    /// A permit, until it is dropped. Whoever has none in time has asked for nothing.
     pub(super) async fn take(
         &self,
         keeper: &Keeper,
         limit: Duration,
     ) -> Result<SemaphorePermit<'_>, Failure> {
-        let turn = by(keeper, keeper.now() + limit, self.0.acquire()).await;
+        let permit = by(keeper, keeper.now() + limit, self.0.acquire()).await;
         // Nobody closes them.
-        turn.and_then(Result::ok).ok_or_else(|| Failure::timed_out("a turn to look", limit).unsent())
+        permit.and_then(Result::ok).ok_or_else(|| Failure::timed_out("a read permit", limit).unsent())
     }
 }
 
@@ -37,15 +37,15 @@ mod tests {
 
     #[tokio::test]
     async fn there_are_so_many_and_one_that_is_given_back_is_the_next() {
-        let (turns, keeper) = (Turns::new(), Keeper::start().unwrap());
+        let (permits, keeper) = (ReadPermits::new(), Keeper::start().unwrap());
         let (brief, long) = (Duration::from_millis(50), Duration::from_secs(20));
         let mut taken = Vec::new();
         for _ in 0..AT_ONCE {
-            taken.push(turns.take(&keeper, long).await.unwrap());
+            taken.push(permits.take(&keeper, long).await.unwrap());
         }
-        let refused = turns.take(&keeper, brief).await.map(drop).unwrap_err();
+        let refused = permits.take(&keeper, brief).await.map(drop).unwrap_err();
         assert!(refused.is_an_answer(), "nothing was asked: {refused}");
-        let next = async { turns.take(&keeper, long).await.map(drop) };
+        let next = async { permits.take(&keeper, long).await.map(drop) };
         let gives_back = async { drop(taken.pop()) };
         let (next, ()) = tokio::join!(next, gives_back);
         next.unwrap();

@@ -19,12 +19,12 @@ use crate::{
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(5) };
 
 /// What one attempt comes to: whether the session is over. For all who wait for that.
-pub(super) type Attempt = watch::Receiver<Option<Result<bool, Failure>>>;
+pub(super) type CloseAttempt = watch::Receiver<Option<Result<bool, Failure>>>;
 
 /// Ends a session that is over, until the ensemble says that it is: what stands under it must not live on, and may not be called
 /// gone before. The client does not tell whether a session was closed; so it is opened again by its password, until that is
 /// refused.
-pub(super) fn bury(pool: &Arc<Pool>, session: &Arc<Session>) {
+pub(super) fn reap(pool: &Arc<Pool>, session: &Arc<Session>) {
     let (weak, session, quiet) = (Weak::clone(&pool.this), Arc::clone(session), session.quiet_until());
     let sleep = (pool.keeper.now() < quiet).then(|| pool.keeper.sleep_until(quiet));
     pool.keeper.spawn(async move {
@@ -37,7 +37,7 @@ pub(super) fn bury(pool: &Arc<Pool>, session: &Arc<Session>) {
         let mut answers = 0;
         loop {
             let Some(pool) = weak.upgrade() else { return };
-            match confirm_over(&pool, &session).await {
+            match confirm_ended(&pool, &session).await {
                 Ok(true) => return,
                 Ok(false) => answers += 1,
                 Err(failure) => {
@@ -55,7 +55,7 @@ pub(super) fn bury(pool: &Arc<Pool>, session: &Arc<Session>) {
 
 /// Whether the ensemble says that a session which was ended here is over. If not, it is closed from another connection. However many
 /// ask, there is one connection at a time for it, which the keeper opens.
-pub(super) async fn confirm_over(pool: &Pool, session: &Arc<Session>) -> Result<bool, Failure> {
+pub(super) async fn confirm_ended(pool: &Pool, session: &Arc<Session>) -> Result<bool, Failure> {
     if pool.keeper.now() < session.quiet_until() {
         return Ok(false);
     }
@@ -74,7 +74,7 @@ pub(super) async fn confirm_over(pool: &Pool, session: &Arc<Session>) -> Result<
         _ => return Err(Failure::new(Kind::Unavailable, "the keeper has ended")),
     };
     if over {
-        session.over.send_replace(true);
+        session.end_confirmed.send_replace(true);
         for member in session.members() {
             pool.forget(&member);
         }
@@ -90,12 +90,12 @@ async fn close(route: &Route, session: &Session) -> Result<bool, Failure> {
             drop(client);
             Ok(false)
         }
-        Err(failure) if is_over(&failure) => Ok(true),
+        Err(failure) if says_ended(&failure) => Ok(true),
         Err(failure) => Err(failure),
     }
 }
 
 /// Whether it is the ensemble's own word that a session that was to be attached to is not there.
-pub(super) fn is_over(failure: &Failure) -> bool {
+pub(super) fn says_ended(failure: &Failure) -> bool {
     failure.cause() == Cause::SessionGone && *failure.kind() != Kind::Denied
 }

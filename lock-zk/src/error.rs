@@ -119,6 +119,11 @@ impl Failure {
         matches!(self.kind, Kind::Unreachable | Kind::TimedOut)
     }
 
+    /// Whether it is the ensemble's own word that a session that was to be attached to is not there.
+    pub(crate) fn is_end_of_session(&self) -> bool {
+        self.cause == Cause::SessionGone && self.kind != Kind::Denied
+    }
+
     /// Whether it is certain that the request did nothing, and will not.
     pub(crate) fn is_an_answer(&self) -> bool {
         self.unsent || self.cause != Cause::Unknown

@@ -53,8 +53,8 @@ fn notify_members(pool: &Weak<Pool>, session: &Session, before: &Stat, now: &Sta
     let evicted = std::str::from_utf8(data).ok().and_then(|data| data.parse::<EntryId>().ok());
     let only = before.czxid == now.czxid && now.version.wrapping_sub(before.version) == 1;
     match evicted.filter(|_| only) {
-        Some(entry) if session.has_member(entry) => pool.notifier.notify([entry]),
+        Some(entry) if pool.is_member_of(entry, session) => pool.notifier.notify([entry]),
         Some(_) => {}
-        None => pool.notifier.notify(session.members().iter().map(|member| member.entry.id)),
+        None => pool.notify_members(session),
     }
 }

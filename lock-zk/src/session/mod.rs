@@ -8,6 +8,7 @@ mod heartbeat;
 mod leave;
 mod liveness;
 mod member;
+mod members;
 mod open;
 mod queue;
 mod read_permits;
@@ -20,8 +21,8 @@ mod task;
 pub(crate) mod ttl_class;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    fmt,
+    collections::{BTreeMap, BTreeSet},
+    fmt, ptr,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -31,6 +32,7 @@ use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper};
 use tokio::sync::watch;
 use zookeeper_client::{Acl, Acls, CreateMode, Stat};
 
+use self::members::Members;
 pub(crate) use self::{
     heartbeat::period,
     leave::{search, token},
@@ -69,7 +71,7 @@ pub(crate) struct Pool {
 struct Registry {
     /// By the timeout that is asked for.
     classes: BTreeMap<Duration, SessionClass>,
-    members: HashMap<EntryId, Arc<Member>>,
+    members: Members,
     /// Entries that left, until when they may not come back (PR08).
     tombstones: BTreeMap<EntryId, BootTime>,
 }
@@ -137,19 +139,19 @@ impl Sessions {
         let now = self.0.keeper.now();
         let mut registry = self.0.lock();
         registry.tombstones.retain(|_, until| *until > now);
-        if registry.tombstones.contains_key(&entry.id) || registry.members.contains_key(&entry.id) {
+        if registry.tombstones.contains_key(&entry.id) || registry.members.get(entry.id).is_some() {
             drop(registry);
             session.release(size);
             return Ok(None);
         }
-        let member = session.add_member(entry, &path, now);
-        registry.members.insert(entry.id, Arc::clone(&member));
+        let member = Arc::new(Member::new(entry, &path, session, now));
+        registry.members.insert(&member);
         Ok(Some(member))
     }
 
     /// The member that an entry is.
     pub(crate) fn find(&self, entry: EntryId) -> Option<Arc<Member>> {
-        self.0.lock().members.get(&entry).cloned()
+        self.0.lock().members.get(entry)
     }
 
     /// Whatever session there is: for people and tools, who keep nothing alive.
@@ -228,7 +230,7 @@ impl Sessions {
                 let until = self.0.keeper.now() + entry.ttl.max(TOMBSTONE_TTL);
                 registry.tombstones.insert(entry.id, until);
             }
-            registry.members.get(&entry.id).cloned()
+            registry.members.get(entry.id)
         };
         match member {
             Some(member) => self.0.remove_entry(&member).await,
@@ -306,12 +308,25 @@ impl Pool {
     }
 
     fn forget(&self, member: &Arc<Member>) {
-        let mut registry = self.lock();
-        if registry.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
-            registry.members.remove(&member.entry.id);
+        let was_there = self.lock().members.remove(member);
+        if was_there {
+            member.session.release(member.size());
         }
-        drop(registry);
-        member.session.remove_member(member);
+    }
+
+    /// The entries that a session keeps alive.
+    fn members_of(&self, session: &Session) -> Vec<Arc<Member>> {
+        self.lock().members.of(session)
+    }
+
+    /// Whether a session keeps an entry alive.
+    fn is_member_of(&self, entry: EntryId, session: &Session) -> bool {
+        self.lock().members.get(entry).is_some_and(|member| ptr::eq(&*member.session, session))
+    }
+
+    /// Raises an alarm for all entries that a session keeps alive.
+    fn notify_members(&self, session: &Session) {
+        self.notifier.notify(self.members_of(session).iter().map(|member| member.entry.id));
     }
 
     fn settings(&self) -> SessionSettings {
@@ -336,7 +351,6 @@ impl Drop for Pool {
         for session in registry.classes.into_values().flat_map(|class| class.sessions) {
             // Whoever drops the last client closes the session.
             session.end();
-            session.members().iter().for_each(|member| session.remove_member(member));
         }
     }
 }

@@ -6,20 +6,14 @@ use std::{
 };
 
 use lock_core::{BackOff, BackendErrorKind as Kind, Entropy, SystemEntropy};
-use tokio::{runtime::Handle, sync::watch};
+use tokio::runtime::Handle;
 
 use super::{Pool, Session};
-use crate::{
-    connection::Route,
-    error::{Cause, Failure},
-};
+use crate::{connection::Route, error::Failure};
 
 /// From one try to the next where the ensemble answered, and did not end the session. Where it did not, it is the time of the circuit
 /// breaker.
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(5) };
-
-/// What one attempt comes to: whether the session is over. For all who wait for that.
-pub(super) type CloseAttempt = watch::Receiver<Option<Result<bool, Failure>>>;
 
 /// Ends a session that is over, until the ensemble says that it is: what stands under it must not live on, and may not be called
 /// gone before. The client does not tell whether a session was closed; so it is opened again by its password, until that is
@@ -32,7 +26,7 @@ pub(super) fn reap(pool: &Arc<Pool>, session: &Arc<Session>) {
             sleep.await;
             let Some(pool) = weak.upgrade() else { return };
             // Once more: one that was granted its lock in the moment in which the session ended was not told.
-            pool.notifier.notify(session.members().iter().map(|member| member.entry.id));
+            pool.notify_members(&session);
         }
         let mut answers = 0;
         loop {
@@ -75,7 +69,7 @@ pub(super) async fn confirm_ended(pool: &Pool, session: &Arc<Session>) -> Result
     };
     if over {
         session.end_confirmed.send_replace(true);
-        for member in session.members() {
+        for member in pool.members_of(session) {
             pool.forget(&member);
         }
     }
@@ -90,12 +84,7 @@ async fn close(route: &Route, session: &Session) -> Result<bool, Failure> {
             drop(client);
             Ok(false)
         }
-        Err(failure) if says_ended(&failure) => Ok(true),
+        Err(failure) if failure.is_end_of_session() => Ok(true),
         Err(failure) => Err(failure),
     }
-}
-
-/// Whether it is the ensemble's own word that a session that was to be attached to is not there.
-pub(super) fn says_ended(failure: &Failure) -> bool {
-    failure.cause() == Cause::SessionGone && *failure.kind() != Kind::Denied
 }

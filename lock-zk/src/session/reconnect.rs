@@ -1,11 +1,14 @@
 //! Bringing a session back that has lost its connection.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use lock_core::{BackOff, BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy};
 use zookeeper_client::Error;
 
-use super::{Session, reap::says_ended};
+use super::{Pool, Session};
 use crate::{
     connection::{Route, by},
     error::{Cause, Failure},
@@ -31,26 +34,28 @@ const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Dura
 /// lags behind as well, or one that is cut off (F3). So the connection is used only when a write on it was answered: then the
 /// server has seen all that we have. Whoever was asked for the session on this connection leads, or led by a leader that does, so
 /// that its end was moved where it counts: a server that follows another leader, or none, closes its connections.
-pub(super) async fn reconnect(route: &Route, keeper: &Keeper, session: &Session) {
+pub(super) async fn reconnect(pool: &Weak<Pool>, route: &Route, keeper: &Keeper, session: &Session) {
     tokio::select! {
         biased;
         () = session.ended() => {}
-        _ = by(keeper, session.lives_until(), attach(route, keeper, session)) => {}
+        _ = by(keeper, session.lives_until(), attach(pool, route, keeper, session)) => {}
     }
 }
 
-async fn attach(route: &Route, keeper: &Keeper, session: &Session) {
+async fn attach(pool: &Weak<Pool>, route: &Route, keeper: &Keeper, session: &Session) {
     let mut failures = 0;
     loop {
         match attach_once(route, keeper, session).await {
             Ok((client, attached)) => {
                 tracing::debug!(session = %format_args!("{:#x}", session.id), "a zookeeper session has a connection again");
                 // Who holds a lock does not look after what he watched as he waited, and what is watched keeps its client.
-                session.members().iter().for_each(|member| member.clear_deletion_watch());
+                if let Some(pool) = pool.upgrade() {
+                    pool.members_of(session).iter().for_each(|member| member.clear_deletion_watch());
+                }
                 return session.switch_to(&client, attached);
             }
             // The same would be said of the next one.
-            Err(failure) if says_ended(&failure) || *failure.kind() == Kind::Denied => {
+            Err(failure) if failure.is_end_of_session() || *failure.kind() == Kind::Denied => {
                 session.end();
                 return;
             }

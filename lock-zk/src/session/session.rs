@@ -1,26 +1,27 @@
 //! [`Session`]: what keeps our entries alive, and until when it may be relied on.
 
 use std::{
-    collections::HashMap,
     fmt,
     future::Future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper, margin};
+use lock_core::{BackendErrorKind as Kind, BootTime, Keeper, margin};
 use tokio::sync::{Notify, SemaphorePermit, oneshot, watch};
 use zookeeper_client::{Error, SessionInfo, Stat, StateWatcher};
 
 use super::{
-    Member, SessionSettings, heartbeat::Heartbeat, liveness::Liveness, read_permits::ReadPermits,
-    reap::CloseAttempt, slots::Slots,
+    SessionSettings, heartbeat::Heartbeat, liveness::Liveness, read_permits::ReadPermits, slots::Slots,
 };
 use crate::{
     connection::by,
     error::{Cause, Failure},
     link::Link,
 };
+
+/// What one attempt to close a session comes to: whether it is over. For all who wait for that.
+pub(super) type CloseAttempt = watch::Receiver<Option<Result<bool, Failure>>>;
 
 /// One session on one connection at a time, which the keeper drives: nobody's runtime can hold up that of another.
 ///
@@ -41,7 +42,7 @@ pub(crate) struct Session {
     command_timeout: Duration,
     pub(crate) address: Arc<str>,
     ended: Notify,
-    /// Rung when a heartbeat is answered: the next one may be due earlier.
+    /// Notified when a heartbeat is answered: the next one may be due earlier.
     heartbeat_answered: Notify,
     read_permits: ReadPermits,
     state: Mutex<State>,
@@ -57,7 +58,6 @@ struct State {
     connection_works: bool,
     heartbeat: Heartbeat,
     slots: Slots,
-    members: HashMap<EntryId, Arc<Member>>,
     /// Somebody is taking away those who are overdue.
     sweeping: bool,
     /// What last asked whether it is over.
@@ -86,7 +86,6 @@ impl Session {
                 connection_works: false,
                 heartbeat: Heartbeat::new(settings.tick, granted, opened),
                 slots: Slots::new(opened),
-                members: HashMap::new(),
                 sweeping: false,
                 attempt: None,
                 quiet_until: opened,
@@ -267,17 +266,14 @@ impl Session {
         self.ended.notified().await;
     }
 
-    /// Ends it: no request is sent on it any more. Whoever it kept alive.
-    pub(super) fn end(&self) -> Vec<EntryId> {
-        let mut state = self.lock();
-        let (client, members) = (state.client.take(), state.members.keys().copied().collect());
-        drop(state);
+    /// Ends it: no request is sent on it any more.
+    pub(super) fn end(&self) {
+        let client = self.lock().client.take();
         // The last to go closes the connection. Not under our lock: it wakes somebody.
         if let Some(client) = client {
             client.ends();
         }
         self.ended.notify_one();
-        members
     }
 
     /// Ends it, but does not close it; nor does anybody else before that time. Whoever relied on it for longer is told so by then.
@@ -309,35 +305,10 @@ impl Session {
         state.is_alive(now) && state.slots.take(size, now)
     }
 
-    /// A new member, on a slot that was taken.
-    pub(super) fn add_member(self: &Arc<Self>, entry: &Entry, path: &str, now: BootTime) -> Arc<Member> {
-        let member = Arc::new(Member::new(entry, path, Arc::clone(self), now));
-        self.lock().members.insert(entry.id, Arc::clone(&member));
-        member
-    }
-
-    /// Gives back a slot that nobody took.
+    /// Gives back a slot for a node of this size.
     pub(super) fn release(&self, size: usize) {
         let now = self.keeper.now();
         self.lock().slots.release(size, now);
-    }
-
-    pub(super) fn remove_member(&self, member: &Arc<Member>) {
-        let now = self.keeper.now();
-        let mut state = self.lock();
-        if state.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
-            state.members.remove(&member.entry.id);
-            state.slots.release(member.size(), now);
-        }
-    }
-
-    pub(super) fn members(&self) -> Vec<Arc<Member>> {
-        self.lock().members.values().cloned().collect()
-    }
-
-    /// Whether somebody has this entry.
-    pub(super) fn has_member(&self, entry: EntryId) -> bool {
-        self.lock().members.contains_key(&entry)
     }
 
     /// The attempt to have its end confirmed that is under way, or one that begins now.
@@ -394,7 +365,6 @@ impl fmt::Debug for Session {
             .field("id", &format_args!("{:#x}", self.id))
             .field("timeout", &self.granted)
             .field("open", &state.client.is_some())
-            .field("members", &state.members.len())
             .finish_non_exhaustive()
     }
 }

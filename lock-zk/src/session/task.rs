@@ -71,7 +71,7 @@ impl SessionTask {
     fn on_state(&mut self, state: SessionState) {
         // Whether there is a connection is looked at in each round.
         if state.is_terminated() {
-            drop(self.session.end());
+            self.session.end();
         }
     }
 
@@ -95,7 +95,7 @@ impl SessionTask {
             }
             let (route, keeper) = (pool.route.clone(), pool.keeper.clone());
             drop(pool);
-            reconnect(&route, &keeper, &session).await;
+            reconnect(weak, &route, &keeper, &session).await;
             pool = weak.upgrade()?;
             let Ok(states) = session.states() else { return self.finish(&pool) };
             self.states = states;
@@ -152,7 +152,8 @@ impl SessionTask {
 
     fn finish(&self, pool: &Arc<Pool>) -> Option<lock_core::Sleep> {
         self.remove(pool);
-        pool.notifier.notify(self.session.end());
+        self.session.end();
+        pool.notify_members(&self.session);
         reap(pool, &self.session);
         None
     }
@@ -168,7 +169,8 @@ impl SessionTask {
 /// Leaves for members whose time is over: nobody refreshed them, and nobody left for them. Not in the way of heartbeats.
 fn sweep(pool: &Arc<Pool>, session: &Arc<Session>) {
     let now = pool.keeper.now();
-    let overdue: Vec<_> = session.members().into_iter().filter(|member| member.is_overdue(now)).collect();
+    let overdue: Vec<_> =
+        pool.members_of(session).into_iter().filter(|member| member.is_overdue(now)).collect();
     if overdue.is_empty() || !session.try_begin_sweep() {
         return;
     }
@@ -195,7 +197,7 @@ fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
         let Ok(paths) = session.answer("an inspection", client.list_ephemerals(&locks)).await else { return };
         for path in paths {
             // Looked up only now: whoever came meanwhile was known before its node was there.
-            if pool.keys.entry_at(&path).is_some_and(|entry| !session.has_member(entry)) {
+            if pool.keys.entry_at(&path).is_some_and(|entry| !pool.is_member_of(entry, &session)) {
                 // What fails is found again at the next inspection.
                 drop(session.write("an inspection", client.delete(&path)).await);
                 pool.route.log.note("unknown", move |times| {

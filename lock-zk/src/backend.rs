@@ -86,7 +86,7 @@ impl Backend for ZooKeeper {
 
     /// Begins to close the sessions, and does not wait: the client of ZooKeeper does not say when one is closed.
     async fn give_back(&self) {
-        self.sessions.give_back();
+        self.sessions.close_idle();
     }
 
     fn alarms(&self) -> Alarms {

@@ -270,7 +270,7 @@ impl Route {
 ///
 /// Half of the timeout: it has to be more than the time between two heartbeats and what an answer may take, or where all answers
 /// are late, each connection is given up for the next one; and less than what leaves a session time to be attached to elsewhere.
-fn silence(session_timeout: Duration) -> Duration {
+pub(crate) fn silence(session_timeout: Duration) -> Duration {
     session_timeout / 2
 }
 
@@ -300,29 +300,11 @@ pub(crate) async fn by<T>(
 
 #[cfg(test)]
 mod tests {
-    use lock_core::margin;
-
     use super::*;
-    use crate::session::{period, ttl_class};
 
     #[test]
     fn a_connection_is_given_up_while_a_command_has_time_for_another() {
         let route = Route::new(Arc::new(ZkConfig::default()), Keeper::start().unwrap()).unwrap();
         assert_eq!(route.patience(Duration::from_secs(32)), Duration::from_secs(1));
-    }
-
-    /// This limit alone, which is that of a connection only where `command_timeout` and `connect_timeout` are long: see above. Three
-    /// tenths of a timeout is what a session of six ticks bears at the most: see `Heartbeat`.
-    #[test]
-    fn half_of_a_session_is_long_enough_for_late_answers_and_to_move() {
-        let tick = Duration::from_secs(2);
-        for ttl in (1..600).map(Duration::from_secs) {
-            let timeout = ttl_class::timeout(ttl, tick);
-            let period = period(tick, timeout);
-            assert!(silence(timeout) > period + timeout * 3 / 10, "given up at {timeout:?}");
-            // What counts is older than a silence that begins now by two heartbeats at the most.
-            let left = timeout.checked_sub(margin(timeout) + period * 2 + silence(timeout));
-            assert!(left.is_some_and(|left| left >= timeout / 10), "{left:?} left of {timeout:?}");
-        }
     }
 }

@@ -211,7 +211,7 @@ impl ZooKeeper {
         match made {
             Err(failure) if failure.cause() == Cause::NoNode => {
                 let anew = async {
-                    self.sessions.make_home(session).await?;
+                    self.sessions.make_base_nodes(session).await?;
                     // With apache curator, what is between is a container as well.
                     session.answer("making a container", client.mkdir(&member.lock, &options)).await
                 };

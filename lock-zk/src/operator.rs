@@ -159,7 +159,7 @@ impl ZooKeeper {
                 Ok(()) => return Ok(true),
                 Err(0) => return Ok(false),
                 // Somebody deleted the node that tells of evictions.
-                Err(_) => self.sessions.make_home(session).await?,
+                Err(_) => self.sessions.make_base_nodes(session).await?,
             }
         }
         Err(self.failure(Kind::Unavailable, "somebody deletes the node that tells of evictions").into())

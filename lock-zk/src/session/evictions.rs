@@ -8,7 +8,7 @@ use std::{
 use lock_core::EntryId;
 use zookeeper_client::Stat;
 
-use super::{Pool, Session};
+use super::{pool::Pool, session::Session};
 use crate::error::Cause;
 
 /// How long after a failure it is tried again.

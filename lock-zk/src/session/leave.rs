@@ -5,7 +5,12 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use lock_core::{BackendErrorKind as Kind, FencingToken};
 
-use super::{Member, OwnNode, Pool, Session, reap::confirm_ended};
+use super::{
+    member::{Member, OwnNode},
+    pool::Pool,
+    reap::confirm_ended,
+    session::Session,
+};
 use crate::{
     connection::by,
     error::{Cause, Failure},

@@ -9,7 +9,7 @@ use std::{
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use lock_core::{BootTime, Entry, FencingToken};
 
-use super::{Session, slots::size};
+use super::{session::Session, slots::size};
 use crate::notify::Snapshot;
 
 /// Ready when the entry's own node was deleted, or its session is over. Told by the server, in the order of what happened.

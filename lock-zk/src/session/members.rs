@@ -4,7 +4,7 @@ use std::{collections::HashMap, ptr, sync::Arc};
 
 use lock_core::EntryId;
 
-use super::{Member, Session};
+use super::{member::Member, session::Session};
 
 #[derive(Default)]
 pub(super) struct Members {

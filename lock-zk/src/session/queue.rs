@@ -2,7 +2,7 @@
 
 use lock_core::{BackendError, BackendErrorKind as Kind};
 
-use super::Session;
+use super::session::Session;
 use crate::{
     error::{Cause, Failure},
     keys::Keys,

@@ -8,7 +8,7 @@ use std::{
 use lock_core::{BackOff, BackendErrorKind as Kind, Entropy, SystemEntropy};
 use tokio::runtime::Handle;
 
-use super::{Pool, Session};
+use super::{pool::Pool, session::Session};
 use crate::{connection::Route, error::Failure};
 
 /// From one try to the next where the ensemble answered, and did not end the session. Where it did not, it is the time of the circuit

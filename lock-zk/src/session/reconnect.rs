@@ -8,7 +8,7 @@ use std::{
 use lock_core::{BackOff, BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy};
 use zookeeper_client::Error;
 
-use super::{Pool, Session};
+use super::{pool::Pool, session::Session};
 use crate::{
     connection::{Route, by},
     error::{Cause, Failure},

@@ -12,7 +12,8 @@ use tokio::sync::{Notify, SemaphorePermit, oneshot, watch};
 use zookeeper_client::{Error, SessionInfo, Stat, StateWatcher};
 
 use super::{
-    SessionSettings, heartbeat::Heartbeat, liveness::Liveness, read_permits::ReadPermits, slots::Slots,
+    heartbeat::Heartbeat, liveness::Liveness, read_permits::ReadPermits, settings::SessionSettings,
+    slots::Slots,
 };
 use crate::{
     connection::by,

@@ -15,7 +15,9 @@ use futures_util::{
 use lock_core::{BackendErrorKind as Kind, BootTime};
 use zookeeper_client::{SessionState, Stat, StateWatcher};
 
-use super::{Pool, Session, open::make_heartbeat_node, reap::reap, reconnect::reconnect};
+use super::{
+    base_nodes::make_heartbeat_node, pool::Pool, reap::reap, reconnect::reconnect, session::Session,
+};
 use crate::error::{Cause, Failure};
 
 /// How often members are looked at whose time may be over.

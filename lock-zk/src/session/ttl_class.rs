@@ -7,7 +7,7 @@ const LEAST: u32 = 6;
 
 /// What is asked for where an entry wants `ttl`: six or eight ticks, or a power of two times that. So it is longer by a half
 /// at the most, unless it is short.
-pub(crate) fn timeout(ttl: Duration, tick: Duration) -> Duration {
+pub(super) fn timeout(ttl: Duration, tick: Duration) -> Duration {
     // Both are bounded: a day, and 10 ms.
     let wanted = u32::try_from(ttl.as_nanos().div_ceil(tick.as_nanos().max(1))).unwrap_or(u32::MAX / 4);
     let mut six = LEAST;
@@ -23,7 +23,10 @@ pub(crate) fn timeout(ttl: Duration, tick: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use lock_core::margin;
+
     use super::*;
+    use crate::{connection::silence, session::period};
 
     #[test]
     fn a_timeout_is_never_shorter_than_the_ttl_and_little_longer() {
@@ -43,5 +46,20 @@ mod tests {
         let classes: std::collections::BTreeSet<_> =
             (1..86_400).map(|ttl| timeout(Duration::from_secs(ttl), Duration::from_secs(2))).collect();
         assert!(classes.len() < 30, "{}", classes.len());
+    }
+
+    /// This limit alone, which is that of a connection only where `command_timeout` and `connect_timeout` are long: see `silence`. Three
+    /// tenths of a timeout is what a session of six ticks bears at the most: see `Heartbeat`.
+    #[test]
+    fn half_of_a_session_is_long_enough_for_late_answers_and_to_move() {
+        let tick = Duration::from_secs(2);
+        for ttl in (1..600).map(Duration::from_secs) {
+            let timeout = timeout(ttl, tick);
+            let period = period(tick, timeout);
+            assert!(silence(timeout) > period + timeout * 3 / 10, "given up at {timeout:?}");
+            // What counts is older than a silence that begins now by two heartbeats at the most.
+            let left = timeout.checked_sub(margin(timeout) + period * 2 + silence(timeout));
+            assert!(left.is_some_and(|left| left >= timeout / 10), "{left:?} left of {timeout:?}");
+        }
     }
 }

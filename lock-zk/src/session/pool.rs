@@ -1,0 +1,113 @@
+//! [`Pool`]: all sessions of one backend, and the entries that they keep alive.
+
+use std::{
+    collections::BTreeMap,
+    ptr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use lock_core::{EntryId, Keeper};
+use tokio::sync::watch;
+use zookeeper_client::Acl;
+
+use super::{
+    member::Member, members::Members, session::Session, settings::SessionSettings, tombstones::Tombstones,
+};
+use crate::{ZkConfig, connection::Route, error::Failure, keys::Keys, notify::Notifier};
+
+/// What the keeper's tasks and their owner share.
+pub(super) struct Pool {
+    /// For tasks that end with it.
+    pub(super) this: Weak<Self>,
+    pub(super) config: Arc<ZkConfig>,
+    pub(super) route: Route,
+    pub(super) acl: Vec<Acl>,
+    pub(super) keys: Keys,
+    pub(super) keeper: Keeper,
+    pub(super) notifier: Notifier,
+    registry: Mutex<Registry>,
+}
+
+#[derive(Default)]
+pub(super) struct Registry {
+    /// By the timeout that is asked for.
+    pub(super) classes: BTreeMap<Duration, SessionClass>,
+    pub(super) members: Members,
+    pub(super) tombstones: Tombstones,
+}
+
+/// The sessions of one timeout.
+#[derive(Default)]
+pub(super) struct SessionClass {
+    pub(super) sessions: Vec<Arc<Session>>,
+    pub(super) opening: Option<OpenTask>,
+}
+
+/// A session that is being opened: for all who wait for it.
+pub(super) type OpenTask = watch::Receiver<Option<Result<Arc<Session>, Failure>>>;
+
+impl Pool {
+    pub(super) fn new(route: Route, acl: Vec<Acl>, keeper: Keeper) -> Arc<Self> {
+        let config = Arc::clone(&route.config);
+        let keys = config.keys();
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            config,
+            route,
+            acl,
+            keys,
+            keeper,
+            notifier: Notifier::default(),
+            registry: Mutex::default(),
+        })
+    }
+
+    /// Takes note that a member is not in the store, nor will be.
+    pub(super) fn forget(&self, member: &Arc<Member>) {
+        let was_there = self.lock().members.remove(member);
+        if was_there {
+            member.session.release(member.size());
+        }
+    }
+
+    /// The entries that a session keeps alive.
+    pub(super) fn members_of(&self, session: &Session) -> Vec<Arc<Member>> {
+        self.lock().members.of(session)
+    }
+
+    /// Whether a session keeps an entry alive.
+    pub(super) fn is_member_of(&self, entry: EntryId, session: &Session) -> bool {
+        self.lock().members.get(entry).is_some_and(|member| ptr::eq(&*member.session, session))
+    }
+
+    /// Raises an alarm for all entries that a session keeps alive.
+    pub(super) fn notify_members(&self, session: &Session) {
+        self.notifier.notify(self.members_of(session).iter().map(|member| member.entry.id));
+    }
+
+    pub(super) fn settings(&self) -> SessionSettings {
+        let (tick, command_timeout) = (self.config.tick, self.config.command_timeout);
+        SessionSettings {
+            keeper: self.keeper.clone(),
+            tick,
+            command_timeout,
+            address: self.config.to_string().into(),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Registry> {
+        // Nothing panics while the registry is held, and each change to it is whole.
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let registry = std::mem::take(self.registry.get_mut().unwrap_or_else(PoisonError::into_inner));
+        for session in registry.classes.into_values().flat_map(|class| class.sessions) {
+            // Whoever drops the last client closes the session.
+            session.end();
+        }
+    }
+}

@@ -9,7 +9,7 @@ use lock_core::{
 };
 
 use crate::{
-    ConnectError, ZkConfig, connection::Route, diagnosis, error::Failure, guarantees, session::Sessions,
+    ConnectError, ZkConfig, client::Ensemble, diagnosis, error::Failure, guarantees, session::Sessions,
 };
 
 /// Locks on a ZooKeeper ensemble, version 3.6 or later. Make one for a process, and share it.
@@ -41,8 +41,8 @@ impl ZooKeeper {
         config.validate()?;
         let acl = config.rights()?;
         let config = Arc::new(config);
-        let route = Route::new(Arc::clone(&config), keeper.clone())?;
-        let sessions = Sessions::new(route, acl, keeper.clone());
+        let ensemble = Ensemble::new(Arc::clone(&config), keeper.clone())?;
+        let sessions = Sessions::new(ensemble, acl, keeper.clone());
         Ok(Self { sessions, keeper: keeper.clone(), config })
     }
 

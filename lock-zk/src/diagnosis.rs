@@ -7,7 +7,7 @@ use zookeeper_client::{Acl, Permission};
 
 use crate::{
     ZooKeeper,
-    connection::by,
+    client::timeout_at,
     error::{Failure, STORE},
     session::Session,
 };
@@ -153,14 +153,14 @@ async fn servers(zookeeper: &ZooKeeper) -> Vec<Result<String, Failure>> {
 
 async fn srvr(zookeeper: &ZooKeeper, endpoint: usize) -> Result<String, Failure> {
     let (keeper, limit) = (&zookeeper.keeper, zookeeper.config.connect_timeout);
-    let route = zookeeper.sessions.route().clone();
+    let ensemble = zookeeper.sessions.ensemble().clone();
     let (done, answer) = oneshot::channel();
     let until = keeper.now() + limit;
     keeper.spawn(async move {
         // Nobody may wait for it any more.
-        let _ = done.send(route.ask(endpoint).await);
+        let _ = done.send(ensemble.server_status(endpoint).await);
     });
-    match by(keeper, until, answer).await {
+    match timeout_at(keeper, until, answer).await {
         Some(Ok(Ok(told))) => Ok(told),
         Some(Ok(Err(error))) => Err(Failure::new(Kind::Unreachable, excerpt(format_args!("{error}")))),
         Some(Err(_)) => Err(Failure::new(Kind::Unavailable, "the keeper has ended")),

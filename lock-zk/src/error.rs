@@ -5,10 +5,11 @@ use std::{fmt, time::Duration};
 use lock_core::{BackendError, BackendErrorKind as Kind, excerpt};
 use zookeeper_client::Error;
 
-use crate::link::NEVER_SENT;
-
 /// What [`BackendError`]s of this store call it.
 pub(crate) const STORE: &str = "zookeeper";
+
+/// The error of a request that certainly was not and will not be sent: no client of ZooKeeper gives it in answer to one.
+pub(crate) const NEVER_SENT: Error = Error::NoHosts;
 
 /// A request that was not carried out, or perhaps was. Everybody who waited for it gets a copy.
 #[derive(Clone, Debug)]

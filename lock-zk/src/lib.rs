@@ -26,22 +26,19 @@
 //! | what is stored, what it costs, which versions of ZooKeeper | `docs/backends/zookeeper.md` |
 
 mod backend;
+mod client;
 mod config;
 mod connect_error;
-mod connection;
 mod diagnosis;
 mod enter;
 mod error;
 mod guarantees;
 mod held;
 mod keys;
-mod limits;
-mod link;
 mod notify;
 mod operator;
 mod renew;
 mod session;
-mod tls;
 mod wait;
 
 pub use lock_core::settings::{ConfigError, Endpoint, Password};

@@ -11,9 +11,9 @@ use zookeeper_client::{Stat, StateWatcher};
 
 use crate::{
     ZooKeeper,
+    client::{ReconnectingClient, Watcher},
     error::{Cause, Failure},
     keys::entry_node::read_data,
-    link::{Link, Watcher},
     notify::{Snapshot, WaitState},
     session::{DeletionWatch, Member, OwnNode, token},
 };
@@ -121,7 +121,7 @@ impl ZooKeeper {
         member: &Arc<Member>,
         own_node: &OwnNode,
         snapshot: &Snapshot,
-        client: &Arc<Link>,
+        client: &Arc<ReconnectingClient>,
     ) -> Result<Option<Seen>, BackendError> {
         let session = &member.session;
         let watch = |node: &str| {

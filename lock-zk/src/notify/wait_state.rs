@@ -13,8 +13,8 @@ use zookeeper_client::{EventType, StateWatcher};
 
 use super::{ahead_count::AheadCount, queue_view::QueueView};
 use crate::{
+    client::Watcher,
     keys::Keys,
-    link::Watcher,
     session::{DeletionWatch, Member, read_queue, token},
 };
 

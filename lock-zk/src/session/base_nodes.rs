@@ -7,8 +7,8 @@ use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Error, Permission, Stat};
 
 use super::{pool::Pool, session::Session};
 use crate::{
+    client::ReconnectingClient,
     error::{Cause, Failure},
-    link::Link,
 };
 
 /// Makes the node of the heartbeats, and what has to be above it.
@@ -35,7 +35,11 @@ pub(super) async fn make_heartbeat_node(pool: &Pool, session: &Arc<Session>) -> 
 }
 
 /// Makes what is above locks and sessions, as far as it is not there.
-pub(super) async fn make_base_nodes(pool: &Pool, session: &Session, client: &Link) -> Result<(), Failure> {
+pub(super) async fn make_base_nodes(
+    pool: &Pool,
+    session: &Session,
+    client: &ReconnectingClient,
+) -> Result<(), Failure> {
     for path in [pool.keys.sessions(), pool.keys.locks(), pool.keys.evictions()] {
         if path != "/" {
             let made = mkdir(client, &path, pool.keys.above().len(), &pool.acl);
@@ -68,7 +72,7 @@ pub(super) async fn write_clock(pool: &Pool, session: &Session) -> Result<Stat, 
 
 /// As `mkdir -p`, the last first: nobody needs rights above what is there. The first `above` bytes of the path are above the chroot, where
 /// others may have nodes beside ours, and take nothing away.
-async fn mkdir(client: &Link, path: &str, above: usize, acl: &[Acl]) -> Result<(), Error> {
+async fn mkdir(client: &ReconnectingClient, path: &str, above: usize, acl: &[Acl]) -> Result<(), Error> {
     let others = Acl::new(Permission::CREATE | Permission::READ, AuthId::anyone());
     let shared: Vec<_> = acl.iter().cloned().chain([others]).collect();
     let mut end = path.len();

@@ -12,7 +12,7 @@ use super::{
     session::Session,
 };
 use crate::{
-    connection::by,
+    client::timeout_at,
     error::{Cause, Failure},
     keys::Keys,
     notify::QueueView,
@@ -33,7 +33,7 @@ impl Pool {
                 None => self.delete_all(member).await,
                 // What broke is asked for once more, in the time that one command may take: who releases does not wait twice as long.
                 Some(until) => {
-                    let again = by(&self.keeper, until, self.delete_all(member)).await;
+                    let again = timeout_at(&self.keeper, until, self.delete_all(member)).await;
                     again.unwrap_or_else(|| Err(self.too_late()))
                 }
             };
@@ -48,7 +48,7 @@ impl Pool {
         }
         // Its node goes with the session; a create of it that still is under way finds the session gone. The keeper sees to its end,
         // but may have ended itself.
-        let over = by(&self.keeper, began.unwrap_or(now + limit), self.is_ended(session)).await;
+        let over = timeout_at(&self.keeper, began.unwrap_or(now + limit), self.is_ended(session)).await;
         if over.unwrap_or_else(|| Err(self.too_late()))? {
             self.forget(member);
             return Ok(false);

@@ -62,7 +62,7 @@ fn check_fork() -> Result<(), Failure> {
 async fn open_one(pool: &Pool, timeout: Duration) -> Result<Arc<Session>, Failure> {
     check_fork()?;
     let sent = pool.keeper.now();
-    let client = pool.route.open(timeout).await?;
+    let client = pool.ensemble.open(timeout).await?;
     let (granted, tick) = (client.session_timeout(), pool.config.tick);
     if granted < tick * LEAST_TICKS {
         let message = format!(

@@ -14,14 +14,14 @@ use zookeeper_client::Acl;
 use super::{
     member::Member, members::Members, session::Session, settings::SessionSettings, tombstones::Tombstones,
 };
-use crate::{ZkConfig, connection::Route, error::Failure, keys::Keys, notify::Notifier};
+use crate::{ZkConfig, client::Ensemble, error::Failure, keys::Keys, notify::Notifier};
 
 /// What the keeper's tasks and their owner share.
 pub(super) struct Pool {
     /// For tasks that end with it.
     pub(super) this: Weak<Self>,
     pub(super) config: Arc<ZkConfig>,
-    pub(super) route: Route,
+    pub(super) ensemble: Ensemble,
     pub(super) acl: Vec<Acl>,
     pub(super) keys: Keys,
     pub(super) keeper: Keeper,
@@ -48,13 +48,13 @@ pub(super) struct SessionClass {
 pub(super) type OpenTask = watch::Receiver<Option<Result<Arc<Session>, Failure>>>;
 
 impl Pool {
-    pub(super) fn new(route: Route, acl: Vec<Acl>, keeper: Keeper) -> Arc<Self> {
-        let config = Arc::clone(&route.config);
+    pub(super) fn new(ensemble: Ensemble, acl: Vec<Acl>, keeper: Keeper) -> Arc<Self> {
+        let config = Arc::clone(&ensemble.config);
         let keys = config.keys();
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             config,
-            route,
+            ensemble,
             acl,
             keys,
             keeper,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_core::Keeper;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::{connection::by, error::Failure};
+use crate::{client::timeout_at, error::Failure};
 
 /// So many of those who wait under a session look around at once.
 const AT_ONCE: usize = 64;
@@ -25,7 +25,7 @@ impl ReadPermits {
         keeper: &Keeper,
         limit: Duration,
     ) -> Result<SemaphorePermit<'_>, Failure> {
-        let permit = by(keeper, keeper.now() + limit, self.0.acquire()).await;
+        let permit = timeout_at(keeper, keeper.now() + limit, self.0.acquire()).await;
         // Nobody closes them.
         permit.and_then(Result::ok).ok_or_else(|| Failure::timed_out("a read permit", limit).unsent())
     }

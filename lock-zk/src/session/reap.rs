@@ -9,7 +9,7 @@ use lock_core::{BackOff, BackendErrorKind as Kind, Entropy, SystemEntropy};
 use tokio::runtime::Handle;
 
 use super::{pool::Pool, session::Session};
-use crate::{connection::Route, error::Failure};
+use crate::{client::Ensemble, error::Failure};
 
 /// From one try to the next where the ensemble answered, and did not end the session. Where it did not, it is the time of the circuit
 /// breaker.
@@ -40,7 +40,7 @@ pub(super) fn reap(pool: &Arc<Pool>, session: &Arc<Session>) {
                 }
             }
             let pause = BACK_OFF.pause(answers, SystemEntropy.bits() as u64);
-            let pause = pool.keeper.sleep_until(pool.route.retry_at(pause));
+            let pause = pool.keeper.sleep_until(pool.ensemble.retry_at(pause));
             drop(pool);
             pause.await;
         }
@@ -54,17 +54,17 @@ pub(super) async fn confirm_ended(pool: &Pool, session: &Arc<Session>) -> Result
         return Ok(false);
     }
     let mut attempt = session.attempt(|done| {
-        let (route, session) = (pool.route.clone(), Arc::clone(session));
+        let (ensemble, session) = (pool.ensemble.clone(), Arc::clone(session));
         pool.keeper.spawn(async move {
             // Nobody may wait for it any more.
-            let _ = done.send(Some(close(&route, &session).await));
+            let _ = done.send(Some(close(&ensemble, &session).await));
         });
     });
     let said = attempt.wait_for(Option::is_some).await.map(|said| said.clone());
     let over = match said {
         Ok(Some(said)) => said?,
         // The keeper has ended. Whoever asks has to do it, if it can.
-        _ if Handle::try_current().is_ok() => close(&pool.route, session).await?,
+        _ if Handle::try_current().is_ok() => close(&pool.ensemble, session).await?,
         _ => return Err(Failure::new(Kind::Unavailable, "the keeper has ended")),
     };
     if over {
@@ -77,8 +77,8 @@ pub(super) async fn confirm_ended(pool: &Pool, session: &Arc<Session>) -> Result
 }
 
 /// Closes a session from another connection, if the ensemble does not say that it is over. On a runtime.
-async fn close(route: &Route, session: &Session) -> Result<bool, Failure> {
-    match route.attach_to_close(session.granted(), session.info.clone()).await {
+async fn close(ensemble: &Ensemble, session: &Session) -> Result<bool, Failure> {
+    match ensemble.attach_to_close(session.granted(), session.info.clone()).await {
         // To drop it closes the session.
         Ok(client) => {
             drop(client);

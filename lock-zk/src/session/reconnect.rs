@@ -10,9 +10,8 @@ use zookeeper_client::Error;
 
 use super::{pool::Pool, session::Session};
 use crate::{
-    connection::{Route, by},
+    client::{Ensemble, ReconnectingClient, timeout_at},
     error::{Cause, Failure},
-    link::Link,
 };
 
 /// The time between two tries where a server answered, and could not go on with the session. Where none answered, it is that of the
@@ -34,18 +33,18 @@ const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Dura
 /// lags behind as well, or one that is cut off (F3). So the connection is used only when a write on it was answered: then the
 /// server has seen all that we have. Whoever was asked for the session on this connection leads, or led by a leader that does, so
 /// that its end was moved where it counts: a server that follows another leader, or none, closes its connections.
-pub(super) async fn reconnect(pool: &Weak<Pool>, route: &Route, keeper: &Keeper, session: &Session) {
+pub(super) async fn reconnect(pool: &Weak<Pool>, ensemble: &Ensemble, keeper: &Keeper, session: &Session) {
     tokio::select! {
         biased;
         () = session.ended() => {}
-        _ = by(keeper, session.lives_until(), attach(pool, route, keeper, session)) => {}
+        _ = timeout_at(keeper, session.lives_until(), attach(pool, ensemble, keeper, session)) => {}
     }
 }
 
-async fn attach(pool: &Weak<Pool>, route: &Route, keeper: &Keeper, session: &Session) {
+async fn attach(pool: &Weak<Pool>, ensemble: &Ensemble, keeper: &Keeper, session: &Session) {
     let mut failures = 0;
     loop {
-        match attach_once(route, keeper, session).await {
+        match attach_once(ensemble, keeper, session).await {
             Ok((client, attached)) => {
                 tracing::debug!(session = %format_args!("{:#x}", session.id), "a zookeeper session has a connection again");
                 // Who holds a lock does not look after what he watched as he waited, and what is watched keeps its client.
@@ -65,29 +64,29 @@ async fn attach(pool: &Weak<Pool>, route: &Route, keeper: &Keeper, session: &Ses
         }
         failures += 1;
         let pause = BACK_OFF.pause(failures, SystemEntropy.bits() as u64);
-        keeper.sleep_until(route.retry_at(pause)).await;
+        keeper.sleep_until(ensemble.retry_at(pause)).await;
     }
 }
 
 /// The new client, and when it asked for the session: whoever attaches to one counts its timeout anew.
 async fn attach_once(
-    route: &Route,
+    ensemble: &Ensemble,
     keeper: &Keeper,
     session: &Session,
-) -> Result<(Arc<Link>, BootTime), Failure> {
+) -> Result<(Arc<ReconnectingClient>, BootTime), Failure> {
     let granted = session.granted();
     let too_short = || Failure::new(Kind::Unreachable, format!("no server gives sessions of {granted:?}"));
-    let endpoint = route.endpoint_for(granted).await.ok_or_else(too_short)?;
-    if !route.gives(endpoint, granted).await? {
+    let endpoint = ensemble.endpoint_for(granted).await.ok_or_else(too_short)?;
+    if !ensemble.grants(endpoint, granted).await? {
         return Err(too_short());
     }
     let attached = keeper.now();
-    let client = route.attach(granted, session.info.clone(), endpoint).await?;
+    let client = ensemble.attach(granted, session.info.clone(), endpoint).await?;
     if client.session_timeout() < granted {
-        return Err(abandon(route, session, &client, attached));
+        return Err(abandon(ensemble, session, &client, attached));
     }
-    let (sent, limit) = (keeper.now(), route.patience(granted));
-    let written = by(keeper, sent + limit, client.set_data(&session.heartbeat_node, &[])).await;
+    let (sent, limit) = (keeper.now(), ensemble.answer_limit(granted));
+    let written = timeout_at(keeper, sent + limit, client.set_data(&session.heartbeat_node, &[])).await;
     let failure = match written {
         // Without the node: somebody deleted it, and the next heartbeat makes it again. Without the right to write to it: that was
         // answered as well, and somebody may give it back in time.
@@ -99,7 +98,7 @@ async fn attach_once(
     };
     if failure.cause() != Cause::SessionGone {
         // To drop it as it is would close the session.
-        client.retire();
+        client.detach();
     }
     Err(failure)
 }
@@ -107,16 +106,21 @@ async fn attach_once(
 /// A server that gave sessions as long as this one has lowered its limit since, or another one has its address: the session is over earlier
 /// than whoever relies on it was told. So all of them lose it now, long before the ensemble ends it, and nobody closes it before they
 /// know.
-fn abandon(route: &Route, session: &Session, client: &Link, attached: BootTime) -> Failure {
+fn abandon(
+    ensemble: &Ensemble,
+    session: &Session,
+    client: &ReconnectingClient,
+    attached: BootTime,
+) -> Failure {
     let (id, granted, given) = (session.id, session.granted(), client.session_timeout());
-    route.log.note("shortened", move |times| {
+    ensemble.log.note("shortened", move |times| {
         tracing::warn!(
             session = %format_args!("{id:#x}"),
             times,
             "a zookeeper server gives sessions of {given:?}, where one of {granted:?} had been given: all locks of that are lost"
         );
     });
-    client.retire();
+    client.detach();
     session.abandon(attached + given / 2);
     Failure::session_gone()
 }

@@ -16,9 +16,8 @@ use super::{
     slots::Slots,
 };
 use crate::{
-    connection::by,
+    client::{ReconnectingClient, timeout_at},
     error::{Cause, Failure},
-    link::Link,
 };
 
 /// What one attempt to close a session comes to: whether it is over. For all who wait for that.
@@ -53,7 +52,7 @@ pub(crate) struct Session {
 
 struct State {
     /// Closing it takes that nobody has it.
-    client: Option<Arc<Link>>,
+    client: Option<Arc<ReconnectingClient>>,
     liveness: Liveness,
     /// A write was carried out on the connection that there is.
     connection_works: bool,
@@ -68,7 +67,12 @@ struct State {
 }
 
 impl Session {
-    pub(super) fn new(client: Arc<Link>, opened: BootTime, node: String, settings: SessionSettings) -> Self {
+    pub(super) fn new(
+        client: Arc<ReconnectingClient>,
+        opened: BootTime,
+        node: String,
+        settings: SessionSettings,
+    ) -> Self {
         let granted = client.session_timeout();
         Self {
             id: client.session().id().0,
@@ -102,7 +106,7 @@ impl Session {
     }
 
     /// Whoever sends requests, until the session is over.
-    pub(crate) fn client(&self) -> Result<Arc<Link>, Failure> {
+    pub(crate) fn client(&self) -> Result<Arc<ReconnectingClient>, Failure> {
         self.lock().client.clone().ok_or_else(|| Failure::session_gone().about(&self.address))
     }
 
@@ -121,7 +125,7 @@ impl Session {
         doing: &str,
         request: impl Future<Output = Result<T, Error>> + Send,
     ) -> Result<T, Failure> {
-        let failure = match by(&self.keeper, self.keeper.now() + limit, request).await {
+        let failure = match timeout_at(&self.keeper, self.keeper.now() + limit, request).await {
             Some(Ok(answer)) => return Ok(answer),
             Some(Err(error)) => Failure::of(&error).about(doing),
             None if self.is_connected() => Failure::timed_out(doing, limit),
@@ -192,7 +196,7 @@ impl Session {
         let this = Arc::clone(self);
         self.keeper.spawn(async move {
             // What comes later proves nothing.
-            let answered = by(&this.keeper, sent + this.granted, request).await;
+            let answered = timeout_at(&this.keeper, sent + this.granted, request).await;
             if let Some(Ok(_)) = answered {
                 this.mark_alive(sent);
                 this.lock().heartbeat.mark_answered(sent, this.keeper.now());
@@ -240,13 +244,13 @@ impl Session {
     }
 
     /// Whether this is the client that it has.
-    pub(crate) fn is_using(&self, client: &Arc<Link>) -> bool {
+    pub(crate) fn is_using(&self, client: &Arc<ReconnectingClient>) -> bool {
         self.lock().client.as_ref().is_some_and(|has| Arc::ptr_eq(has, client))
     }
 
     /// Goes on with another client, which attached to it by a request sent at `attached`, unless the session has ended. Whoever
     /// waits for the one before is told.
-    pub(super) fn switch_to(&self, client: &Arc<Link>, attached: BootTime) {
+    pub(super) fn switch_to(&self, client: &Arc<ReconnectingClient>, attached: BootTime) {
         let now = self.keeper.now();
         let before = {
             let mut state = self.lock();
@@ -258,7 +262,7 @@ impl Session {
         };
         // Not under our lock: it wakes somebody, who finds the new one.
         if let Some(before) = before {
-            before.is_replaced_by(client);
+            before.mark_replaced_by(client);
         }
     }
 
@@ -272,7 +276,7 @@ impl Session {
         let client = self.lock().client.take();
         // The last to go closes the connection. Not under our lock: it wakes somebody.
         if let Some(client) = client {
-            client.ends();
+            client.close();
         }
         self.ended.notify_one();
     }
@@ -284,7 +288,7 @@ impl Session {
         let client = state.client.take();
         drop(state);
         if let Some(client) = client {
-            client.retire();
+            client.detach();
         }
         self.ended.notify_one();
     }

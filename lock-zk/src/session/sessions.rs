@@ -12,14 +12,14 @@ use lock_core::{BackendErrorKind as Kind, Entry, EntryId, Keeper};
 use zookeeper_client::Acl;
 
 use super::{base_nodes, member::Member, open, pool::Pool, session::Session, slots, ttl_class};
-use crate::{connection::Route, error::Failure, keys::Keys, notify::Notifier};
+use crate::{client::Ensemble, error::Failure, keys::Keys, notify::Notifier};
 
 /// All sessions of one backend.
 pub(crate) struct Sessions(Arc<Pool>);
 
 impl Sessions {
-    pub(crate) fn new(route: Route, acl: Vec<Acl>, keeper: Keeper) -> Self {
-        Self(Pool::new(route, acl, keeper))
+    pub(crate) fn new(ensemble: Ensemble, acl: Vec<Acl>, keeper: Keeper) -> Self {
+        Self(Pool::new(ensemble, acl, keeper))
     }
 
     pub(crate) fn keys(&self) -> &Keys {
@@ -30,8 +30,8 @@ impl Sessions {
         &self.0.acl
     }
 
-    pub(crate) fn route(&self) -> &Route {
-        &self.0.route
+    pub(crate) fn ensemble(&self) -> &Ensemble {
+        &self.0.ensemble
     }
 
     pub(crate) fn notifier(&self) -> &Notifier {

@@ -95,9 +95,9 @@ impl SessionTask {
             if now < self.next_connect && !session.connection_works() {
                 return Some(pool.keeper.sleep_until(self.next_connect.min(session.lives_until())));
             }
-            let (route, keeper) = (pool.route.clone(), pool.keeper.clone());
+            let (ensemble, keeper) = (pool.ensemble.clone(), pool.keeper.clone());
             drop(pool);
-            reconnect(weak, &route, &keeper, &session).await;
+            reconnect(weak, &ensemble, &keeper, &session).await;
             pool = weak.upgrade()?;
             let Ok(states) = session.states() else { return self.finish(&pool) };
             self.states = states;
@@ -139,7 +139,7 @@ impl SessionTask {
             }
             Err(failure) => {
                 let (id, why) = (session.id, failure.clone());
-                pool.route.log.note("not proved alive", move |times| {
+                pool.ensemble.log.note("not proved alive", move |times| {
                     tracing::warn!(session = %format_args!("{id:#x}"), times, "a zookeeper session is not proved alive: {why}");
                 });
                 // The answer that did not come in time was waited for long enough.
@@ -202,7 +202,7 @@ fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
             if pool.keys.entry_at(&path).is_some_and(|entry| !pool.is_member_of(entry, &session)) {
                 // What fails is found again at the next inspection.
                 drop(session.write("an inspection", client.delete(&path)).await);
-                pool.route.log.note("unknown", move |times| {
+                pool.ensemble.log.note("unknown", move |times| {
                     tracing::warn!(%path, times, "an entry that nobody knows is deleted");
                 });
             }

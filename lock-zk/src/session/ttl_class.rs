@@ -26,7 +26,7 @@ mod tests {
     use lock_core::margin;
 
     use super::*;
-    use crate::{connection::silence, session::period};
+    use crate::{client::silence, session::period};
 
     #[test]
     fn a_timeout_is_never_shorter_than_the_ttl_and_little_longer() {

@@ -6,7 +6,7 @@ use lock_core::settings::ConfigError;
 use tokio::net::TcpStream;
 use zookeeper_client::Connector;
 
-use super::Stream;
+use super::stream::Stream;
 use crate::ZkConfig;
 
 /// There is none.
@@ -25,7 +25,7 @@ impl Tls {
     }
 
     #[allow(clippy::unused_async, reason = "the other one waits")]
-    pub(crate) async fn greet(&self, _: &str, _: TcpStream) -> io::Result<Box<dyn Stream>> {
+    pub(crate) async fn connect(&self, _: &str, _: TcpStream) -> io::Result<Box<dyn Stream>> {
         match *self {}
     }
 

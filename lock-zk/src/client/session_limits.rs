@@ -1,4 +1,4 @@
-//! [`Limits`]: how long a session each server gives.
+//! [`SessionLimits`]: how long a session each server gives.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -12,37 +12,37 @@ use std::{
 /// ensemble goes by that, whether or not the answer arrives. Guards were told to rely on the longer one. So a session goes only where
 /// it is known to be given what it has.
 #[derive(Debug)]
-pub(crate) struct Limits(Mutex<Vec<Given>>);
+pub(crate) struct SessionLimits(Mutex<Vec<KnownLimit>>);
 
 #[derive(Clone, Copy, Debug)]
-struct Given {
+struct KnownLimit {
     /// It gives so much, where it is asked for.
     least: Duration,
     /// It does not give more.
     most: Duration,
 }
 
-impl Limits {
+impl SessionLimits {
     /// Nothing is known of so many servers.
     pub(crate) fn new(servers: usize) -> Self {
-        Self(Mutex::new(vec![Given { least: Duration::ZERO, most: Duration::MAX }; servers]))
+        Self(Mutex::new(vec![KnownLimit { least: Duration::ZERO, most: Duration::MAX }; servers]))
     }
 
     /// A server was asked for a session of this timeout, and gave it that one.
-    pub(crate) fn learn(&self, server: usize, asked: Duration, given: Duration) {
+    pub(crate) fn record(&self, server: usize, asked: Duration, given: Duration) {
         if let Some(known) = self.lock().get_mut(server) {
             *known = if given < asked {
-                Given { least: given, most: given }
+                KnownLimit { least: given, most: given }
             } else {
                 // What was its limit before may have been raised.
                 let most = if known.most < given { Duration::MAX } else { known.most };
-                Given { least: known.least.max(given), most }
+                KnownLimit { least: known.least.max(given), most }
             };
         }
     }
 
     /// Whether a server gives a session of this timeout, if that is known.
-    pub(crate) fn gives(&self, server: usize, timeout: Duration) -> Option<bool> {
+    pub(crate) fn grants(&self, server: usize, timeout: Duration) -> Option<bool> {
         let known = *self.lock().get(server)?;
         if timeout <= known.least {
             Some(true)
@@ -53,7 +53,7 @@ impl Limits {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Given>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<KnownLimit>> {
         // Nothing panics while they are held, and each change to them is whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,32 +69,32 @@ mod tests {
 
     #[test]
     fn of_a_server_is_known_what_it_has_shown_and_nothing_of_the_others() {
-        let limits = Limits::new(2);
-        assert_eq!(limits.gives(0, s(1)), None);
-        limits.learn(0, s(12), s(12));
-        assert_eq!((limits.gives(0, s(12)), limits.gives(0, s(16))), (Some(true), None));
-        limits.learn(0, s(64), s(40));
-        assert_eq!((limits.gives(0, s(40)), limits.gives(0, s(41))), (Some(true), Some(false)));
-        assert_eq!((limits.gives(1, s(12)), limits.gives(2, s(12))), (None, None));
+        let limits = SessionLimits::new(2);
+        assert_eq!(limits.grants(0, s(1)), None);
+        limits.record(0, s(12), s(12));
+        assert_eq!((limits.grants(0, s(12)), limits.grants(0, s(16))), (Some(true), None));
+        limits.record(0, s(64), s(40));
+        assert_eq!((limits.grants(0, s(40)), limits.grants(0, s(41))), (Some(true), Some(false)));
+        assert_eq!((limits.grants(1, s(12)), limits.grants(2, s(12))), (None, None));
     }
 
     #[test]
     fn a_limit_that_was_lowered_or_raised_is_the_new_one() {
-        let limits = Limits::new(1);
-        limits.learn(0, s(32), s(32));
-        limits.learn(0, s(32), s(20));
-        assert_eq!((limits.gives(0, s(20)), limits.gives(0, s(32))), (Some(true), Some(false)));
-        limits.learn(0, s(16), s(16));
-        assert_eq!(limits.gives(0, s(32)), Some(false), "less says nothing of it");
-        limits.learn(0, s(32), s(32));
-        assert_eq!((limits.gives(0, s(32)), limits.gives(0, s(64))), (Some(true), None));
+        let limits = SessionLimits::new(1);
+        limits.record(0, s(32), s(32));
+        limits.record(0, s(32), s(20));
+        assert_eq!((limits.grants(0, s(20)), limits.grants(0, s(32))), (Some(true), Some(false)));
+        limits.record(0, s(16), s(16));
+        assert_eq!(limits.grants(0, s(32)), Some(false), "less says nothing of it");
+        limits.record(0, s(32), s(32));
+        assert_eq!((limits.grants(0, s(32)), limits.grants(0, s(64))), (Some(true), None));
     }
 
     /// Who asks for less than its shortest session is given that.
     #[test]
     fn a_server_that_gives_more_than_was_asked_for_gives_that_much() {
-        let limits = Limits::new(1);
-        limits.learn(0, s(1), s(4));
-        assert_eq!((limits.gives(0, s(4)), limits.gives(0, s(5))), (Some(true), None));
+        let limits = SessionLimits::new(1);
+        limits.record(0, s(1), s(4));
+        assert_eq!((limits.grants(0, s(4)), limits.grants(0, s(5))), (Some(true), None));
     }
 }

@@ -1,18 +1,13 @@
 //! Connections over TLS: with the feature `tls`, or none.
 
+mod stream;
 #[cfg(feature = "tls")]
 mod with;
 #[cfg(not(feature = "tls"))]
 mod without;
 
-use tokio::io::{AsyncRead, AsyncWrite};
-
+pub(crate) use self::stream::Stream;
 #[cfg(feature = "tls")]
 pub(crate) use self::with::Tls;
 #[cfg(not(feature = "tls"))]
 pub(crate) use self::without::Tls;
-
-/// A connection of our own to a server.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}

@@ -15,7 +15,7 @@ use tokio_rustls::{
 };
 use zookeeper_client::{Connector, TlsOptions};
 
-use super::Stream;
+use super::stream::Stream;
 use crate::ZkConfig;
 
 /// What a TLS connection needs, made once from the files of a [`ZkConfig`]: for the client of ZooKeeper, and for the questions
@@ -68,7 +68,7 @@ impl Tls {
     }
 
     /// A connection of our own to a server that is called `host`.
-    pub(crate) async fn greet(&self, host: &str, stream: TcpStream) -> io::Result<Box<dyn Stream>> {
+    pub(crate) async fn connect(&self, host: &str, stream: TcpStream) -> io::Result<Box<dyn Stream>> {
         let host = server_name(host).map_err(io::Error::other)?;
         Ok(Box::new(self.connector.connect(host, stream).await?))
     }

@@ -1,10 +1,10 @@
-//! Opening connections, and waiting no longer than one wants to.
+//! [`Ensemble`]: its servers, and opening connections to them.
 
-use std::{future::Future, io, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use futures_util::{
     FutureExt,
-    future::{join_all, poll_fn, select_ok},
+    future::{join_all, select_ok},
 };
 use lock_core::{
     BackendErrorKind as Kind, BootTime, CircuitBreaker, Entropy, Keeper, Paced, SystemEntropy, excerpt,
@@ -16,32 +16,32 @@ use tokio::{
 };
 use zookeeper_client::{Client, Connector, Error, SessionInfo};
 
-use crate::{
-    ZkConfig,
-    error::Failure,
-    limits::Limits,
-    link::Link,
+use super::{
+    reconnecting_client::ReconnectingClient,
+    session_limits::SessionLimits,
+    timeout_at::timeout_at,
     tls::{Stream, Tls},
 };
+use crate::{ZkConfig, error::Failure};
 
 /// How to reach the ensemble.
 #[derive(Clone, Debug)]
-pub(crate) struct Route {
+pub(crate) struct Ensemble {
     pub(crate) config: Arc<ZkConfig>,
     password: Option<Password>,
     tls: Option<Tls>,
     keeper: Keeper,
-    limits: Arc<Limits>,
+    limits: Arc<SessionLimits>,
     breaker: Arc<CircuitBreaker<Failure>>,
     /// What there is to say of all sessions and connections.
     pub(crate) log: Paced<&'static str>,
 }
 
-impl Route {
+impl Ensemble {
     /// Reads the files that the configuration names.
     pub(crate) fn new(config: Arc<ZkConfig>, keeper: Keeper) -> Result<Self, ConfigError> {
         let (password, tls) = (config.login().read()?, Tls::load(&config)?);
-        let limits = Arc::new(Limits::new(config.endpoints.len()));
+        let limits = Arc::new(SessionLimits::new(config.endpoints.len()));
         let breaker =
             CircuitBreaker::new(Failure::is_of_connection).with_longest_pause(config.connect_timeout / 2);
         let (breaker, log) = (Arc::new(breaker), Paced::new(&keeper));
@@ -49,7 +49,7 @@ impl Route {
     }
 
     /// Opens a session. The client's tasks run where this is polled: on the keeper, which has I/O.
-    pub(crate) async fn open(&self, session_timeout: Duration) -> Result<Arc<Link>, Failure> {
+    pub(crate) async fn open(&self, session_timeout: Duration) -> Result<Arc<ReconnectingClient>, Failure> {
         self.breaker.attempt(&self.keeper, self.open_somewhere(session_timeout)).await
     }
 
@@ -59,13 +59,14 @@ impl Route {
         self.breaker.retry_at().filter(|retry_at| *retry_at > now).unwrap_or(now + pause)
     }
 
-    async fn open_somewhere(&self, session_timeout: Duration) -> Result<Arc<Link>, Failure> {
-        let (until, alone) = (self.until(), self.config.endpoints.len() == 1);
-        let patience = if alone { self.config.connect_timeout } else { self.patience(session_timeout) };
-        let mut opened = Err(self.nobody_there());
+    async fn open_somewhere(&self, session_timeout: Duration) -> Result<Arc<ReconnectingClient>, Failure> {
+        let (until, alone) = (self.connect_deadline(), self.config.endpoints.len() == 1);
+        let answer_limit =
+            if alone { self.config.connect_timeout } else { self.answer_limit(session_timeout) };
+        let mut opened = Err(self.unreachable());
         // One after the other, and not by the client, which waits for one that hangs for as long as it bears silence.
         for endpoint in self.endpoints_to_try(session_timeout).await {
-            let limit = until.min(self.keeper.now() + patience);
+            let limit = until.min(self.keeper.now() + answer_limit);
             opened = self.open_at(endpoint, session_timeout, limit).await;
             if !opened.as_ref().is_err_and(Failure::is_of_connection) || self.keeper.now() >= until {
                 break;
@@ -73,7 +74,7 @@ impl Route {
         }
         match opened {
             Err(failure) if self.tls.is_some() && *failure.kind() == Kind::Unreachable => {
-                let refusal = by(&self.keeper, until, self.refusal()).await.flatten();
+                let refusal = timeout_at(&self.keeper, until, self.tls_refusal()).await.flatten();
                 Err(refusal.unwrap_or(failure))
             }
             opened => opened,
@@ -83,7 +84,7 @@ impl Route {
     /// All of them, and first the one that says that it serves.
     async fn endpoints_to_try(&self, session_timeout: Duration) -> Vec<usize> {
         let mut endpoints = self.in_any_order();
-        if let Some(found) = self.find(session_timeout, &endpoints).await {
+        if let Some(found) = self.find_serving(session_timeout, &endpoints).await {
             endpoints.retain(|endpoint| *endpoint != found);
             endpoints.insert(0, found);
         }
@@ -94,8 +95,8 @@ impl Route {
     /// if all are known to give sessions of less than this timeout.
     pub(crate) async fn endpoint_for(&self, session_timeout: Duration) -> Option<usize> {
         let mut endpoints = self.in_any_order();
-        endpoints.retain(|endpoint| self.limits.gives(*endpoint, session_timeout) != Some(false));
-        let found = self.find(session_timeout, &endpoints).await;
+        endpoints.retain(|endpoint| self.limits.grants(*endpoint, session_timeout) != Some(false));
+        let found = self.find_serving(session_timeout, &endpoints).await;
         found.or(endpoints.first().copied())
     }
 
@@ -111,25 +112,25 @@ impl Route {
         endpoint: usize,
         session_timeout: Duration,
         until: BootTime,
-    ) -> Result<Arc<Link>, Failure> {
-        let connector = self.connector(session_timeout, self.patience(session_timeout));
-        let link = self.connect(connector, Some(endpoint), until).await?;
-        self.limits.learn(endpoint, session_timeout, link.session_timeout());
-        Ok(link)
+    ) -> Result<Arc<ReconnectingClient>, Failure> {
+        let connector = self.connector(session_timeout, self.answer_limit(session_timeout));
+        let client = self.connect(connector, Some(endpoint), until).await?;
+        self.limits.record(endpoint, session_timeout, client.session_timeout());
+        Ok(client)
     }
 
     /// Whether a server gives sessions of this timeout. If that is not known, another session tells, which is closed at once.
-    pub(crate) async fn gives(&self, endpoint: usize, session_timeout: Duration) -> Result<bool, Failure> {
-        if let Some(known) = self.limits.gives(endpoint, session_timeout) {
+    pub(crate) async fn grants(&self, endpoint: usize, session_timeout: Duration) -> Result<bool, Failure> {
+        if let Some(known) = self.limits.grants(endpoint, session_timeout) {
             return Ok(known);
         }
         let opened = async {
             // From when it is its turn, here as below.
-            let until = self.keeper.now() + self.patience(session_timeout);
+            let until = self.keeper.now() + self.answer_limit(session_timeout);
             self.open_at(endpoint, session_timeout, until).await
         };
-        let link = self.breaker.attempt(&self.keeper, opened).await?;
-        Ok(link.session_timeout() >= session_timeout)
+        let client = self.breaker.attempt(&self.keeper, opened).await?;
+        Ok(client.session_timeout() >= session_timeout)
     }
 
     /// Attaches to a session that is there, by a server that [gives](Self::gives) it what it has. [`Error::SessionExpired`] is the
@@ -139,15 +140,16 @@ impl Route {
         session_timeout: Duration,
         session: SessionInfo,
         endpoint: usize,
-    ) -> Result<Arc<Link>, Failure> {
-        let connector = self.connector(session_timeout, self.patience(session_timeout)).with_session(session);
+    ) -> Result<Arc<ReconnectingClient>, Failure> {
+        let connector =
+            self.connector(session_timeout, self.answer_limit(session_timeout)).with_session(session);
         let connected = async {
-            let until = self.keeper.now() + self.patience(session_timeout);
+            let until = self.keeper.now() + self.answer_limit(session_timeout);
             self.connect(connector, Some(endpoint), until).await
         };
-        let link = self.breaker.attempt(&self.keeper, connected).await?;
-        self.limits.learn(endpoint, session_timeout, link.session_timeout());
-        Ok(link)
+        let client = self.breaker.attempt(&self.keeper, connected).await?;
+        self.limits.record(endpoint, session_timeout, client.session_timeout());
+        Ok(client)
     }
 
     /// The same for a session that is to be closed: by any server, each of which has a moment to answer.
@@ -155,44 +157,45 @@ impl Route {
         &self,
         session_timeout: Duration,
         session: SessionInfo,
-    ) -> Result<Arc<Link>, Failure> {
-        let connector = self.connector(session_timeout, self.patience(session_timeout)).with_session(session);
-        let connected = async { self.connect(connector, None, self.until()).await };
+    ) -> Result<Arc<ReconnectingClient>, Failure> {
+        let connector =
+            self.connector(session_timeout, self.answer_limit(session_timeout)).with_session(session);
+        let connected = async { self.connect(connector, None, self.connect_deadline()).await };
         self.breaker.attempt(&self.keeper, connected).await
     }
 
     /// Which of several servers says first that it serves, within the time that one has to answer. On the keeper, which has I/O.
-    async fn find(&self, session_timeout: Duration, endpoints: &[usize]) -> Option<usize> {
+    async fn find_serving(&self, session_timeout: Duration, endpoints: &[usize]) -> Option<usize> {
         if endpoints.len() < 2 {
             // There is nothing to choose.
             return None;
         }
         let questions = endpoints.iter().map(|&endpoint| {
             async move {
-                let told = self.ask(endpoint).await?;
+                let status = self.server_status(endpoint).await?;
                 // One that may not tell says so.
-                let serves = !told.is_empty() && !told.contains(SERVES_NOT);
+                let serves = !status.is_empty() && !status.contains(NOT_SERVING);
                 serves.then_some(endpoint).ok_or(io::Error::other("it does not serve"))
             }
             .boxed()
         });
-        let limit = self.keeper.now() + self.patience(session_timeout);
-        by(&self.keeper, limit, select_ok(questions)).await?.ok().map(|(endpoint, _)| endpoint)
+        let limit = self.keeper.now() + self.answer_limit(session_timeout);
+        timeout_at(&self.keeper, limit, select_ok(questions)).await?.ok().map(|(endpoint, _)| endpoint)
     }
 
     /// What a server tells about itself, to everybody unless it is told not to. On the keeper, which has I/O.
-    pub(crate) async fn ask(&self, endpoint: usize) -> io::Result<String> {
+    pub(crate) async fn server_status(&self, endpoint: usize) -> io::Result<String> {
         let stream = TcpStream::connect(self.config.address(endpoint)).await?;
         let mut stream: Box<dyn Stream> = match &self.tls {
-            Some(tls) => tls.greet(self.config.endpoints[endpoint].host(), stream).await?,
+            Some(tls) => tls.connect(self.config.endpoints[endpoint].host(), stream).await?,
             None => Box::new(stream),
         };
         stream.write_all(b"srvr").await?;
-        let mut told = String::new();
+        let mut status = String::new();
         // Some servers end TLS without a word, as they do without TLS.
-        match stream.take(MOST_TOLD).read_to_string(&mut told).await {
+        match stream.take(MAX_STATUS).read_to_string(&mut status).await {
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
-            _ => Ok(told),
+            _ => Ok(status),
         }
     }
 
@@ -217,10 +220,10 @@ impl Route {
 
     /// How long nothing may come on a connection, and how long a server may take for the first answer: so short that what is lost on the
     /// way is asked for again on another connection within the time of a command. There may be servers that are quicker.
-    pub(crate) fn patience(&self, session_timeout: Duration) -> Duration {
+    pub(crate) fn answer_limit(&self, session_timeout: Duration) -> Duration {
         let config = &self.config;
         let limits = config.command_timeout.min(config.connect_timeout / 2);
-        limits.min(silence(session_timeout)).max(LEAST_SILENCE)
+        limits.min(silence(session_timeout)).max(MIN_SILENCE)
     }
 
     async fn connect(
@@ -228,13 +231,13 @@ impl Route {
         connector: Connector,
         endpoint: Option<usize>,
         until: BootTime,
-    ) -> Result<Arc<Link>, Failure> {
+    ) -> Result<Arc<ReconnectingClient>, Failure> {
         let (config, limit) = (&self.config, until.since(self.keeper.now()));
         let hosts = config.connect_string(endpoint);
-        let connected = by(&self.keeper, until, Link::connect(connector, &hosts)).await;
+        let connected = timeout_at(&self.keeper, until, ReconnectingClient::connect(connector, &hosts)).await;
         match connected {
-            Some(Ok(link)) => Ok(link),
-            Some(Err(Error::NoHosts | Error::Timeout)) => Err(self.nobody_there()),
+            Some(Ok(client)) => Ok(client),
+            Some(Err(Error::NoHosts | Error::Timeout)) => Err(self.unreachable()),
             Some(Err(error)) => Err(Failure::of(&error).about(&config.to_string()).unsent()),
             None => {
                 let doing = format!("opening a session at {config}");
@@ -245,22 +248,23 @@ impl Route {
 
     /// Why TLS lets us in nowhere: the client of ZooKeeper does not tell that from a server that is away. `None` if it is not
     /// that.
-    async fn refusal(&self) -> Option<Failure> {
-        let asked = join_all((0..self.config.endpoints.len()).map(|endpoint| self.ask(endpoint))).await;
-        asked.into_iter().enumerate().find_map(|(endpoint, told)| {
-            let error = told.err().filter(Tls::is_refusal)?;
+    async fn tls_refusal(&self) -> Option<Failure> {
+        let asked =
+            join_all((0..self.config.endpoints.len()).map(|endpoint| self.server_status(endpoint))).await;
+        asked.into_iter().enumerate().find_map(|(endpoint, status)| {
+            let error = status.err().filter(Tls::is_refusal)?;
             let said = excerpt(format_args!("{error}"));
             let message = format!("{}: {}: {said}", self.config, self.config.address(endpoint));
             Some(Failure::new(Kind::Denied, message).unsent())
         })
     }
 
-    fn nobody_there(&self) -> Failure {
+    fn unreachable(&self) -> Failure {
         let message = format!("{}: no server could be connected to", self.config);
         Failure::new(Kind::Unreachable, message).unsent()
     }
 
-    fn until(&self) -> BootTime {
+    fn connect_deadline(&self) -> BootTime {
         self.keeper.now() + self.config.connect_timeout
     }
 }
@@ -275,28 +279,13 @@ pub(crate) fn silence(session_timeout: Duration) -> Duration {
 }
 
 /// One that has less than a ping in it would be given up at once.
-const LEAST_SILENCE: Duration = Duration::from_millis(20);
+const MIN_SILENCE: Duration = Duration::from_millis(20);
 
 /// What a server says that is there, and belongs to no majority yet.
-const SERVES_NOT: &str = "not currently serving requests";
+const NOT_SERVING: &str = "not currently serving requests";
 
 /// Nobody says more than this about himself.
-const MOST_TOLD: u64 = 64 * 1024;
-
-/// The result of a future, or `None` if it is not there by `until` on the keeper's clock. Needs no runtime.
-pub(crate) async fn by<T>(
-    keeper: &Keeper,
-    until: BootTime,
-    future: impl Future<Output = T> + Send,
-) -> Option<T> {
-    let mut future = pin!(future);
-    let mut timer = pin!(keeper.sleep_until(until));
-    poll_fn(|cx| match future.as_mut().poll(cx) {
-        Poll::Ready(result) => Poll::Ready(Some(result)),
-        Poll::Pending => timer.as_mut().poll(cx).map(|()| None),
-    })
-    .await
-}
+const MAX_STATUS: u64 = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -304,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_connection_is_given_up_while_a_command_has_time_for_another() {
-        let route = Route::new(Arc::new(ZkConfig::default()), Keeper::start().unwrap()).unwrap();
-        assert_eq!(route.patience(Duration::from_secs(32)), Duration::from_secs(1));
+        let ensemble = Ensemble::new(Arc::new(ZkConfig::default()), Keeper::start().unwrap()).unwrap();
+        assert_eq!(ensemble.answer_limit(Duration::from_secs(32)), Duration::from_secs(1));
     }
 }

@@ -6,10 +6,10 @@ use tokio::sync::oneshot;
 use zookeeper_client::{Acl, Permission};
 
 use crate::{
-    ZooKeeper,
+    ZkConfig,
     client::timeout_at,
     error::{Failure, STORE},
-    session::Session,
+    session::{Session, Sessions},
 };
 
 /// The oldest version that has all that is asked of it: containers, and the list of a session's own nodes.
@@ -19,22 +19,22 @@ const OLDEST: (u32, u32) = (3, 6);
 const MAINTAINED: (u32, u32) = (3, 8);
 
 /// Whether a server gives us a session, is new enough, and lets us write under the chroot: a session writes there first of all.
-pub(crate) async fn check(zookeeper: &ZooKeeper) -> Result<(), BackendError> {
-    let _session = zookeeper.sessions.any().await?;
-    let told = servers(zookeeper).await;
+pub(crate) async fn check(sessions: &Sessions) -> Result<(), BackendError> {
+    let _session = sessions.any().await?;
+    let told = servers(sessions).await;
     // One that does not tell may be told not to.
     let old = told.iter().flatten().filter_map(|told| version(told)).find(|(_, number)| *number < OLDEST);
     if let Some((text, _)) = old {
-        let message = format!("{}: version {text} is too old: use 3.8 or later", zookeeper.config);
+        let message = format!("{}: version {text} is too old: use 3.8 or later", sessions.config());
         return Err(BackendError::new(STORE, Kind::Unsupported, message).advised());
     }
     Ok(())
 }
 
-pub(crate) async fn diagnose(zookeeper: &ZooKeeper) -> Result<Diagnosis, BackendError> {
-    let session = zookeeper.sessions.shortest().await?;
-    let told = servers(zookeeper).await;
-    let config = &zookeeper.config;
+pub(crate) async fn diagnose(sessions: &Sessions) -> Result<Diagnosis, BackendError> {
+    let session = sessions.shortest().await?;
+    let told = servers(sessions).await;
+    let config = sessions.config();
     let answer = told.iter().flatten().count();
     let version_of = |told: &String| version(told).map(|(text, _)| text);
     let mut diagnosis = Diagnosis::default();
@@ -54,7 +54,7 @@ pub(crate) async fn diagnose(zookeeper: &ZooKeeper) -> Result<Diagnosis, Backend
             session.granted()
         ));
     }
-    diagnosis.problems.extend(rights(zookeeper, &session).await);
+    diagnosis.problems.extend(rights(config, &session).await);
     for (endpoint, told) in told.iter().enumerate() {
         let address = config.address(endpoint);
         match told {
@@ -69,8 +69,8 @@ pub(crate) async fn diagnose(zookeeper: &ZooKeeper) -> Result<Diagnosis, Backend
 }
 
 /// What is to be said if others may take locks away, make entries or end sessions.
-async fn rights(zookeeper: &ZooKeeper, session: &Session) -> Vec<String> {
-    let keys = zookeeper.config.keys();
+async fn rights(config: &ZkConfig, session: &Session) -> Vec<String> {
+    let keys = config.keys();
     let own = [keys.locks(), keys.sessions(), keys.evictions()];
     // As the servers write down who we are: what a session has made is its own.
     let Ok(ours) = acl(session, &keys.session(session.id)).await else { return Vec::new() };
@@ -147,13 +147,13 @@ fn server_problems(problems: &mut Vec<String>, address: &str, told: &str) {
 }
 
 /// What each server tells about itself.
-async fn servers(zookeeper: &ZooKeeper) -> Vec<Result<String, Failure>> {
-    join_all((0..zookeeper.config.endpoints.len()).map(|endpoint| srvr(zookeeper, endpoint))).await
+async fn servers(sessions: &Sessions) -> Vec<Result<String, Failure>> {
+    join_all((0..sessions.config().endpoints.len()).map(|endpoint| srvr(sessions, endpoint))).await
 }
 
-async fn srvr(zookeeper: &ZooKeeper, endpoint: usize) -> Result<String, Failure> {
-    let (keeper, limit) = (&zookeeper.keeper, zookeeper.config.connect_timeout);
-    let ensemble = zookeeper.sessions.ensemble().clone();
+async fn srvr(sessions: &Sessions, endpoint: usize) -> Result<String, Failure> {
+    let (keeper, limit) = (sessions.keeper(), sessions.config().connect_timeout);
+    let ensemble = sessions.ensemble().clone();
     let (done, answer) = oneshot::channel();
     let until = keeper.now() + limit;
     keeper.spawn(async move {

@@ -147,10 +147,7 @@ impl From<Failure> for BackendError {
 
 #[cfg(test)]
 mod tests {
-    use lock_core::{Keeper, LockName};
-
     use super::*;
-    use crate::{ZkConfig, ZooKeeper};
 
     #[test]
     fn a_message_that_says_what_to_do_has_no_other_advice_behind_it() {
@@ -158,11 +155,6 @@ mod tests {
         let explained = BackendError::from(failure.about("zk://h:1").unsent()).explained().to_string();
         let trouble = "the store lacks something that is needed";
         assert_eq!(explained, format!("{trouble} (zookeeper: zk://h:1: it is too short; raise it)"));
-        let config = ZkConfig::from_url("zk://h:1/app?interop=curator").unwrap();
-        let zookeeper = ZooKeeper::new(config, &Keeper::start().unwrap()).unwrap();
-        let error = zookeeper.container(&LockName::new("a//b").unwrap()).unwrap_err();
-        let said = "with apache curator the name of a lock is a path: steps with a `/` between them";
-        assert_eq!(error.explained().to_string(), format!("{trouble} (zookeeper: zk://h:1/app: {said})"));
     }
 
     #[test]

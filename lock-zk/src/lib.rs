@@ -30,16 +30,12 @@ mod client;
 mod config;
 mod connect_error;
 mod diagnosis;
-mod enter;
 mod error;
 mod guarantees;
 mod held;
 mod keys;
 mod notify;
-mod operator;
-mod renew;
 mod session;
-mod wait;
 
 pub use lock_core::settings::{ConfigError, Endpoint, Password};
 

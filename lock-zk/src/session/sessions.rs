@@ -12,7 +12,7 @@ use lock_core::{BackendErrorKind as Kind, Entry, EntryId, Keeper};
 use zookeeper_client::Acl;
 
 use super::{base_nodes, member::Member, open, pool::Pool, session::Session, slots, ttl_class};
-use crate::{client::Ensemble, error::Failure, keys::Keys, notify::Notifier};
+use crate::{ZkConfig, client::Ensemble, error::Failure, keys::Keys, notify::Notifier};
 
 /// All sessions of one backend.
 pub(crate) struct Sessions(Arc<Pool>);
@@ -32,6 +32,14 @@ impl Sessions {
 
     pub(crate) fn ensemble(&self) -> &Ensemble {
         &self.0.ensemble
+    }
+
+    pub(crate) fn config(&self) -> &ZkConfig {
+        &self.0.config
+    }
+
+    pub(crate) fn keeper(&self) -> &Keeper {
+        &self.0.keeper
     }
 
     pub(crate) fn notifier(&self) -> &Notifier {

@@ -10,8 +10,9 @@ use lock_core::{
 };
 use zookeeper_client::{Error, MultiWriteError};
 
+use super::zookeeper::ZooKeeper;
 use crate::{
-    ZooKeeper, diagnosis,
+    diagnosis,
     error::{Cause, Failure},
     keys::entry_node::read_data,
     session::{Session, period, token},
@@ -24,14 +25,14 @@ const AT_ONCE: usize = 500;
 impl Operator for ZooKeeper {
     async fn queue(&self, name: &LockName) -> Result<Vec<QueueRow>, BackendError> {
         match self.read_queue(name).await {
-            Err(error) if breaks(&error) => self.read_queue(name).await,
+            Err(error) if is_disconnected(&error) => self.read_queue(name).await,
             answer => answer,
         }
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
         match self.read_names(prefix).await {
-            Err(error) if breaks(&error) => self.read_names(prefix).await,
+            Err(error) if is_disconnected(&error) => self.read_names(prefix).await,
             answer => answer,
         }
     }
@@ -47,12 +48,12 @@ impl Operator for ZooKeeper {
     }
 
     async fn diagnose(&self) -> Result<Diagnosis, BackendError> {
-        diagnosis::diagnose(self).await
+        diagnosis::diagnose(&self.sessions).await
     }
 }
 
 /// Whether the connection broke. What only reads is asked once more then, as the verbs are.
-fn breaks(error: &BackendError) -> bool {
+fn is_disconnected(error: &BackendError) -> bool {
     *error.kind() == Kind::Unreachable
 }
 

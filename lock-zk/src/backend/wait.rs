@@ -9,8 +9,8 @@ use futures_util::{
 use lock_core::{BackendError, BootTime, Holder, Standing};
 use zookeeper_client::{Stat, StateWatcher};
 
+use super::zookeeper::ZooKeeper;
 use crate::{
-    ZooKeeper,
     client::{ReconnectingClient, Watcher},
     error::{Cause, Failure},
     keys::entry_node::read_data,
@@ -21,13 +21,13 @@ use crate::{
 /// A waiter looks again at least this often: watches have been lost (H75).
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-type Watched = Result<(Vec<u8>, Stat, Watcher), Failure>;
+type WatchAnswer = Result<(Vec<u8>, Stat, Watcher), Failure>;
 
 /// What was seen of a place, and of those that it waits for.
-struct Seen {
-    own: DeletionWatch,
+struct Watches {
+    own_deletion: DeletionWatch,
     /// Of those whose nodes are watched.
-    looks: Vec<Watched>,
+    answers: Vec<WatchAnswer>,
     /// Who holds the lock, if that was asked.
     holder: Option<Holder>,
 }
@@ -44,21 +44,21 @@ impl ZooKeeper {
     ) -> Result<Option<Standing>, BackendError> {
         let session = &member.session;
         loop {
-            // Who waits for a connection has nothing to watch, and has seen what he has seen.
+            // Who waits for a connection has nothing to watch, and has seen what it has seen.
             let client = session.answer("a look", session.client()?.ready()).await?;
             // Before anything is watched.
             let states = client.states();
-            let Some(seen) = self.watch(member, own_node, &snapshot, &client).await? else {
+            let Some(watches) = self.watch(member, own_node, &snapshot, &client).await? else {
                 return Ok(Some(Standing::Gone));
             };
-            let Some(wait_state) = self.wait_state(member, own_node, &mut snapshot, seen, states)? else {
+            let Some(wait_state) = self.wait_state(member, own_node, &mut snapshot, watches, states)? else {
                 return Ok(None);
             };
             if !member.refresh(sent) || !session.is_alive(self.keeper.now()) {
                 return Ok(Some(Standing::Gone));
             }
             if session.is_using(&client) {
-                return Ok(Some(self.waits(member, own_node, snapshot, wait_state, sent)));
+                return Ok(Some(self.waiting(member, own_node, snapshot, wait_state, sent)));
             }
             // Another connection took its place meanwhile, and what that tells comes in an order that nobody here sees: once more, there.
         }
@@ -70,15 +70,21 @@ impl ZooKeeper {
         member: &Arc<Member>,
         own_node: &OwnNode,
         snapshot: &mut Snapshot,
-        seen: Seen,
+        watches: Watches,
         states: StateWatcher,
     ) -> Result<Option<WaitState>, BackendError> {
         let shown = snapshot.position_of_first().unwrap_or_default();
-        snapshot.holder = seen.holder.or(snapshot.holder.take());
+        snapshot.holder = watches.holder.or(snapshot.holder.take());
         let (keys, ahead_count) = (self.sessions.keys().clone(), snapshot.ahead_count.clone());
-        let mut wait_state =
-            WaitState::new(Arc::clone(member), keys, own_node.token, ahead_count, seen.own, states);
-        for (i, (entry, look)) in snapshot.watched.iter().zip(seen.looks).enumerate() {
+        let mut wait_state = WaitState::new(
+            Arc::clone(member),
+            keys,
+            own_node.token,
+            ahead_count,
+            watches.own_deletion,
+            states,
+        );
+        for (i, (entry, look)) in snapshot.watched.iter().zip(watches.answers).enumerate() {
             match look {
                 Ok((data, _, watcher)) => {
                     if i == shown && snapshot.holder.is_none() {
@@ -93,7 +99,7 @@ impl ZooKeeper {
         Ok(Some(wait_state))
     }
 
-    fn waits(
+    fn waiting(
         &self,
         member: &Member,
         own_node: &OwnNode,
@@ -122,7 +128,7 @@ impl ZooKeeper {
         own_node: &OwnNode,
         snapshot: &Snapshot,
         client: &Arc<ReconnectingClient>,
-    ) -> Result<Option<Seen>, BackendError> {
+    ) -> Result<Option<Watches>, BackendError> {
         let session = &member.session;
         let watch = |node: &str| {
             let (path, client) = (member.sibling_path(node), Arc::clone(client));
@@ -143,7 +149,7 @@ impl ZooKeeper {
             async move { session.answer("a look", client.get_data(&path)).await }
         }));
         let ((own, there), (looks, first)) = join(join(own, there), join(looks, first)).await;
-        let Some(own) = self.own_deletion_watch(member, known, own)? else { return Ok(None) };
+        let Some(own_deletion) = self.own_deletion_watch(member, known, own)? else { return Ok(None) };
         if let Some(there) = there.transpose()?
             && there.is_none_or(|stat| token(stat.czxid) != own_node.token)
         {
@@ -151,7 +157,7 @@ impl ZooKeeper {
             return Ok(None);
         }
         let holder = first.and_then(Result::ok).and_then(|(data, _)| holder(&data));
-        Ok(Some(Seen { own, looks, holder }))
+        Ok(Some(Watches { own_deletion, answers: looks, holder }))
     }
 
     /// The watch on an entry's own node, which was there before or was just made. `None` if the node is not there.
@@ -159,7 +165,7 @@ impl ZooKeeper {
         &self,
         member: &Arc<Member>,
         known: Option<DeletionWatch>,
-        answer: Option<Watched>,
+        answer: Option<WatchAnswer>,
     ) -> Result<Option<DeletionWatch>, BackendError> {
         let watcher = match answer {
             // If it has told meanwhile, whoever listens to it looks again.

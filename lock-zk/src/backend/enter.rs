@@ -2,27 +2,24 @@
 
 use std::sync::Arc;
 
-use futures_util::{FutureExt, future::try_join, stream};
-use lock_core::{
-    BackendError, BackendErrorKind as Kind, BootTime, Entry, FencingToken, Hint, LockName, Standing, WaitMode,
-};
+use futures_util::{FutureExt, future::try_join};
+use lock_core::{BackendError, BackendErrorKind as Kind, Entry, Standing, WaitMode};
 use zookeeper_client::{Acls, CreateMode, Stat};
 
+use super::{look::admitted, zookeeper::ZooKeeper};
 use crate::{
-    ZooKeeper,
     error::{Cause, Failure},
     keys::{Layout, entry_node},
-    notify::{EntriesAhead, QueueView, Snapshot},
-    session::{self, Member, OwnNode, Session, read_listed, search, token},
+    session::{Member, OwnNode, read_listed, search, token},
 };
 
 /// How often a create is tried again because the container went away meanwhile (H98). Each time the server removed it.
-const TRIES: usize = 8;
+const MAX_CREATES: usize = 8;
 
 /// What a create came to.
 enum Created {
     /// It stands there; so many have the container now.
-    There(OwnNode, u64),
+    Node(OwnNode, u64),
     /// The lock has no container.
     NoContainer,
     /// There was no connection. Now there may be one.
@@ -39,7 +36,7 @@ impl ZooKeeper {
             return Err(self.failure(Kind::Unsupported, message).unsent().advised().into());
         }
         let Some(member) = self.sessions.join(entry, &lock).await? else { return Ok(Standing::Gone) };
-        let answer = self.stand(&member, wait).await;
+        let answer = self.enqueue(&member, wait).await;
         // Nothing stands under it any more, nor can: with another session it would be another entry (H08).
         if answer.as_ref().is_err_and(BackendError::is_transient) && member.session.has_ended() {
             return Ok(Standing::Gone);
@@ -51,7 +48,7 @@ impl ZooKeeper {
         answer
     }
 
-    async fn stand(&self, member: &Arc<Member>, wait: WaitMode) -> Result<Standing, BackendError> {
+    async fn enqueue(&self, member: &Arc<Member>, wait: WaitMode) -> Result<Standing, BackendError> {
         let doubts = member.unanswered_creates();
         if doubts > 0 {
             self.settle_creates(member, doubts).await?;
@@ -65,30 +62,22 @@ impl ZooKeeper {
             self.sessions.mark_gone(member);
             return refused;
         }
-        for _ in 0..TRIES {
+        for _ in 0..MAX_CREATES {
             let sent = self.keeper.now();
             match self.create_once(member).await? {
                 Created::Gone => return Ok(Standing::Gone),
                 Created::NoContainer => self.make_container(member).await?,
                 Created::NotSent => {}
                 // Alone: nobody is ahead.
-                Created::There(own_node, 1) => {
+                Created::Node(own_node, 1) => {
                     member.mark_accepted();
                     return Ok(admitted(member, &own_node, sent, self.keeper.now()));
                 }
-                Created::There(own_node, _) => return self.look_or_wait(member, own_node, wait).await,
+                Created::Node(own_node, _) => return self.look_or_wait(member, own_node, wait).await,
             }
         }
-        let message = format!("the container of the lock went away {TRIES} times, one after the other");
+        let message = format!("the container of the lock went away {MAX_CREATES} times, one after the other");
         Err(self.failure(Kind::Unavailable, &message).into())
-    }
-
-    /// The path of a lock.
-    pub(crate) fn container(&self, name: &LockName) -> Result<String, BackendError> {
-        self.sessions.keys().lock(name).ok_or_else(|| {
-            let message = "with apache curator the name of a lock is a path: steps with a `/` between them";
-            self.failure(Kind::Unsupported, message).unsent().advised().into()
-        })
     }
 
     /// Finds out what became of creates that were not answered (H07). Of several that were carried out one stays.
@@ -151,7 +140,7 @@ impl ZooKeeper {
                 member.create_answered(Some(own_node.clone()));
                 let many = |stat: Stat| stat.num_children.unsigned_abs().into();
                 // Without an answer to it there is another look.
-                Ok(Created::There(own_node, looked.ok().flatten().map_or(u64::MAX, many)))
+                Ok(Created::Node(own_node, looked.ok().flatten().map_or(u64::MAX, many)))
             }
             Err(failure) => {
                 if failure.is_an_answer() {
@@ -229,123 +218,5 @@ impl ZooKeeper {
             _ => {}
         }
         Ok(())
-    }
-
-    /// Looks again from a place that was taken.
-    pub(crate) async fn look_again(
-        &self,
-        entry: &Entry,
-        token: FencingToken,
-    ) -> Result<Standing, BackendError> {
-        let now = self.keeper.now();
-        let member = self.sessions.find(entry.id).filter(|member| {
-            // Another name under the same id is another entry.
-            member.is_alive(now) && member.entry.name == entry.name
-        });
-        let own_node =
-            member.as_ref().and_then(|member| member.own_node()).filter(|own_node| own_node.token == token);
-        match member.zip(own_node) {
-            Some((member, own_node)) => self.look(&member, own_node, WaitMode::Queue).await,
-            None => Ok(Standing::Gone),
-        }
-    }
-
-    /// What a place that was just taken comes to. It is taken, though one cannot look from it, as when the connection breaks in between:
-    /// who comes to wait, waits. Nobody is watched for it, so it is told at once to look again (C6, PR14): that waits for the
-    /// connection to be back, and watches.
-    async fn look_or_wait(
-        &self,
-        member: &Arc<Member>,
-        own_node: OwnNode,
-        wait: WaitMode,
-    ) -> Result<Standing, BackendError> {
-        let (sent, token) = (self.keeper.now(), own_node.token);
-        match self.look(member, own_node, wait).await {
-            Err(error) if wait == WaitMode::Queue && error.is_transient() => {
-                tracing::debug!(entry = %member.entry.id, "a place is taken, and cannot be seen: {error}");
-                Ok(Standing::Waiting {
-                    token,
-                    ttl: member.session.granted(),
-                    valid_until: member.session.valid_until(sent, member.entry.ttl),
-                    ahead: 0,
-                    holder: None,
-                    look_again: self.keeper.now(),
-                    hints: Box::pin(stream::iter([Hint::Changed])),
-                })
-            }
-            answer => answer,
-        }
-    }
-
-    /// What a place comes to. Where nobody is known to have left, it is enough that those who keep it out are there: so to wait costs the
-    /// same however many do.
-    async fn look(
-        &self,
-        member: &Arc<Member>,
-        own_node: OwnNode,
-        wait: WaitMode,
-    ) -> Result<Standing, BackendError> {
-        // Who tries does not come in a crowd, and one that waits has the time.
-        let _permit = if wait == WaitMode::Queue { Some(member.session.read_permit().await?) } else { None };
-        let sent = self.keeper.now();
-        if wait == WaitMode::Queue
-            && let Some(snapshot) = member.snapshot(&own_node)
-        {
-            if let Some(standing) = self.wait_behind(member, &own_node, snapshot, sent).await? {
-                return Ok(standing);
-            }
-            member.set_snapshot(None);
-        }
-        let mut queue = self.queue_view(&member.session, &member.lock).await?;
-        loop {
-            let Some(ahead) = queue.ahead_of(member.entry.id, member.entry.claim) else {
-                self.sessions.mark_gone(member);
-                return Ok(Standing::Gone);
-            };
-            if !member.is_checked() {
-                if let Some(mismatched) = self.mismatch(&ahead) {
-                    self.sessions.remove_entry(member).await?;
-                    return Err(mismatched);
-                }
-                member.mark_accepted();
-            }
-            if ahead.admits() {
-                return Ok(admitted(member, &own_node, sent, self.keeper.now()));
-            }
-            if wait == WaitMode::Try {
-                self.sessions.remove_entry(member).await?;
-                return Ok(Standing::Busy);
-            }
-            let snapshot = Snapshot::new(own_node.token, &ahead, member.entry.claim);
-            match self.wait_behind(member, &own_node, snapshot, sent).await? {
-                Some(standing) => return Ok(standing),
-                // Somebody left between the look and the watches.
-                None => queue = self.queue_view(&member.session, &member.lock).await?,
-            }
-        }
-    }
-
-    /// Everybody in the queue.
-    pub(crate) async fn queue_view(&self, session: &Session, lock: &str) -> Result<QueueView, BackendError> {
-        session::read_queue(self.sessions.keys(), session, lock).await
-    }
-
-    fn mismatch(&self, ahead: &EntriesAhead<'_>) -> Option<BackendError> {
-        let first = ahead.mismatched()?;
-        let (found_kind, found_limit) = (first.claim.kind(), first.claim.limit());
-        let message = format!("the first in the queue is {}", first.claim);
-        Some(self.failure(Kind::ClaimMismatch { found_kind, found_limit }, &message).into())
-    }
-}
-
-fn admitted(member: &Member, own_node: &OwnNode, sent: BootTime, now: BootTime) -> Standing {
-    if !member.refresh(sent) || !member.session.is_alive(now) {
-        return Standing::Gone;
-    }
-    member.mark_admitted();
-    Standing::Admitted {
-        token: own_node.token,
-        ttl: member.session.granted(),
-        valid_until: member.session.valid_until(sent, member.entry.ttl),
     }
 }

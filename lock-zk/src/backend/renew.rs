@@ -6,14 +6,14 @@ use futures_util::future::{join, join_all};
 use lock_core::{BackendError, BootTime, FencingToken, Lease, Renewal};
 use zookeeper_client::Stat;
 
+use super::zookeeper::ZooKeeper;
 use crate::{
-    ZooKeeper,
     error::Failure,
     session::{Member, Session, token},
 };
 
 /// One lease that may be extended, and which one of those that were asked for it is.
-struct Due {
+struct DueLease {
     index: usize,
     member: Arc<Member>,
     node: String,
@@ -25,14 +25,14 @@ impl ZooKeeper {
     pub(crate) async fn renew_all(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
         let now = self.keeper.now();
         let mut answers: Vec<_> = leases.iter().map(|_| Ok(Renewal::Lost)).collect();
-        let mut sessions: BTreeMap<i64, Vec<Due>> = BTreeMap::new();
+        let mut sessions: BTreeMap<i64, Vec<DueLease>> = BTreeMap::new();
         for (index, lease) in leases.iter().enumerate() {
             let member = self.sessions.find(lease.entry.id).filter(|member| member.is_alive(now));
             // Another name under the same id is another entry.
             let same = |member: &Arc<Member>| member.entry.name == lease.entry.name;
             let Some(member) = member.filter(same) else { continue };
             if let Some(own_node) = member.own_node().filter(|own_node| own_node.token == lease.token) {
-                let due = Due { index, member, node: own_node.name, token: own_node.token };
+                let due = DueLease { index, member, node: own_node.name, token: own_node.token };
                 sessions.entry(due.member.session.id).or_default().push(due);
             }
         }
@@ -43,7 +43,7 @@ impl ZooKeeper {
         answers
     }
 
-    async fn renew_session(&self, dues: &[Due]) -> Vec<(usize, Result<Renewal, BackendError>)> {
+    async fn renew_session(&self, dues: &[DueLease]) -> Vec<(usize, Result<Renewal, BackendError>)> {
         let Some(session) = dues.first().map(|due| Arc::clone(&due.member.session)) else {
             return Vec::new();
         };
@@ -70,7 +70,7 @@ impl ZooKeeper {
 
     fn renewed(
         &self,
-        due: &Due,
+        due: &DueLease,
         session: &Session,
         sent: BootTime,
         proof: &Result<Stat, Failure>,

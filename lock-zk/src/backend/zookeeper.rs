@@ -1,16 +1,10 @@
-//! [`ZooKeeper`]: the verbs on a ZooKeeper ensemble.
+//! [`ZooKeeper`]: what the verbs share.
 
 use std::{fmt, sync::Arc};
 
-use async_trait::async_trait;
-use lock_core::{
-    Alarms, Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, Guarantees, Keeper, Lease,
-    Operator, Renewal, Standing, Step, WaitMode, settings::ConfigError,
-};
+use lock_core::{BackendError, BackendErrorKind as Kind, Keeper, LockName, settings::ConfigError};
 
-use crate::{
-    ConnectError, ZkConfig, client::Ensemble, diagnosis, error::Failure, guarantees, session::Sessions,
-};
+use crate::{ConnectError, ZkConfig, client::Ensemble, diagnosis, error::Failure, session::Sessions};
 
 /// Locks on a ZooKeeper ensemble, version 3.6 or later. Make one for a process, and share it.
 ///
@@ -56,49 +50,21 @@ impl ZooKeeper {
     /// Safe to drop: a session that is opened meanwhile is closed.
     pub async fn connect(config: ZkConfig, keeper: &Keeper) -> Result<Self, ConnectError> {
         let zookeeper = Self::new(config, keeper)?;
-        diagnosis::check(&zookeeper).await.map_err(ConnectError::Store)?;
+        diagnosis::check(&zookeeper.sessions).await.map_err(ConnectError::Store)?;
         Ok(zookeeper)
     }
 
+    /// The path of a lock.
+    pub(crate) fn container(&self, name: &LockName) -> Result<String, BackendError> {
+        self.sessions.keys().lock(name).ok_or_else(|| {
+            let message = "with apache curator the name of a lock is a path: steps with a `/` between them";
+            self.failure(Kind::Unsupported, message).unsent().advised().into()
+        })
+    }
+
     /// What went wrong, and where.
-    pub(crate) fn failure(&self, kind: BackendErrorKind, message: &str) -> Failure {
+    pub(crate) fn failure(&self, kind: Kind, message: &str) -> Failure {
         Failure::new(kind, message).about(&self.config.to_string())
-    }
-}
-
-#[async_trait]
-impl Backend for ZooKeeper {
-    async fn enter(&self, entry: &Entry, step: Step, wait: WaitMode) -> Result<Standing, BackendError> {
-        match step {
-            Step::Create => self.create(entry, wait).await,
-            Step::Again(token) => self.look_again(entry, token).await,
-        }
-    }
-
-    async fn renew(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
-        self.renew_all(leases).await
-    }
-
-    async fn leave(&self, entry: &Entry, creates: Creates) -> Result<Departure, BackendError> {
-        let was_there = self.sessions.leave(entry, creates == Creates::InDoubt).await?;
-        Ok(if was_there { Departure::Left } else { Departure::Absent })
-    }
-
-    /// Begins to close the sessions, and does not wait: the client of ZooKeeper does not say when one is closed.
-    async fn give_back(&self) {
-        self.sessions.close_idle();
-    }
-
-    fn alarms(&self) -> Alarms {
-        self.sessions.notifier().listen()
-    }
-
-    fn operator(&self) -> &dyn Operator {
-        self
-    }
-
-    fn guarantees(&self) -> &Guarantees {
-        &guarantees::ZOOKEEPER
     }
 }
 
@@ -108,5 +74,20 @@ impl fmt::Debug for ZooKeeper {
             .field("ensemble", &format_args!("{}", self.config))
             .field("sessions", &self.sessions)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_no_path_is_refused_with_the_address_and_advice() {
+        let config = ZkConfig::from_url("zk://h:1/app?interop=curator").unwrap();
+        let zookeeper = ZooKeeper::new(config, &Keeper::start().unwrap()).unwrap();
+        let error = zookeeper.container(&LockName::new("a//b").unwrap()).unwrap_err();
+        let trouble = "the store lacks something that is needed";
+        let said = "with apache curator the name of a lock is a path: steps with a `/` between them";
+        assert_eq!(error.explained().to_string(), format!("{trouble} (zookeeper: zk://h:1/app: {said})"));
     }
 }

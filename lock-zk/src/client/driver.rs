@@ -4,7 +4,7 @@ use std::{
     future::{Future, poll_fn},
     mem,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
     task::Poll,
 };
 
@@ -12,6 +12,7 @@ use futures_util::{
     FutureExt,
     future::{JoinAll, join_all},
 };
+use parking_lot::Mutex;
 use spawns_core::{Spawn, Task};
 use tokio::{select, sync::watch};
 use zookeeper_client::{SessionState, StateWatcher};
@@ -24,13 +25,13 @@ pub(super) struct SpawnedTasks(Mutex<Vec<BoxedTask>>);
 
 impl SpawnedTasks {
     pub(super) fn take(&self) -> Vec<BoxedTask> {
-        mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        mem::take(&mut self.0.lock())
     }
 }
 
 impl Spawn for SpawnedTasks {
     fn spawn(&self, task: Task) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::into_pin(task.future));
+        self.0.lock().push(Box::into_pin(task.future));
     }
 }
 
@@ -59,7 +60,7 @@ impl<C> Clone for ClientState<C> {
 }
 
 /// Runs what a client is made of, unless it is to stand still: as it does from when its connection breaks, which its states tell.
-pub(super) async fn drive<C>(
+pub(super) async fn drive<C: Send + Sync>(
     tasks: Vec<BoxedTask>,
     state: Arc<watch::Sender<ClientState<C>>>,
     states: StateWatcher,

@@ -1,9 +1,8 @@
 //! [`SessionLimits`]: how long a session each server gives.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// How long a session each server gives, as far as they have shown it.
 ///
@@ -54,8 +53,7 @@ impl SessionLimits {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<KnownLimit>> {
-        // Nothing panics while they are held, and each change to them is whole.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

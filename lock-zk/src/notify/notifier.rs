@@ -1,9 +1,8 @@
 //! [`Notifier`]: tells whoever asked of entries that may have been lost.
 
-use std::sync::{Mutex, PoisonError};
-
 use futures_channel::mpsc::{UnboundedSender, unbounded};
 use lock_core::{Alarms, EntryId};
+use parking_lot::Mutex;
 
 #[derive(Debug, Default)]
 pub(crate) struct Notifier(Mutex<Vec<UnboundedSender<EntryId>>>);
@@ -12,13 +11,13 @@ impl Notifier {
     /// The alarms from now on.
     pub(crate) fn listen(&self) -> Alarms {
         let (sender, alarms) = unbounded();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        self.0.lock().push(sender);
         Box::pin(alarms)
     }
 
     pub(crate) fn notify(&self, entries: impl IntoIterator<Item = EntryId>) {
         let listeners = {
-            let mut listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut listeners = self.0.lock();
             listeners.retain(|listener| !listener.is_closed());
             listeners.clone()
         };

@@ -1,13 +1,10 @@
 //! [`Member`]: an entry of ours, kept alive by its session.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use lock_core::{BootTime, Entry, FencingToken};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{session::Session, slots::size};
 use crate::notify::Snapshot;
@@ -220,8 +217,7 @@ impl Member {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held, and each change to it is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

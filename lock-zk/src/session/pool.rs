@@ -3,11 +3,12 @@
 use std::{
     collections::BTreeMap,
     ptr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use lock_core::{EntryId, Keeper};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use zookeeper_client::Acl;
 
@@ -97,14 +98,13 @@ impl Pool {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Registry> {
-        // Nothing panics while the registry is held, and each change to it is whole.
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+        self.registry.lock()
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        let registry = std::mem::take(self.registry.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let registry = std::mem::take(self.registry.get_mut());
         for session in registry.classes.into_values().flat_map(|class| class.sessions) {
             // Whoever drops the last client closes the session.
             session.end();

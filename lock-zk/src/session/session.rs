@@ -1,13 +1,9 @@
 //! [`Session`]: what keeps our entries alive, and until when it may be relied on.
 
-use std::{
-    fmt,
-    future::Future,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use lock_core::{BackendErrorKind as Kind, BootTime, Keeper, margin};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, SemaphorePermit, oneshot, watch};
 use zookeeper_client::{Error, SessionInfo, Stat, StateWatcher};
 
@@ -352,8 +348,7 @@ impl Session {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held, and each change to it is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -2,16 +2,13 @@
 
 use std::{
     fs,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
 
 use lock_conformance::{Flow, Links, Newcomers, Port, Proxy, Way};
-
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{Admin, Containers, Member, TICK, member::PATIENCE};
@@ -300,7 +297,7 @@ fn idle(kind: Kind) -> Option<(bool, Vec<Node>)> {
 }
 
 fn lock_idle() -> MutexGuard<'static, Vec<(Kind, bool, Vec<Node>)>> {
-    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+    IDLE.lock()
 }
 
 fn nodes(kind: Kind) -> Vec<Node> {

@@ -10,7 +10,7 @@ use super::{look::admitted, zookeeper::ZooKeeper};
 use crate::{
     error::{Cause, Failure},
     keys::{Layout, entry_node},
-    session::{Member, OwnNode, read_listed, search, token},
+    session::{Member, OwnNode, find_own_nodes, read_listed},
 };
 
 /// How often a create is tried again because the container went away meanwhile (H98). Each time the server removed it.
@@ -82,7 +82,7 @@ impl ZooKeeper {
 
     /// Finds out what became of creates that were not answered (H07). Of several that were carried out one stays.
     async fn settle_creates(&self, member: &Member, doubts: u32) -> Result<(), Failure> {
-        let mut own_nodes = search(self.sessions.keys(), member).await?.into_iter();
+        let mut own_nodes = find_own_nodes(self.sessions.keys(), member).await?.into_iter();
         let first = own_nodes.next();
         for other in own_nodes {
             let client = member.session.client()?;
@@ -136,7 +136,7 @@ impl ZooKeeper {
                 if !entry_node::is_valid_sequence(sequence.into_i64()) {
                     return self.start_over(member, &node).await;
                 }
-                let own_node = OwnNode { name: node, token: token(stat.czxid) };
+                let own_node = OwnNode { name: node, token: entry_node::token(stat.czxid) };
                 member.create_answered(Some(own_node.clone()));
                 let many = |stat: Stat| stat.num_children.unsigned_abs().into();
                 // Without an answer to it there is another look.

@@ -14,8 +14,8 @@ use super::zookeeper::ZooKeeper;
 use crate::{
     diagnosis,
     error::{Cause, Failure},
-    keys::entry_node::read_data,
-    session::{Session, period, token},
+    keys::entry_node::{read_data, token},
+    session::{Session, period},
 };
 
 /// So many nodes are asked for at once.

@@ -9,7 +9,8 @@ use zookeeper_client::Stat;
 use super::zookeeper::ZooKeeper;
 use crate::{
     error::Failure,
-    session::{Member, Session, token},
+    keys::entry_node::token,
+    session::{Member, Session},
 };
 
 /// One lease that may be extended, and which one of those that were asked for it is.

@@ -13,9 +13,9 @@ use super::zookeeper::ZooKeeper;
 use crate::{
     client::{ReconnectingClient, Watcher},
     error::{Cause, Failure},
-    keys::entry_node::read_data,
+    keys::entry_node::{read_data, token},
     notify::{Snapshot, WaitState},
-    session::{DeletionWatch, Member, OwnNode, token},
+    session::{DeletionWatch, Member, OwnNode},
 };
 
 /// A waiter looks again at least this often: watches have been lost (H75).

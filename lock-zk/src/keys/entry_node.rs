@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_core::{Claim, EntryId, shown_label};
+use lock_core::{Claim, EntryId, FencingToken, shown_label};
 
 /// An entry in a queue, as the name of its node tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,11 @@ pub(crate) fn node_name(prefix: &str, sequence: i64) -> String {
 /// and their order is not to be seen in it (H97).
 pub(crate) fn is_valid_sequence(sequence: i64) -> bool {
     (0..i64::from(i32::MAX)).contains(&sequence)
+}
+
+/// The transaction that created a node is its token: it grows over the whole ensemble, for ever.
+pub(crate) fn token(czxid: i64) -> FencingToken {
+    FencingToken::new(czxid.unsigned_abs())
 }
 
 /// What stands in the node of an entry: how long it outlives its client, and who it is.

@@ -14,8 +14,8 @@ use zookeeper_client::{EventType, StateWatcher};
 use super::{ahead_count::AheadCount, queue_view::QueueView};
 use crate::{
     client::Watcher,
-    keys::Keys,
-    session::{DeletionWatch, Member, read_queue, token},
+    keys::{Keys, entry_node::token},
+    session::{DeletionWatch, Member, read_queue},
 };
 
 /// What a waiter listens to: the server's own words about whoever is ahead.

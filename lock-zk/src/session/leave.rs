@@ -2,20 +2,12 @@
 
 use std::sync::Arc;
 
-use futures_util::future::join_all;
-use lock_core::{BackendErrorKind as Kind, FencingToken};
+use lock_core::BackendErrorKind as Kind;
 
-use super::{
-    member::{Member, OwnNode},
-    pool::Pool,
-    reap::confirm_ended,
-    session::Session,
-};
+use super::{member::Member, pool::Pool, queue::find_own_nodes, reap::confirm_ended, session::Session};
 use crate::{
     client::timeout_at,
     error::{Cause, Failure},
-    keys::Keys,
-    notify::QueueView,
 };
 
 /// How often a session that is over is asked for in one go. The first finds it, perhaps, and closes it.
@@ -81,7 +73,7 @@ impl Pool {
                 None => Ok(false),
             };
         }
-        let own_nodes = search(&self.keys, member).await?;
+        let own_nodes = find_own_nodes(&self.keys, member).await?;
         let mut was_there = false;
         for own_node in &own_nodes {
             was_there |= delete(member, &own_node.name).await?;
@@ -92,7 +84,7 @@ impl Pool {
 }
 
 /// Deletes a node of a member, which nobody else ever had or will have. True if it was there.
-pub(super) async fn delete(member: &Member, node: &str) -> Result<bool, Failure> {
+async fn delete(member: &Member, node: &str) -> Result<bool, Failure> {
     let client = member.session.client()?;
     let deleted = client.delete(&member.sibling_path(node));
     match member.session.write("a release", deleted).await {
@@ -100,33 +92,4 @@ pub(super) async fn delete(member: &Member, node: &str) -> Result<bool, Failure>
         Err(failure) if failure.cause() == Cause::NoNode => Ok(false),
         Err(failure) => Err(failure),
     }
-}
-
-/// Every node of an entry that there is, first to last: once whatever was sent before is decided, wherever we are connected
-/// now (H07), and only those of its own session (H08).
-pub(crate) async fn search(keys: &Keys, member: &Member) -> Result<Vec<OwnNode>, Failure> {
-    let session = &member.session;
-    let client = session.client()?;
-    let listed = client.catch_up_and_list(&member.lock);
-    let names = match session.answer("a search", listed).await {
-        Ok(names) => names,
-        Err(failure) if failure.cause() == Cause::NoNode => return Ok(Vec::new()),
-        Err(failure) => return Err(failure),
-    };
-    let queue = QueueView::new(names.iter().filter_map(|name| keys.read_entry(name)).collect());
-    let own: Vec<_> = queue.nodes_of(member.entry.id).map(|node| node.name.clone()).collect();
-    let paths: Vec<_> = own.iter().map(|node| member.sibling_path(node)).collect();
-    let looks = paths.iter().map(|path| session.answer("a search", client.check_stat(path)));
-    let mut found = Vec::new();
-    for (node, stat) in own.into_iter().zip(join_all(looks).await) {
-        if let Some(stat) = stat?.filter(|stat| stat.ephemeral_owner == session.id) {
-            found.push(OwnNode { name: node, token: token(stat.czxid) });
-        }
-    }
-    Ok(found)
-}
-
-/// The transaction that created a node is its token: it grows over the whole ensemble, for ever.
-pub(crate) fn token(czxid: i64) -> FencingToken {
-    FencingToken::new(czxid.unsigned_abs())
 }

@@ -27,9 +27,8 @@ mod ttl_class;
 
 pub(crate) use self::{
     heartbeat::period,
-    leave::{search, token},
     member::{DeletionWatch, Member, OwnNode},
-    queue::{read_listed, read_queue},
+    queue::{find_own_nodes, read_listed, read_queue},
     session::Session,
     sessions::Sessions,
 };

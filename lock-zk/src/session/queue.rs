@@ -1,11 +1,15 @@
 //! Reading the queue of a lock.
 
+use futures_util::future::join_all;
 use lock_core::{BackendError, BackendErrorKind as Kind};
 
-use super::session::Session;
+use super::{
+    member::{Member, OwnNode},
+    session::Session,
+};
 use crate::{
     error::{Cause, Failure},
-    keys::Keys,
+    keys::{Keys, entry_node::token},
     notify::QueueView,
 };
 
@@ -39,4 +43,28 @@ pub(crate) fn read_listed(
         })
     });
     Ok(QueueView::new(nodes.collect::<Result<_, _>>()?))
+}
+
+/// Every node of an entry that there is, first to last: once whatever was sent before is decided, wherever we are connected
+/// now (H07), and only those of its own session (H08).
+pub(crate) async fn find_own_nodes(keys: &Keys, member: &Member) -> Result<Vec<OwnNode>, Failure> {
+    let session = &member.session;
+    let client = session.client()?;
+    let listed = client.catch_up_and_list(&member.lock);
+    let names = match session.answer("a search", listed).await {
+        Ok(names) => names,
+        Err(failure) if failure.cause() == Cause::NoNode => return Ok(Vec::new()),
+        Err(failure) => return Err(failure),
+    };
+    let queue = QueueView::new(names.iter().filter_map(|name| keys.read_entry(name)).collect());
+    let own: Vec<_> = queue.nodes_of(member.entry.id).map(|node| node.name.clone()).collect();
+    let paths: Vec<_> = own.iter().map(|node| member.sibling_path(node)).collect();
+    let looks = paths.iter().map(|path| session.answer("a search", client.check_stat(path)));
+    let mut found = Vec::new();
+    for (node, stat) in own.into_iter().zip(join_all(looks).await) {
+        if let Some(stat) = stat?.filter(|stat| stat.ephemeral_owner == session.id) {
+            found.push(OwnNode { name: node, token: token(stat.czxid) });
+        }
+    }
+    Ok(found)
 }

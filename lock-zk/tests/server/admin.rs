@@ -236,7 +236,9 @@ impl Admin {
     /// # Panics
     /// If the server does not.
     pub(crate) async fn close_session(&self, session: i64) {
-        super::session::close(&self.address, session).await.expect("the server closes sessions");
+        super::close_session::close_session(&self.address, session)
+            .await
+            .expect("the server closes sessions");
     }
 
     /// The session that a node ends with.

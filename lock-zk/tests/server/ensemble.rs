@@ -11,7 +11,7 @@ use lock_conformance::{Flow, Links, Newcomers, Port, Proxy, Way};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{Admin, Containers, Member, TICK, member::PATIENCE};
+use super::{Admin, Containers, TICK, ZkServer, zk_server::PATIENCE};
 
 /// The longest session that the first member of an uneven ensemble gives. The others give any.
 pub(crate) const SHORTER: Duration = Duration::from_millis(1600);
@@ -50,7 +50,7 @@ struct Kind {
 
 #[derive(Debug)]
 struct Node {
-    member: Member,
+    member: ZkServer,
     /// Where it listens for followers and for elections.
     _ports: (Port, Port),
     /// For clients.
@@ -309,7 +309,7 @@ fn nodes(kind: Kind) -> Vec<Node> {
 
 /// A member, by the ports on which each listens for followers and for elections, and its own.
 fn node(i: usize, numbers: &[(u16, u16); 3], ports: (Port, Port), kind: Kind) -> Node {
-    let mut member = Member::new();
+    let mut member = ZkServer::new();
     member.treats(kind.containers);
     let quorum = |j: usize| ([127, 0, 0, 1], numbers[j].0).into();
     let to: Vec<_> = (0..3).map(|j| (j != i).then(|| Proxy::start(quorum(j), |_| false))).collect();

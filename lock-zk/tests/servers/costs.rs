@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::{
     common::{client, name, options, queue, soon, take, waiting},
-    server::{Containers, Member, TestServer},
+    server::{Containers, TestServer, ZkServer},
 };
 
 /// So long that nothing is renewed, and nobody looks again, while something is counted.
@@ -44,10 +44,10 @@ struct Asked {
 impl Counted {
     async fn start() -> Self {
         static ALONE: Mutex<()> = Mutex::const_new(());
-        static SERVER: OnceCell<Arc<Member>> = OnceCell::const_new();
+        static SERVER: OnceCell<Arc<ZkServer>> = OnceCell::const_new();
         let alone = ALONE.lock().await;
         // A container that is removed would have to be made again.
-        let start = || async { Arc::new(Member::start(|member| member.treats(Containers::Kept)).await) };
+        let start = || async { Arc::new(ZkServer::start(|member| member.treats(Containers::Kept)).await) };
         let counted =
             Self { server: TestServer::at(Arc::clone(SERVER.get_or_init(start).await)), _alone: alone };
         counted.rests_with(0).await;

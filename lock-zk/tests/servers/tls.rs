@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 
 use crate::{
     common::{assert_free, client, kind, options, take, waiting},
-    server::{Member, TestServer},
+    server::{TestServer, ZkServer},
 };
 
 const NAME: &str = "job";
@@ -29,7 +29,7 @@ struct Secured {
 }
 
 /// The server, and its port for TLS. All tests share it, and its files are in its directory.
-static SHARED: OnceCell<(Arc<Member>, Port)> = OnceCell::const_new();
+static SHARED: OnceCell<(Arc<ZkServer>, Port)> = OnceCell::const_new();
 
 impl Secured {
     async fn start() -> Self {
@@ -42,9 +42,9 @@ impl Secured {
         secured
     }
 
-    async fn launch() -> (Arc<Member>, Port) {
+    async fn launch() -> (Arc<ZkServer>, Port) {
         let port = Port::reserve();
-        let member = Member::start(|member| {
+        let member = ZkServer::start(|member| {
             member.with(Self::settings(member.directory(), &port));
         });
         (Arc::new(member.await), port)

@@ -1,4 +1,4 @@
-//! Wires on which one packet meets its fate.
+//! Connections that lose, hold up or change one packet.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,7 @@ pub(crate) const LIST: i32 = 8;
 pub(crate) const DATA: i32 = 4;
 
 /// The number of what the server says unasked.
-const WORD: i32 = -1;
+const NOTIFICATION: i32 = -1;
 
 /// A relay before a server, and the URL by which clients go through it.
 pub(crate) fn relay(server: &TestServer, framing: Arc<dyn Framing>) -> (Relay, String) {
@@ -41,9 +41,9 @@ pub(crate) fn relay(server: &TestServer, framing: Arc<dyn Framing>) -> (Relay, S
 
 /// Breaks a connection when the next request of some kind comes on it that names something: that one does not arrive.
 #[derive(Debug, Default)]
-pub(crate) struct Breaks(Mutex<Option<(i32, String)>>);
+pub(crate) struct ConnectionBreaker(Mutex<Option<(i32, String)>>);
 
-impl Breaks {
+impl ConnectionBreaker {
     pub(crate) fn at(&self, operation: i32, name: &str) {
         *self.0.lock().unwrap() = Some((operation, name.to_owned()));
     }
@@ -53,33 +53,33 @@ impl Breaks {
         self.0.lock().unwrap().is_none()
     }
 
-    fn judge(&self, packet: &[u8]) -> Judgement {
+    fn fate_of(&self, packet: &[u8]) -> PacketFate {
         // The first packet of a connection opens the session, and names nothing.
         let here = self
             .0
             .lock()
             .unwrap()
             .take_if(|(operation, name)| number(packet, 8) == *operation && names(packet, name));
-        if here.is_some() { Judgement::Breaks } else { Judgement::Passes }
+        if here.is_some() { PacketFate::Breaks } else { PacketFate::Passes }
     }
 }
 
 #[async_trait]
-impl Framing for Breaks {
+impl Framing for ConnectionBreaker {
     async fn serve(&self, client: TcpStream, address: SocketAddr, _: Arc<Traffic>) -> io::Result<()> {
-        pass(client, address, |packet| self.judge(packet), |_| Judgement::Passes).await
+        pass(client, address, |packet| self.fate_of(packet), |_| PacketFate::Passes).await
     }
 }
 
 /// Counts what is asked about something, and passes everything on; or loses one kind of it, which then is not answered.
 #[derive(Debug)]
-pub(crate) struct Counts {
+pub(crate) struct RequestCounter {
     name: String,
     asked: Mutex<BTreeMap<i32, u64>>,
     lost: Mutex<Option<i32>>,
 }
 
-impl Counts {
+impl RequestCounter {
     pub(crate) fn about(name: &str) -> Self {
         Self { name: name.to_owned(), asked: Mutex::default(), lost: Mutex::default() }
     }
@@ -94,28 +94,28 @@ impl Counts {
         *self.lost.lock().unwrap() = operation;
     }
 
-    fn judge(&self, packet: &[u8]) -> Judgement {
+    fn fate_of(&self, packet: &[u8]) -> PacketFate {
         let operation = number(packet, 8);
         if !names(packet, &self.name) {
-            return Judgement::Passes;
+            return PacketFate::Passes;
         }
         *self.asked.lock().unwrap().entry(operation).or_default() += 1;
-        if *self.lost.lock().unwrap() == Some(operation) { Judgement::IsLost } else { Judgement::Passes }
+        if *self.lost.lock().unwrap() == Some(operation) { PacketFate::IsLost } else { PacketFate::Passes }
     }
 }
 
 #[async_trait]
-impl Framing for Counts {
+impl Framing for RequestCounter {
     async fn serve(&self, client: TcpStream, address: SocketAddr, _: Arc<Traffic>) -> io::Result<()> {
-        pass(client, address, |packet| self.judge(packet), |_| Judgement::Passes).await
+        pass(client, address, |packet| self.fate_of(packet), |_| PacketFate::Passes).await
     }
 }
 
 /// Has the server give shorter sessions than it does: what it says to whoever connects is changed on its way.
 #[derive(Debug, Default)]
-pub(crate) struct Shortens(Mutex<Option<Duration>>);
+pub(crate) struct SessionShortener(Mutex<Option<Duration>>);
 
-impl Shortens {
+impl SessionShortener {
     /// From the next connection on.
     pub(crate) fn to(&self, timeout: Duration) {
         *self.0.lock().unwrap() = Some(timeout);
@@ -123,7 +123,7 @@ impl Shortens {
 }
 
 #[async_trait]
-impl Framing for Shortens {
+impl Framing for SessionShortener {
     async fn serve(&self, client: TcpStream, address: SocketAddr, _: Arc<Traffic>) -> io::Result<()> {
         let (shorter, welcomed) = (*self.0.lock().unwrap(), AtomicBool::new(false));
         let answer = |packet: &[u8]| match shorter {
@@ -132,17 +132,17 @@ impl Framing for Shortens {
                 let millis = i32::try_from(timeout.as_millis()).expect("tests use short timeouts");
                 let mut welcome = packet.to_vec();
                 welcome[8..12].copy_from_slice(&millis.to_be_bytes());
-                Judgement::Becomes(welcome)
+                PacketFate::Becomes(welcome)
             }
-            _ => Judgement::Passes,
+            _ => PacketFate::Passes,
         };
-        pass(client, address, |_| Judgement::Passes, answer).await
+        pass(client, address, |_| PacketFate::Passes, answer).await
     }
 }
 
 /// Holds up what the server says unasked of some node, and all that comes behind that; or loses all that it says unasked.
 #[derive(Debug, Default)]
-pub(crate) struct Words(Mutex<Fate>);
+pub(crate) struct NotificationFault(Mutex<Fate>);
 
 #[derive(Debug, Default)]
 enum Fate {
@@ -152,7 +152,7 @@ enum Fate {
     Lost,
 }
 
-impl Words {
+impl NotificationFault {
     /// From the next word about this node on, until the gate opens.
     pub(crate) fn hold(&self, node: &str) -> Gate {
         let gate = Gate::new();
@@ -164,26 +164,26 @@ impl Words {
         *self.0.lock().unwrap() = Fate::Lost;
     }
 
-    fn judge(&self, packet: &[u8]) -> Judgement {
+    fn fate_of(&self, packet: &[u8]) -> PacketFate {
         match &*self.0.lock().unwrap() {
-            Fate::Held(node, gate) if number(packet, 4) == WORD && names(packet, node) => {
-                Judgement::Waits(gate.clone())
+            Fate::Held(node, gate) if number(packet, 4) == NOTIFICATION && names(packet, node) => {
+                PacketFate::Waits(gate.clone())
             }
-            Fate::Lost if number(packet, 4) == WORD => Judgement::IsLost,
-            _ => Judgement::Passes,
+            Fate::Lost if number(packet, 4) == NOTIFICATION => PacketFate::IsLost,
+            _ => PacketFate::Passes,
         }
     }
 }
 
 #[async_trait]
-impl Framing for Words {
+impl Framing for NotificationFault {
     async fn serve(&self, client: TcpStream, address: SocketAddr, _: Arc<Traffic>) -> io::Result<()> {
-        pass(client, address, |_| Judgement::Passes, |packet| self.judge(packet)).await
+        pass(client, address, |_| PacketFate::Passes, |packet| self.fate_of(packet)).await
     }
 }
 
 /// What becomes of a packet.
-enum Judgement {
+enum PacketFate {
     Passes,
     /// This arrives instead, which is as long.
     Becomes(Vec<u8>),
@@ -197,8 +197,8 @@ enum Judgement {
 async fn pass(
     mut client: TcpStream,
     address: SocketAddr,
-    request: impl Fn(&[u8]) -> Judgement + Send + Sync,
-    answer: impl Fn(&[u8]) -> Judgement + Send + Sync,
+    request: impl Fn(&[u8]) -> PacketFate + Send + Sync,
+    answer: impl Fn(&[u8]) -> PacketFate + Send + Sync,
 ) -> io::Result<()> {
     let mut server = TcpStream::connect(address).await?;
     let (from_client, to_client) = client.split();
@@ -210,18 +210,18 @@ async fn pass(
 async fn one_way(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
-    judge: impl Fn(&[u8]) -> Judgement + Send + Sync,
+    fate_of: impl Fn(&[u8]) -> PacketFate + Send + Sync,
 ) -> io::Result<()> {
     let mut read = Vec::new();
     while from.read_buf(&mut read).await? > 0 {
         while let Some(len) = packet(&read) {
             let mut passes = true;
-            match judge(&read[..len]) {
-                Judgement::Passes => {}
-                Judgement::Becomes(other) => read[..len].copy_from_slice(&other),
-                Judgement::Waits(gate) => gate.pass().await,
-                Judgement::IsLost => passes = false,
-                Judgement::Breaks => return Err(io::ErrorKind::ConnectionReset.into()),
+            match fate_of(&read[..len]) {
+                PacketFate::Passes => {}
+                PacketFate::Becomes(other) => read[..len].copy_from_slice(&other),
+                PacketFate::Waits(gate) => gate.pass().await,
+                PacketFate::IsLost => passes = false,
+                PacketFate::Breaks => return Err(io::ErrorKind::ConnectionReset.into()),
             }
             if passes {
                 to.write_all(&read[..len]).await?;

@@ -12,8 +12,8 @@ use tokio::task::JoinHandle;
 
 use crate::{
     common::{client, options, soon, take},
+    packet_faults::{SessionShortener, relay},
     server::{Ensemble, SHORTER, TICK, TestServer, proxy},
-    wires::{Shortens, relay},
 };
 
 const NAME: &str = "job";
@@ -89,7 +89,7 @@ async fn a_lock_is_kept_by_way_of_the_servers_that_give_its_session_what_it_has(
 async fn a_lock_is_lost_at_once_and_before_the_next_grant_when_a_server_that_gave_enough_gives_less() {
     let ttl = Duration::from_secs(24);
     let server = TestServer::shared().await;
-    let shortens = Arc::new(Shortens::default());
+    let shortens = Arc::new(SessionShortener::default());
     let (relay, _) = relay(&server, Arc::clone(&shortens) as Arc<dyn Framing>);
     let road = proxy(&relay.address().to_string());
     let url = format!("zk://{}{}?tick={}ms", road.address(), server.admin().chroot(), TICK.as_millis());

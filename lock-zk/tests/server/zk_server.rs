@@ -1,4 +1,4 @@
-//! [`Member`]: a server process with its port and its directory, alone or one of an ensemble.
+//! [`ZkServer`]: a server process with its port and its directory, alone or one of an ensemble.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(200);
 
 /// A server that can be treated badly, because it is ours. Dropping it ends it, and removes what it kept.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub(crate) struct ZkServer {
     port: Port,
     directory: PathBuf,
     /// What is added to the settings of every server.
@@ -29,7 +29,7 @@ pub(crate) struct Member {
     process: Mutex<Option<ServerProcess>>,
 }
 
-impl Member {
+impl ZkServer {
     /// A member on a port of its own, which does not run yet.
     pub(super) fn new() -> Self {
         let port = Port::reserve();
@@ -195,7 +195,7 @@ impl Member {
     }
 }
 
-impl Drop for Member {
+impl Drop for ZkServer {
     fn drop(&mut self) {
         self.kill();
         // What is left in a temporary directory harms nobody.

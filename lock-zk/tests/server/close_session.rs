@@ -1,4 +1,4 @@
-//! [`close`]: the end of a session of somebody else.
+//! [`close_session`]: the end of a session of somebody else.
 
 use std::io;
 
@@ -12,7 +12,7 @@ const TRIES: usize = 100;
 
 /// Closes a session over a connection of its own, as if its client had connected anew and said goodbye. When this returns, the
 /// session is over: the server has said so.
-pub(super) async fn close(address: &str, session: i64) -> io::Result<()> {
+pub(super) async fn close_session(address: &str, session: i64) -> io::Result<()> {
     for _ in 0..TRIES {
         if close_once(address, session).await? {
             return Ok(());

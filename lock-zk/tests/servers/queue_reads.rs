@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 
 use crate::{
     common::{client, soon, take, waiting},
+    packet_faults::{ConnectionBreaker, DATA, LIST, NotificationFault, RequestCounter, relay},
     server::{Containers, Ensemble, TICK, TestServer, proxy},
-    wires::{Breaks, Counts, DATA, LIST, Words, relay},
 };
 
 const NAME: &str = "job";
@@ -22,7 +22,7 @@ const NAME: &str = "job";
 async fn a_waiter_whose_first_look_breaks_with_its_connection_looks_again_when_that_is_back() {
     // A create needs no container before it.
     let server = TestServer::shared_with(Containers::Kept).await;
-    let breaks = Arc::new(Breaks::default());
+    let breaks = Arc::new(ConnectionBreaker::default());
     let (_relay, url) = relay(&server, Arc::clone(&breaks) as Arc<dyn Framing>);
     let (other, here) = (client(&server.url()), client(&url));
     let hinted = Layered::new(Arc::clone(&here.backend), Arc::new(HintsOnly));
@@ -47,7 +47,7 @@ async fn a_waiter_whose_first_look_breaks_with_its_connection_looks_again_when_t
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_is_read_though_the_connection_breaks_meanwhile() {
     let server = TestServer::shared_with(Containers::Kept).await;
-    let breaks = Arc::new(Breaks::default());
+    let breaks = Arc::new(ConnectionBreaker::default());
     let (_relay, url) = relay(&server, Arc::clone(&breaks) as Arc<dyn Framing>);
     let here = client(&url);
     let held = take(&here, NAME, &AcquireOptions::new().ttl(LONG)).await;
@@ -64,7 +64,7 @@ async fn a_queue_is_read_though_the_connection_breaks_meanwhile() {
 async fn waiters_who_wait_on_ask_for_those_whom_they_watch_and_not_for_the_whole_queue() {
     const WAITERS: u64 = 10;
     let server = TestServer::shared_with(Containers::Kept).await;
-    let counts = Arc::new(Counts::about(NAME));
+    let counts = Arc::new(RequestCounter::about(NAME));
     let (_relay, url) = relay(&server, Arc::clone(&counts) as Arc<dyn Framing>);
     let (other, here) = (client(&server.url()), client(&url));
     let held = take(&other, NAME, &AcquireOptions::new().ttl(LONG)).await;
@@ -95,7 +95,7 @@ async fn waiters_who_wait_on_ask_for_those_whom_they_watch_and_not_for_the_whole
 async fn waiters_who_look_while_there_is_no_connection_do_not_list_the_queue_when_there_is_one() {
     const WAITERS: u64 = 10;
     let server = TestServer::shared_with(Containers::Kept).await;
-    let counts = Arc::new(Counts::about(NAME));
+    let counts = Arc::new(RequestCounter::about(NAME));
     let (relay, _) = relay(&server, Arc::clone(&counts) as Arc<dyn Framing>);
     let road = proxy(&relay.address().to_string());
     let url = format!("zk://{}{}?tick={}ms", road.address(), server.admin().chroot(), TICK.as_millis());
@@ -139,7 +139,7 @@ async fn of_a_crowd_that_has_to_look_again_only_a_few_have_asked_before_the_firs
     const CROWD: u64 = 200;
     const AT_ONCE: u64 = 64;
     let server = TestServer::shared_with(Containers::Kept).await;
-    let counts = Arc::new(Counts::about(NAME));
+    let counts = Arc::new(RequestCounter::about(NAME));
     let (relay, _) = relay(&server, Arc::clone(&counts) as Arc<dyn Framing>);
     let road = proxy(&relay.address().to_string());
     let url = format!("zk://{}{}?tick={}ms", road.address(), server.admin().chroot(), TICK.as_millis());
@@ -179,7 +179,7 @@ async fn of_a_crowd_that_has_to_look_again_only_a_few_have_asked_before_the_firs
 async fn a_waiter_whose_words_are_lost_finds_in_a_look_who_has_left_and_that_it_is_not_there_itself() {
     let server = TestServer::shared_with(Containers::Kept).await;
     for own in [false, true] {
-        let words = Arc::new(Words::default());
+        let words = Arc::new(NotificationFault::default());
         let (_relay, url) = relay(&server, Arc::clone(&words) as Arc<dyn Framing>);
         let (other, here) = (client(&server.url()), client(&url));
         let name = format!("{NAME} {own}");
@@ -242,7 +242,7 @@ async fn a_try_by_way_of_a_follower_that_lags_behind_calls_no_lock_busy_that_was
 async fn a_waiter_is_not_granted_a_lock_when_its_own_node_was_deleted_in_one_transaction_with_the_last_one_ahead()
  {
     let server = TestServer::shared_with(Containers::Kept).await;
-    let words = Arc::new(Words::default());
+    let words = Arc::new(NotificationFault::default());
     let (_relay, url) = relay(&server, Arc::clone(&words) as Arc<dyn Framing>);
     let (other, here) = (client(&server.url()), client(&url));
     let lasting = AcquireOptions::new().ttl(LONG);

@@ -32,16 +32,15 @@ mod connect_error;
 mod diagnosis;
 mod error;
 mod guarantees;
-mod held;
 mod keys;
 mod notify;
+mod queue;
 mod session;
 
 pub use lock_core::settings::{ConfigError, Endpoint, Password};
 
 pub use self::{
-    backend::ZooKeeper,
+    backend::{HeldNode, ZooKeeper},
     config::{Interop, ZkConfig},
     connect_error::ConnectError,
-    held::HeldNode,
 };

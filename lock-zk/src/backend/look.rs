@@ -9,7 +9,7 @@ use lock_core::{
 
 use super::zookeeper::ZooKeeper;
 use crate::{
-    notify::{EntriesAhead, QueueView, Snapshot},
+    queue::{EntriesAhead, QueueView, Snapshot},
     session::{self, Member, OwnNode, Session},
 };
 

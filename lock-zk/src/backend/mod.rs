@@ -1,6 +1,7 @@
 //! The verbs on a ZooKeeper ensemble.
 
 mod enter;
+mod held;
 mod look;
 mod operator;
 mod renew;
@@ -13,7 +14,7 @@ use lock_core::{
     Step, WaitMode,
 };
 
-pub use self::zookeeper::ZooKeeper;
+pub use self::{held::HeldNode, zookeeper::ZooKeeper};
 use crate::guarantees;
 
 #[async_trait]

@@ -14,7 +14,8 @@ use crate::{
     client::{ReconnectingClient, Watcher},
     error::{Cause, Failure},
     keys::entry_node::{read_data, token},
-    notify::{Snapshot, WaitState},
+    notify::WaitState,
+    queue::Snapshot,
     session::{DeletionWatch, Member, OwnNode},
 };
 

@@ -11,10 +11,10 @@ use futures_util::{FutureExt, StreamExt, future::BoxFuture, ready, stream::Futur
 use lock_core::{FencingToken, Hint};
 use zookeeper_client::{EventType, StateWatcher};
 
-use super::{ahead_count::AheadCount, queue_view::QueueView};
 use crate::{
     client::Watcher,
     keys::{Keys, entry_node::token},
+    queue::{AheadCount, QueueView},
     session::{DeletionWatch, Member, read_queue},
 };
 

@@ -7,7 +7,7 @@ use lock_core::{BootTime, Entry, FencingToken};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{session::Session, slots::size};
-use crate::notify::Snapshot;
+use crate::queue::Snapshot;
 
 /// Ready when the entry's own node was deleted, or its session is over. Told by the server, in the order of what happened.
 pub(crate) type DeletionWatch = Shared<BoxFuture<'static, ()>>;

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     error::{Cause, Failure},
     keys::{Keys, entry_node::token},
-    notify::QueueView,
+    queue::QueueView,
 };
 
 /// Everybody in the queue. A node that is none of ours is none of ours to wait for.

@@ -2,7 +2,7 @@
 
 use lock_core::{Claim, EntryId, FencingToken, Holder};
 
-use super::{ahead_count::AheadCount, queue_view::EntriesAhead};
+use super::{ahead_count::AheadCount, view::EntriesAhead};
 
 /// What a waiter has seen of those ahead of it, in a look at the whole queue. While all whom it watches are there, it need not look at
 /// the others again.

@@ -2,7 +2,7 @@
 
 use lock_core::{Claim, admission::fits};
 
-use super::queue_view::EntriesAhead;
+use super::view::EntriesAhead;
 
 /// What a waiter knows of those ahead: all of them as a sum, and of those who are watched, who is left.
 ///
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::{
         keys::entry_node::{EntryNode, prefix, written},
-        notify::QueueView,
+        queue::QueueView,
     };
 
     fn node(i: i32, claim: Claim) -> EntryNode {

@@ -2,7 +2,7 @@
 
 use lock_core::Hold;
 
-use crate::ZooKeeper;
+use super::zookeeper::ZooKeeper;
 
 /// The node that is there exactly as long as a lock is held: a `check` of it in a `multi` of one's own makes that succeed only
 /// while that is so, decided by ZooKeeper in the step that writes. See [`ZooKeeper::held`].

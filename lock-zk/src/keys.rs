@@ -7,9 +7,9 @@
 //! chroot/e1                                          the entry that was evicted last
 //! ```
 //!
-//! `1` is the version of the stored format. The claim stands in the name, so that one look at the names judges everybody
-//! (PR16). In the name of a lock all is escaped but letters, digits and a few signs: so no name is another one's, and none is
-//! one that ZooKeeper refuses (H112).
+//! `1` is the version of the stored format. The claim is part of the name, so that a list of the names suffices to judge every entry
+//! (PR16). The name of a lock is escaped, except for letters, digits and a few signs: so no two locks share a node, and ZooKeeper
+//! refuses none (H112).
 //!
 //! Where locks are shared with Apache Curator, an entry is `chroot/ name /_c_ uuid -lock- sequence`, and the name is a path.
 
@@ -20,7 +20,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use self::entry_node::EntryNode;
 
-/// What is not readable as it is. A `.` alone, or two of them, would be a step in a path.
+/// What is escaped. A name of one or two dots would be a step in a path.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -31,15 +31,15 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'+')
     .remove(b' ');
 
-/// How entries are called, and where they are.
+/// How nodes are named, and where they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     Own,
-    /// As Apache Curator's `InterProcessMutex` has it.
+    /// That of Apache Curator's `InterProcessMutex`.
     Curator,
 }
 
-/// All nodes under a chroot.
+/// The paths of all nodes under a chroot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Keys {
     /// Without a `/` at its end; empty for all of ZooKeeper.
@@ -57,7 +57,7 @@ impl Keys {
         if self.root.is_empty() { "/" } else { &self.root }
     }
 
-    /// What is above the chroot, where others have nodes, too. Empty if that is only the root of ZooKeeper.
+    /// The parent of the chroot, where others have nodes as well. Empty if it is the root of ZooKeeper.
     pub(crate) fn above(&self) -> &str {
         self.root.rsplit_once('/').map_or("", |(above, _)| above)
     }
@@ -71,7 +71,7 @@ impl Keys {
         }
     }
 
-    /// The container of a lock. `None` if its name cannot be one.
+    /// The container of a lock. `None` if ZooKeeper refuses its name.
     pub(crate) fn lock(&self, name: &LockName) -> Option<String> {
         match self.layout {
             Layout::Own => {
@@ -87,7 +87,7 @@ impl Keys {
         }
     }
 
-    /// What the node of an entry is called, up to its sequence.
+    /// The name of an entry's node, up to its sequence.
     pub(crate) fn entry_prefix(&self, entry: &Entry) -> String {
         match self.layout {
             Layout::Own => entry_node::prefix(entry.id, entry.claim),
@@ -95,7 +95,7 @@ impl Keys {
         }
     }
 
-    /// What the name of a node tells. `None` if it is none of ours.
+    /// Reads the name of a node. `None` if the node is not an entry.
     pub(crate) fn read_entry(&self, name: &str) -> Option<EntryNode> {
         match self.layout {
             Layout::Own => EntryNode::read(name),
@@ -103,7 +103,7 @@ impl Keys {
         }
     }
 
-    /// The name of the lock whose container this is. `None` for what we would not have called so.
+    /// The lock that a container belongs to. `None` if no lock has a container of this name.
     pub(crate) fn lock_name(&self, container: &str) -> Option<LockName> {
         let name = match self.layout {
             Layout::Own => percent_decode_str(container).decode_utf8().ok()?,
@@ -126,7 +126,7 @@ impl Keys {
         format!("{}/e1", self.base())
     }
 
-    /// Where what is no lock is kept: not among other people's nodes.
+    /// The parent of all nodes that are not locks. With Curator's layout it is apart from the nodes of others.
     fn base(&self) -> String {
         match self.layout {
             Layout::Own => self.root.clone(),
@@ -134,19 +134,19 @@ impl Keys {
         }
     }
 
-    /// Whether somebody else's lock could be meant by this claim.
+    /// Whether the layout has this kind of claim: Curator's has mutexes only.
     pub(crate) fn supports(&self, claim: Claim) -> bool {
         self.layout == Layout::Own || claim.kind() == Kind::Mutex
     }
 
-    /// The entry that a node's path is for, if it is that of an entry.
+    /// The entry whose node this path names, if it names one.
     pub(crate) fn entry_at(&self, path: &str) -> Option<EntryId> {
         let below = path.strip_prefix(&*self.locks())?;
         self.read_entry(below.rsplit('/').next()?).map(|node| node.entry)
     }
 }
 
-/// What ZooKeeper takes for a path, without the first `/`.
+/// Whether ZooKeeper accepts this as a path, without the first `/`.
 pub(crate) fn is_path(path: &str) -> bool {
     let is_step = |step: &str| !matches!(step, "" | "." | "..");
     let is_taken = |c: char| {

@@ -1,4 +1,4 @@
-//! Standing in a queue.
+//! Entering a queue.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use crate::{
     session::{Member, OwnNode, find_own_nodes, read_listed},
 };
 
-/// How often a create is tried again because the container went away meanwhile (H98). Each time the server removed it.
+/// How many creates are tried when the server removes the container each time before one arrives (H98).
 const MAX_CREATES: usize = 8;
 
-/// What a create came to.
+/// The outcome of a create.
 enum Created {
-    /// It stands there; so many have the container now.
+    /// The node was created. So many nodes are in the container now.
     Node(OwnNode, u64),
     /// The lock has no container.
     NoContainer,
-    /// There was no connection. Now there may be one.
+    /// There was no connection, and nothing was sent. Now there may be one.
     NotSent,
-    /// Somebody has left for it.
+    /// The entry was left for in the meantime, or its session has ended.
     Gone,
 }
 
@@ -37,11 +37,11 @@ impl ZooKeeper {
         }
         let Some(member) = self.sessions.join(entry, &lock).await? else { return Ok(Standing::Gone) };
         let answer = self.enqueue(&member, wait).await;
-        // Nothing stands under it any more, nor can: with another session it would be another entry (H08).
+        // Nothing of this session is left, and with another session it would be another entry (H08).
         if answer.as_ref().is_err_and(BackendError::is_transient) && member.session.has_ended() {
             return Ok(Standing::Gone);
         }
-        // Nothing was created, so nobody will leave for it.
+        // Nothing was created, so no `leave` will follow.
         if answer.as_ref().is_err_and(BackendError::is_unsent) && member.own_node().is_none() {
             self.sessions.mark_gone(&member);
         }
@@ -68,7 +68,7 @@ impl ZooKeeper {
                 Created::Gone => return Ok(Standing::Gone),
                 Created::NoContainer => self.make_container(member).await?,
                 Created::NotSent => {}
-                // Alone: nobody is ahead.
+                // Alone in the container: nothing is ahead.
                 Created::Node(own_node, 1) => {
                     member.mark_accepted();
                     return Ok(admitted(member, &own_node, sent, self.keeper.now()));
@@ -80,7 +80,7 @@ impl ZooKeeper {
         Err(self.failure(Kind::Unavailable, &message).into())
     }
 
-    /// Finds out what became of creates that were not answered (H07). Of several that were carried out one stays.
+    /// Finds out what became of creates that were not answered (H07). If several were carried out, one node is kept.
     async fn settle_creates(&self, member: &Member, doubts: u32) -> Result<(), Failure> {
         let mut own_nodes = find_own_nodes(self.sessions.keys(), member).await?.into_iter();
         let first = own_nodes.next();
@@ -92,7 +92,7 @@ impl ZooKeeper {
         Ok(())
     }
 
-    /// Whether one that only tries would be refused, before it is anybody else's hindrance (PR29).
+    /// Whether a `Try` would be refused, before it creates a node that others would wait for (PR29).
     async fn look_first(
         &self,
         member: &Member,
@@ -103,7 +103,7 @@ impl ZooKeeper {
         if container.is_none_or(|stat| stat.num_children == 0) {
             return Ok(None);
         }
-        // The server may lag behind: what was released before is not to be called busy.
+        // The server may lag behind, and a lock that was released before must not be called busy.
         let names = member.session.answer("a look", client.catch_up_and_list(&member.lock)).await;
         let queue = read_listed(self.sessions.keys(), &member.session, &member.lock, names);
         let queue = queue.map_err(BackendError::unsent)?;
@@ -115,7 +115,7 @@ impl ZooKeeper {
         })
     }
 
-    /// Creates the node, and asks how many there are behind it, in one go.
+    /// Creates the node and asks for the number of nodes in the container, in one round trip.
     async fn create_once(&self, member: &Member) -> Result<Created, BackendError> {
         let session = &member.session;
         let client = session.client().map_err(Failure::unsent)?;
@@ -128,7 +128,7 @@ impl ZooKeeper {
         };
         let look = client.check_stat(&member.lock);
         let create = session.answer("a create", create);
-        // Where nothing was created there is nothing to look at, and who waits for a connection to look by would wait for long.
+        // If nothing was created, there is nothing to look at, and the look would wait long for a connection.
         match try_join(create, session.answer("a look", look).map(Ok)).await {
             Ok(((stat, sequence), looked)) => {
                 session.mark_alive(sent);
@@ -139,7 +139,7 @@ impl ZooKeeper {
                 let own_node = OwnNode { name: node, token: entry_node::token(stat.czxid) };
                 member.create_answered(Some(own_node.clone()));
                 let many = |stat: Stat| stat.num_children.unsigned_abs().into();
-                // Without an answer to it there is another look.
+                // If the look was not answered, another one follows.
                 Ok(Created::Node(own_node, looked.ok().flatten().map_or(u64::MAX, many)))
             }
             Err(failure) => {
@@ -149,7 +149,7 @@ impl ZooKeeper {
                 match failure.cause() {
                     Cause::NoNode => Ok(Created::NoContainer),
                     Cause::NeverSent => Ok(Created::NotSent),
-                    // Nothing can be created in it any more.
+                    // Nothing can be created in this session any more.
                     Cause::SessionGone if *failure.kind() != Kind::Denied => Ok(Created::Gone),
                     _ => Err(failure.into()),
                 }
@@ -157,11 +157,11 @@ impl ZooKeeper {
         }
     }
 
-    /// The container has counted to its end: whoever stands in it is waited for, and then it is made anew (H97).
+    /// The counter of the container has reached its end. Once all entries have left, the container is made anew (H97).
     async fn start_over(&self, member: &Member, node: &str) -> Result<Created, BackendError> {
         let session = &member.session;
         let client = session.client()?;
-        // Until its node is known to be gone, the create stays in doubt.
+        // The create stays in doubt until its node is known to be gone.
         let deleted = session.write("a release", client.delete(&member.sibling_path(node))).await;
         if let Err(failure) = deleted
             && failure.cause() != Cause::NoNode
@@ -170,26 +170,25 @@ impl ZooKeeper {
         }
         member.create_answered(None);
         if self.sessions.keys().layout == Layout::Own {
-            // Refused while somebody is in it.
+            // Refused while entries are in it.
             match session.write("a new container", client.delete(&member.lock)).await {
                 Ok(()) => return Ok(Created::NoContainer),
                 Err(failure) if failure.cause() == Cause::NoNode => return Ok(Created::NoContainer),
                 Err(_) => {}
             }
         }
-        let message =
-            "the container of the lock has counted to its end; it is made anew once nobody stands in it";
+        let message = "the counter of the lock's container has reached its end; the container is made anew once its queue is empty";
         Err(self.failure(Kind::TokensExhausted, message).into())
     }
 
-    /// Makes the container, and what has to be above it.
+    /// Makes the container and the nodes above it.
     async fn make_container(&self, member: &Member) -> Result<(), BackendError> {
         let session = &member.session;
         let client = session.client().map_err(Failure::unsent)?;
         let options = CreateMode::Container.with_acls(Acls::new(self.sessions.acl()));
         let attempt = async {
             match client.create(&member.lock, &[], &options).await {
-                // It may be there. Nobody else repeats it, since nobody was put in the queue; and to make it twice is to make it.
+                // It may exist by now. The core does not repeat it, since nothing was put in the queue; and making it twice is harmless.
                 Err(error) if !Failure::of(&error).is_an_answer() => {
                     client.create(&member.lock, &[], &options).await
                 }
@@ -201,7 +200,7 @@ impl ZooKeeper {
             Err(failure) if failure.cause() == Cause::NoNode => {
                 let anew = async {
                     self.sessions.make_base_nodes(session).await?;
-                    // With apache curator, what is between is a container as well.
+                    // With Curator's layout, the nodes in between are containers as well.
                     session.answer("making a container", client.mkdir(&member.lock, &options)).await
                 };
                 match anew.await {
@@ -214,7 +213,7 @@ impl ZooKeeper {
             Err(failure) if !matches!(failure.cause(), Cause::NodeExists | Cause::NeverSent) => {
                 return Err(failure.unsent().into());
             }
-            // If it is not there, the next create says so.
+            // If the container is not there, the next create says so.
             _ => {}
         }
         Ok(())

@@ -1,11 +1,11 @@
-//! [`HeldNode`]: what shows ZooKeeper itself that a lock is held.
+//! [`HeldNode`]: lets ZooKeeper itself check that a lock is held.
 
 use lock_core::Hold;
 
 use super::zookeeper::ZooKeeper;
 
-/// The node that is there exactly as long as a lock is held: a `check` of it in a `multi` of one's own makes that succeed only
-/// while that is so, decided by ZooKeeper in the step that writes. See [`ZooKeeper::held`].
+/// The node that exists exactly as long as a lock is held. A `multi` that includes a `check` of it succeeds only while the lock is
+/// held, and ZooKeeper decides so in the same step in which it writes. See [`ZooKeeper::held`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldNode {
     path: String,
@@ -18,7 +18,7 @@ impl HeldNode {
         &self.path
     }
 
-    /// The version to check. Nobody writes to the node.
+    /// The version to check. It never changes: nothing writes to the node.
     #[must_use]
     pub fn version(&self) -> i32 {
         0
@@ -26,8 +26,8 @@ impl HeldNode {
 }
 
 impl ZooKeeper {
-    /// What a `multi` has to check in order to succeed only while the lock is held. `None` if this backend knows already that it
-    /// is not.
+    /// The node that a `multi` has to check in order to succeed only while the lock is held. `None` if this backend already knows that
+    /// the lock is lost.
     ///
     /// ```
     /// # use lock_core::Guard;
@@ -43,7 +43,7 @@ impl ZooKeeper {
     /// # }
     /// ```
     ///
-    /// It needs no clock: a holder that was paused past its session writes nothing.
+    /// This needs no clock: a holder that was paused until its session had ended writes nothing.
     #[must_use]
     pub fn held(&self, hold: &Hold) -> Option<HeldNode> {
         let member = self.sessions.find(hold.entry_id())?;

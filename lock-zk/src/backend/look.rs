@@ -1,4 +1,4 @@
-//! Looking at a queue from a place in it.
+//! Looking at a queue on behalf of an entry in it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl ZooKeeper {
-    /// Looks again from a place that was taken.
+    /// Looks again for an entry whose node was created.
     pub(crate) async fn look_again(
         &self,
         entry: &Entry,
@@ -22,7 +22,7 @@ impl ZooKeeper {
     ) -> Result<Standing, BackendError> {
         let now = self.keeper.now();
         let member = self.sessions.find(entry.id).filter(|member| {
-            // Another name under the same id is another entry.
+            // The same id under another name is another entry.
             member.is_alive(now) && member.entry.name == entry.name
         });
         let own_node =
@@ -33,9 +33,9 @@ impl ZooKeeper {
         }
     }
 
-    /// What a place that was just taken comes to. It is taken, though one cannot look from it, as when the connection breaks in between:
-    /// who comes to wait, waits. Nobody is watched for it, so it is told at once to look again (C6, PR14): that waits for the
-    /// connection to be back, and watches.
+    /// The standing of an entry whose node was just created. If the look fails, as when the connection breaks in between, an entry that
+    /// wants to wait is waiting all the same. Nothing is watched for it, so it gets a hint at once (C6, PR14); the next look waits for
+    /// the connection and watches.
     pub(super) async fn look_or_wait(
         &self,
         member: &Arc<Member>,
@@ -60,15 +60,15 @@ impl ZooKeeper {
         }
     }
 
-    /// What a place comes to. Where nobody is known to have left, it is enough that those who keep it out are there: so to wait costs the
-    /// same however many do.
+    /// The standing of an entry. If there is a snapshot in which nothing has changed, it is enough to look at the watched entries: so
+    /// waiting costs the same however long the queue is.
     async fn look(
         &self,
         member: &Arc<Member>,
         own_node: OwnNode,
         wait: WaitMode,
     ) -> Result<Standing, BackendError> {
-        // Who tries does not come in a crowd, and one that waits has the time.
+        // A `Try` does not come in a crowd, and a waiter has time.
         let _permit = if wait == WaitMode::Queue { Some(member.session.read_permit().await?) } else { None };
         let sent = self.keeper.now();
         if wait == WaitMode::Queue
@@ -102,18 +102,18 @@ impl ZooKeeper {
             let snapshot = Snapshot::new(own_node.token, &ahead, member.entry.claim);
             match self.wait_behind(member, &own_node, snapshot, sent).await? {
                 Some(standing) => return Ok(standing),
-                // Somebody left between the look and the watches.
+                // An entry left between the look and the watches.
                 None => queue = self.queue_view(&member.session, &member.lock).await?,
             }
         }
     }
 
-    /// Everybody in the queue.
+    /// The entries of a queue.
     pub(crate) async fn queue_view(&self, session: &Session, lock: &str) -> Result<QueueView, BackendError> {
         session::read_queue(self.sessions.keys(), session, lock).await
     }
 
-    /// Why one that asks for another kind of lock, or has another limit, is refused (PR07).
+    /// The refusal of an entry whose kind of lock or limit differs from that of the first entry (PR07).
     pub(super) fn mismatch(&self, ahead: &EntriesAhead<'_>) -> Option<BackendError> {
         let first = ahead.mismatched()?;
         let (found_kind, found_limit) = (first.claim.kind(), first.claim.limit());
@@ -122,7 +122,7 @@ impl ZooKeeper {
     }
 }
 
-/// What a place comes to that is admitted by an answer to a request that was sent at `sent`.
+/// The standing of an entry that is admitted according to the answer to a request that was sent at `sent`.
 pub(super) fn admitted(member: &Member, own_node: &OwnNode, sent: BootTime, now: BootTime) -> Standing {
     if !member.refresh(sent) || !member.session.is_alive(now) {
         return Standing::Gone;

@@ -1,4 +1,4 @@
-//! What people and tools need from a ZooKeeper ensemble.
+//! The operator's verbs: for people and tools.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::{
     session::{Session, period},
 };
 
-/// So many nodes are asked for at once.
+/// So many nodes are read at once.
 const AT_ONCE: usize = 500;
 
 #[async_trait]
@@ -52,7 +52,7 @@ impl Operator for ZooKeeper {
     }
 }
 
-/// Whether the connection broke. What only reads is asked once more then, as the verbs are.
+/// Whether the connection broke. Then a request that only reads is repeated once, as the verbs are.
 fn is_disconnected(error: &BackendError) -> bool {
     *error.kind() == Kind::Unreachable
 }
@@ -71,7 +71,7 @@ impl ZooKeeper {
             for (node, looked) in nodes.iter().zip(join_all(looks).await) {
                 match looked {
                     Ok((data, stat)) => found.push((node, data, stat)),
-                    // It has left meanwhile.
+                    // The entry has left meanwhile.
                     Err(failure) if failure.cause() == Cause::NoNode => {}
                     Err(failure) => return Err(failure.into()),
                 }
@@ -88,7 +88,7 @@ impl ZooKeeper {
                 claim: node.claim,
                 admitted: i < admitted,
                 token: Some(token(stat.czxid)),
-                // At the most: its session may have been heard of up to its next heartbeat.
+                // At the most: the session may have been heard of until its next heartbeat is due.
                 lease_left: known.as_ref().map(|(timeout, _)| {
                     let age = ages.get(&stat.ephemeral_owner).copied().unwrap_or_default();
                     (*timeout + tick + period(tick, *timeout)).saturating_sub(age)
@@ -107,7 +107,7 @@ impl ZooKeeper {
         let folder = keys.locks();
         let containers = match session.answer("a list", client.list_children(&folder)).await {
             Ok(containers) => containers,
-            // Nobody has taken a lock yet, or somebody has tidied up.
+            // No lock was taken yet, or the node was deleted.
             Err(failure) if failure.cause() == Cause::NoNode => Vec::new(),
             Err(failure) => return Err(failure.into()),
         };
@@ -132,13 +132,13 @@ impl ZooKeeper {
         Ok(locks_in_use)
     }
 
-    /// What is read next is as new as what anybody has written up to now.
+    /// Makes what is read next include all writes up to now.
     async fn catch_up(&self, session: &Session) -> Result<(), Failure> {
         let client = session.client()?;
         session.answer("catching up", client.sync(&self.sessions.keys().sessions())).await
     }
 
-    /// Deletes a node and tells everybody whose it was, in one step. True if it was there.
+    /// Deletes a node and tells all clients which entry it was, in one step. True if the node was there.
     async fn evict_node(&self, session: &Session, path: &str, entry: EntryId) -> Result<bool, BackendError> {
         let told = self.sessions.keys().evictions();
         for _ in 0..2 {
@@ -159,10 +159,12 @@ impl ZooKeeper {
             match session.answer("an eviction", evicted).await? {
                 Ok(()) => return Ok(true),
                 Err(0) => return Ok(false),
-                // Somebody deleted the node that tells of evictions.
+                // The node that tells of evictions was deleted.
                 Err(_) => self.sessions.make_base_nodes(session).await?,
             }
         }
-        Err(self.failure(Kind::Unavailable, "somebody deletes the node that tells of evictions").into())
+        Err(self
+            .failure(Kind::Unavailable, "the node that tells of evictions is deleted again and again")
+            .into())
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     session::{Member, Session},
 };
 
-/// One lease that may be extended, and which one of those that were asked for it is.
+/// A lease to extend, and its index in the request.
 struct DueLease {
     index: usize,
     member: Arc<Member>,
@@ -22,14 +22,14 @@ struct DueLease {
 }
 
 impl ZooKeeper {
-    /// A session that is proved alive keeps all its entries, but for those that somebody deleted: so each is looked for (PR18).
+    /// A session that is proved alive keeps all its entries, except those whose nodes were deleted: so each node is looked at (PR18).
     pub(crate) async fn renew_all(&self, leases: &[Lease]) -> Vec<Result<Renewal, BackendError>> {
         let now = self.keeper.now();
         let mut answers: Vec<_> = leases.iter().map(|_| Ok(Renewal::Lost)).collect();
         let mut sessions: BTreeMap<i64, Vec<DueLease>> = BTreeMap::new();
         for (index, lease) in leases.iter().enumerate() {
             let member = self.sessions.find(lease.entry.id).filter(|member| member.is_alive(now));
-            // Another name under the same id is another entry.
+            // The same id under another name is another entry.
             let same = |member: &Arc<Member>| member.entry.name == lease.entry.name;
             let Some(member) = member.filter(same) else { continue };
             if let Some(own_node) = member.own_node().filter(|own_node| own_node.token == lease.token) {
@@ -53,11 +53,11 @@ impl ZooKeeper {
         };
         let sent = self.keeper.now();
         let paths: Vec<_> = dues.iter().map(|due| due.member.sibling_path(&due.node)).collect();
-        // The looks are sent behind the heartbeat, so what they see was so when that was carried out, or later: a server that is
-        // cut off from the others may see what no longer is (F3). It is made however young the last one is: the next renewal
-        // counts from this one at least (PR28).
-        // The client sends a request when it is made, and not when it is waited for: so each is made in a future of its own, and the
-        // heartbeat, being polled first, is the first.
+        // The looks are sent behind the heartbeat, so they show the state when the heartbeat was carried out, or a later one: a server
+        // that is cut off from the others may show an old one (F3). The heartbeat is sent however recent the last one is: the next
+        // renewal counts from this one at least (PR28).
+        // The client sends a request when it is called, and not when its future is polled: so each look is in an async block of its own,
+        // and the heartbeat, which is polled first, is sent first.
         let (client, session) = (&*client, &session);
         let looks = paths
             .iter()

@@ -1,4 +1,4 @@
-//! Waiting for those ahead.
+//! Waiting for the entries ahead.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,23 +19,23 @@ use crate::{
     session::{DeletionWatch, Member, OwnNode},
 };
 
-/// A waiter looks again at least this often: watches have been lost (H75).
+/// A waiter looks again at least this often, since watches have been lost (H75).
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 type WatchAnswer = Result<(Vec<u8>, Stat, Watcher), Failure>;
 
-/// What was seen of a place, and of those that it waits for.
+/// The watches of a waiter: on its own node and on those ahead.
 struct Watches {
     own_deletion: DeletionWatch,
-    /// Of those whose nodes are watched.
+    /// One for each watched entry.
     answers: Vec<WatchAnswer>,
-    /// Who holds the lock, if that was asked.
+    /// The holder of the lock, if that was asked.
     holder: Option<Holder>,
 }
 
 impl ZooKeeper {
-    /// Watches whoever keeps a place out, the one ahead of these, and its own node (PR15, PR18). `None` if they have left in between,
-    /// so that it has to be looked at again.
+    /// Watches the blockers, the lookahead and the entry's own node (PR15, PR18). `None` if one of them has left since the snapshot, so
+    /// that a new one is needed.
     pub(crate) async fn wait_behind(
         &self,
         member: &Arc<Member>,
@@ -45,7 +45,7 @@ impl ZooKeeper {
     ) -> Result<Option<Standing>, BackendError> {
         let session = &member.session;
         loop {
-            // Who waits for a connection has nothing to watch, and has seen what it has seen.
+            // There is nothing to watch before there is a connection; the snapshot stays valid meanwhile.
             let client = session.answer("a look", session.client()?.ready()).await?;
             // Before anything is watched.
             let states = client.states();
@@ -61,11 +61,11 @@ impl ZooKeeper {
             if session.is_using(&client) {
                 return Ok(Some(self.waiting(member, own_node, snapshot, wait_state, sent)));
             }
-            // Another connection took its place meanwhile, and what that tells comes in an order that nobody here sees: once more, there.
+            // Another connection took its place meanwhile. The events of two connections have no common order: once more, on the new one.
         }
     }
 
-    /// What is listened to from now on. `None` if one of those who are watched has left.
+    /// What to listen to from now on. `None` if one of the watched entries has left.
     fn wait_state(
         &self,
         member: &Arc<Member>,
@@ -122,7 +122,7 @@ impl ZooKeeper {
         }
     }
 
-    /// Watches them, in one round trip. `None` if the entry's own node is not there.
+    /// Sets all watches in one round trip. `None` if the entry's own node is not there.
     async fn watch(
         &self,
         member: &Arc<Member>,
@@ -138,12 +138,12 @@ impl ZooKeeper {
         let looks = join_all(snapshot.ahead_count.watched_nodes().map(watch));
         let known = member.deletion_watch();
         let own = OptionFuture::from(known.is_none().then(|| watch(&own_node.name)));
-        // What is watched already is only looked at; and not even that where the queue has just shown it.
+        // A node that is watched already is only looked at, and not even that if the queue was just read.
         let there = OptionFuture::from((known.is_some() && !snapshot.is_fresh).then(|| {
             let (path, client) = (member.sibling_path(&own_node.name), Arc::clone(client));
             async move { session.answer("a look", client.check_stat(&path)).await }
         }));
-        // Whoever is first holds the lock. Mostly it is one that is watched anyway.
+        // The first entry holds the lock. Usually it is watched anyway.
         let asks = snapshot.position_of_first().is_none() && snapshot.holder.is_none();
         let first = OptionFuture::from(asks.then(|| {
             let (path, client) = (member.sibling_path(&snapshot.first), Arc::clone(client));
@@ -161,7 +161,7 @@ impl ZooKeeper {
         Ok(Some(Watches { own_deletion, answers: looks, holder }))
     }
 
-    /// The watch on an entry's own node, which was there before or was just made. `None` if the node is not there.
+    /// The watch on an entry's own node: the one that was there before, or the one that was just set. `None` if the node is not there.
     fn own_deletion_watch(
         &self,
         member: &Arc<Member>,
@@ -169,7 +169,7 @@ impl ZooKeeper {
         answer: Option<WatchAnswer>,
     ) -> Result<Option<DeletionWatch>, BackendError> {
         let watcher = match answer {
-            // If it has told meanwhile, whoever listens to it looks again.
+            // If it has fired meanwhile, the waiter looks again.
             None => return Ok(known),
             Some(Ok((_, _, watcher))) => watcher,
             Some(Err(failure)) if failure.cause() == Cause::NoNode => {
@@ -182,7 +182,7 @@ impl ZooKeeper {
     }
 }
 
-/// Whose node it is that this stands in, if it is one of ours.
+/// The holder, from the data of its node. `None` if others wrote that.
 fn holder(data: &[u8]) -> Option<Holder> {
     read_data(data).map(|(_, label)| Holder::Ours { label })
 }

@@ -40,21 +40,21 @@ impl ZooKeeper {
         Ok(Self { sessions, keeper: keeper.clone(), config })
     }
 
-    /// The same, after a server has given us a session, and let us write under the chroot.
+    /// The same, but connects first: opens a session and writes under the chroot.
     ///
     /// # Errors
     /// [`ConnectError`] if the configuration is wrong, no server answers within the time limits, the user may not write
     /// under the chroot, or the version is older than 3.6.
     ///
     /// # Cancel safety
-    /// Safe to drop: a session that is opened meanwhile is closed.
+    /// If it is dropped, a session that it was opening is closed.
     pub async fn connect(config: ZkConfig, keeper: &Keeper) -> Result<Self, ConnectError> {
         let zookeeper = Self::new(config, keeper)?;
         diagnosis::check(&zookeeper.sessions).await.map_err(ConnectError::Store)?;
         Ok(zookeeper)
     }
 
-    /// The path of a lock.
+    /// The path of a lock's container.
     pub(crate) fn container(&self, name: &LockName) -> Result<String, BackendError> {
         self.sessions.keys().lock(name).ok_or_else(|| {
             let message = "with apache curator the name of a lock is a path: steps with a `/` between them";
@@ -62,7 +62,7 @@ impl ZooKeeper {
         })
     }
 
-    /// What went wrong, and where.
+    /// A failure whose message begins with the address of the ensemble.
     pub(crate) fn failure(&self, kind: Kind, message: &str) -> Failure {
         Failure::new(kind, message).about(&self.config.to_string())
     }

@@ -1,21 +1,22 @@
-//! [`EntryNode`]: an entry, as its node's name and data tell it.
+//! [`EntryNode`]: the name and the data of an entry's node.
 
 use std::time::Duration;
 
 use lock_core::{Claim, EntryId, FencingToken, shown_label};
 
-/// An entry in a queue, as the name of its node tells it.
+/// An entry in a queue, read from the name of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EntryNode {
-    /// The node's own name.
+    /// The name of the node, without its path.
     pub(crate) name: String,
     pub(crate) entry: EntryId,
     pub(crate) claim: Claim,
-    /// Where it stands: of the container's counter of 32 bits. One without a place is about to leave, and behind all others.
+    /// Its place in the queue, from the container's counter of 32 bits. A node whose sequence is not valid is about to leave, and is
+    /// behind all others.
     pub(crate) sequence: i32,
 }
 
-/// What the node of an entry is called, up to its sequence.
+/// The name of an entry's node, up to its sequence.
 pub(crate) fn prefix(entry: EntryId, claim: Claim) -> String {
     use lock_core::Kind;
     match claim.kind() {
@@ -26,7 +27,7 @@ pub(crate) fn prefix(entry: EntryId, claim: Claim) -> String {
     }
 }
 
-/// The same in the words of Apache Curator.
+/// The same in the format of Apache Curator.
 pub(crate) fn curator_prefix(entry: EntryId) -> String {
     let hex = entry.to_string();
     // It has 32 digits.
@@ -34,43 +35,43 @@ pub(crate) fn curator_prefix(entry: EntryId) -> String {
     format!("_c_{uuid}-lock-")
 }
 
-/// The name of a node, from what it was asked to be called and the counter that it was given.
+/// The name of a node, from its prefix and the number that the server gave it.
 pub(crate) fn node_name(prefix: &str, sequence: i64) -> String {
     format!("{prefix}{sequence:010}")
 }
 
-/// Whether the counter tells a place. At its end it stays where it is, or goes on below zero, or both: several get the same one,
-/// and their order is not to be seen in it (H97).
+/// Whether a sequence determines a place. At the end of its range the counter stays where it is, or goes on below zero, or both: then
+/// several nodes get the same number, and it does not show their order (H97).
 pub(crate) fn is_valid_sequence(sequence: i64) -> bool {
     (0..i64::from(i32::MAX)).contains(&sequence)
 }
 
-/// The transaction that created a node is its token: it grows over the whole ensemble, for ever.
+/// The token of a node: the transaction that created it. Transactions grow over the whole ensemble, for ever.
 pub(crate) fn token(czxid: i64) -> FencingToken {
     FencingToken::new(czxid.unsigned_abs())
 }
 
-/// What stands in the node of an entry: how long it outlives its client, and who it is.
+/// The data of an entry's node: how long the entry outlives its client, and its label.
 pub(crate) fn write_data(timeout: Duration, label: Option<&str>) -> Vec<u8> {
     let label = label.map(|label| format!("\n{label}")).unwrap_or_default();
     format!("{}{label}", timeout.as_millis()).into_bytes()
 }
 
-/// What stands in the node of an entry. Of one that is not ours nothing is known.
+/// Reads the data of an entry's node. `None` if others wrote it.
 pub(crate) fn read_data(data: &[u8]) -> Option<(Duration, Option<String>)> {
     let text = std::str::from_utf8(data).ok()?;
     let (millis, label) = text.split_once('\n').map_or((text, None), |(millis, label)| (millis, Some(label)));
     Some((Duration::from_millis(millis.parse().ok()?), label.map(|label| shown_label(label.as_bytes()))))
 }
 
-/// A counter as the server writes it: ten digits at least, the sign among them.
+/// A number as the server writes it: at least ten characters, including the sign.
 #[cfg(test)]
 pub(crate) fn written(sequence: i32) -> String {
     node_name("", sequence.into())
 }
 
 impl EntryNode {
-    /// Reads what [`prefix`] and the server have written, and nothing else.
+    /// Reads a name that consists of a [`prefix`] and a sequence, and nothing else.
     pub(crate) fn read(name: &str) -> Option<Self> {
         let (entry, rest) = name.split_at_checked(32)?;
         let (claim, sequence) = rest.strip_prefix('-')?.split_once('-')?;
@@ -88,7 +89,7 @@ impl EntryNode {
         (node_name(&prefix(entry, claim), node.sequence.into()) == name).then_some(node)
     }
 
-    /// Reads what Apache Curator writes, which is what we write there.
+    /// The same for a name in the format of Apache Curator.
     pub(crate) fn read_curator(name: &str) -> Option<Self> {
         let (uuid, sequence) = name.strip_prefix("_c_")?.split_once("-lock-")?;
         let entry = uuid.replace('-', "").parse().ok()?;
@@ -97,7 +98,7 @@ impl EntryNode {
         (node_name(&curator_prefix(entry), node.sequence.into()) == name).then_some(node)
     }
 
-    /// How far behind `other` it stands: negative if before. Right across an overflow: whoever is behind it has no place.
+    /// How far it is behind `other`; negative if it is ahead. Correct across an overflow of the counter.
     pub(crate) fn behind(&self, other: i32) -> i32 {
         self.sequence.wrapping_sub(other)
     }
@@ -153,7 +154,7 @@ mod tests {
     }
 
     proptest! {
-        /// Who may make nodes there may call them anything.
+        /// Clients with the right to create nodes may give them any name.
         #[test]
         fn whatever_a_node_is_called_is_no_entry_or_one_as_it_is_written(
             wild in "(?s).{0,80}",

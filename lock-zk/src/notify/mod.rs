@@ -1,4 +1,4 @@
-//! What is told to those who wait or hold: hints to waiters, and alarms about entries that may be lost.
+//! Notifications: hints to waiters, and alarms about entries that may have been lost.
 
 mod notifier;
 mod wait_state;

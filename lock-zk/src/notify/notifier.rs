@@ -1,4 +1,4 @@
-//! [`Notifier`]: tells whoever asked of entries that may have been lost.
+//! [`Notifier`]: raises alarms about entries that may have been lost.
 
 use futures_channel::mpsc::{UnboundedSender, unbounded};
 use lock_core::{Alarms, EntryId};
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 pub(crate) struct Notifier(Mutex<Vec<UnboundedSender<EntryId>>>);
 
 impl Notifier {
-    /// The alarms from now on.
+    /// The alarms that are raised from now on.
     pub(crate) fn listen(&self) -> Alarms {
         let (sender, alarms) = unbounded();
         self.0.lock().push(sender);
@@ -21,10 +21,10 @@ impl Notifier {
             listeners.retain(|listener| !listener.is_closed());
             listeners.clone()
         };
-        // Outside of the lock: to send wakes a task, which is code of others.
+        // Not under the lock: sending wakes a task, which is code of others.
         for entry in entries {
             for listener in &listeners {
-                // One that is being dropped needs no alarm.
+                // A listener that is being dropped needs no alarm.
                 let _ = listener.unbounded_send(entry);
             }
         }

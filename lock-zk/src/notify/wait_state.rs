@@ -1,4 +1,4 @@
-//! [`WaitState`]: what a waiter listens to.
+//! [`WaitState`]: what a waiter knows and listens to.
 
 use std::{
     pin::Pin,
@@ -18,37 +18,37 @@ use crate::{
     session::{DeletionWatch, Member, read_queue},
 };
 
-/// What a waiter listens to: the server's own words about whoever is ahead.
+/// What a waiter knows and listens to: the server's events about the watched entries ahead.
 ///
-/// Who is watched keeps the waiter out, or stands right ahead of that one: the lookahead. When it leaves, mostly because the one behind
-/// it is admitted, it is time to ask once more who is left, while nobody waits for the answer. Then the delete of the last one ahead is
-/// the grant, with nothing left to ask but whether the entry itself is still there.
+/// It watches the blockers, which keep it out, and the lookahead, right ahead of them. When the lookahead leaves, usually because the
+/// entry behind it is admitted, the waiter lists the queue once more, before the answer is urgent. Then the delete of the last entry
+/// ahead is the grant: all that is left to ask is whether the waiter's own node is still there.
 ///
 /// ### To ensure correctness
-/// See [`AheadCount`] for what is known of those ahead. The server tells of deletes in the order in which they happened: if the entry's
-/// own node was deleted before, that is known when a later delete is, and nothing is granted (PR18). With its connection the watches end:
-/// then it is for others to look. And what one transaction deletes is told one by one, so that the own node may be told of last: it is
-/// asked for behind the event.
+/// See [`AheadCount`] for what is known of the entries ahead. The server sends events in the order of the deletes. If the waiter's own
+/// node was deleted first, its event arrives first, and nothing is granted (PR18). The watches end with their connection; then the
+/// waiter looks again. The deletes of one transaction are sent one by one, so the event of the own node may come last: that node is
+/// looked up after the event that grants.
 pub(crate) struct WaitState {
     member: Arc<Member>,
     keys: Keys,
     token: FencingToken,
     ahead_count: AheadCount,
-    /// Those of this process, by their places in the count.
+    /// By place in the count: the member, if the entry is one of this process.
     local_members: Vec<Option<Arc<Member>>>,
     events: FuturesUnordered<BoxFuture<'static, (usize, EventType)>>,
     list: Option<BoxFuture<'static, Option<QueueView>>>,
     own_deleted: Option<DeletionWatch>,
-    /// Whether the own node is there, asked when all those ahead had left.
+    /// Whether the own node is there, asked after everything ahead has left.
     own_check: Option<BoxFuture<'static, bool>>,
-    /// Tells of the end of the connection, since before anything was watched.
+    /// Tells of the end of the connection. Created before anything was watched.
     states: StateWatcher,
-    /// It has said what there was to say: now it is for others to look.
+    /// The last hint was given: now the waiter looks.
     finished: bool,
 }
 
 impl WaitState {
-    /// What is watched has to be added.
+    /// Watches nothing yet: see [`watch`](Self::watch).
     pub(crate) fn new(
         member: Arc<Member>,
         keys: Keys,
@@ -75,19 +75,19 @@ impl WaitState {
         }
     }
 
-    /// The next in the count: its watch, and who it is if it is one of ours.
+    /// Adds the watch of the next entry in the count, and its member if it is one of this process.
     pub(crate) fn watch(&mut self, watcher: Watcher, other: Option<Arc<Member>>) {
         let which = self.local_members.len();
         self.local_members.push(other);
         self.events.push(watcher.changed().map(move |event| (which, event)).boxed());
     }
 
-    /// Whether the entry's own node was deleted, as far as the server has told.
+    /// Whether the own node was deleted, according to the events so far.
     fn is_deleted(&mut self, cx: &mut Context<'_>) -> bool {
         self.own_deleted.as_mut().is_some_and(|deleted| deleted.poll_unpin(cx).is_ready())
     }
 
-    /// Whether the entry's own node is there, though all those ahead have left.
+    /// Whether the own node is there, after everything ahead has left.
     fn poll_own_node(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let (member, created) = (&self.member, self.token);
         let check = self.own_check.get_or_insert_with(|| {
@@ -105,12 +105,12 @@ impl WaitState {
         check.poll_unpin(cx)
     }
 
-    /// Whether the connection is there on which the server has told all of this, in the order in which it happened.
+    /// Whether all events came on the connection that is still there, and so in the order in which things happened.
     fn is_on_same_connection(&mut self) -> bool {
         self.states.changed().now_or_never().is_none()
     }
 
-    /// A node that is watched was deleted.
+    /// A watched node was deleted.
     fn mark_left(&mut self, which: usize) {
         let node = self.ahead_count.watched_nodes().nth(which).unwrap_or_default();
         let was_first = self.local_members[which].as_ref().is_some_and(|other| other.was_first_at(node));
@@ -122,12 +122,12 @@ impl WaitState {
         }
     }
 
-    /// What the server has told up to now. An error is a reason to look again.
+    /// Takes in all events so far. An error is a reason to look again.
     fn listen(&mut self, cx: &mut Context<'_>) -> Result<(), ()> {
         loop {
             if let Poll::Ready(Some((which, event))) = self.events.poll_next_unpin(cx) {
                 if event != EventType::NodeDeleted {
-                    // Its data was changed, by whom ever, or nobody watches it any more.
+                    // Its data was changed, or the watch ended.
                     return Err(());
                 }
                 self.mark_left(which);
@@ -148,17 +148,17 @@ impl Stream for WaitState {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Hint>> {
         if self.finished {
-            // Who waits polls.
+            // A waiter goes on polling.
             return Poll::Ready(None);
         }
         let heard = self.listen(cx);
-        // After the events, so that whatever the server told before them is known.
+        // After the events, so that what the server sent before them is known.
         let deleted = self.is_deleted(cx);
         let hint = if deleted || heard.is_err() {
             Hint::Changed
         } else if self.ahead_count.admits() {
             let stands = ready!(self.poll_own_node(cx));
-            // What was told before the answer is known by now.
+            // What the server sent before this answer is known by now.
             if stands && !self.is_deleted(cx) && self.is_on_same_connection() {
                 self.member.mark_admitted();
                 Hint::Admitted { token: self.token }
@@ -171,7 +171,7 @@ impl Stream for WaitState {
             return Poll::Pending;
         };
         if !self.ahead_count.is_complete() {
-            // To look at those who are watched would find that one is gone.
+            // One of the watched entries has left: the snapshot is of no more use.
             self.member.set_snapshot(None);
         }
         self.finished = true;

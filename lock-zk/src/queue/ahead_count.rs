@@ -1,40 +1,40 @@
-//! [`AheadCount`]: what is left of those ahead, as far as a waiter has been told.
+//! [`AheadCount`]: how many permits are left ahead of a waiter, as far as it knows.
 
 use lock_core::{Claim, admission::fits};
 
 use super::view::EntriesAhead;
 
-/// What a waiter knows of those ahead: all of them as a sum, and of those who are watched, who is left.
+/// What a waiter knows of the entries ahead of it: the sum of their permits, and which of the watched entries are left.
 ///
 /// ### To ensure correctness
-/// The sum is never less than what is there. A look saw *all* who were ahead, and from then on they only leave (PR16). Whoever leaves
-/// is subtracted once: not again when a list did not have it any more, and not if a list came before the event of its deletion
-/// and has it still. Where one leaves whom nobody was ahead of at some time, nobody ahead of it is left.
+/// The sum is never less than what is there. The look saw *all* entries ahead, and from then on they only leave (PR16). An entry that
+/// leaves is subtracted once: not again when a later list lacks it, and not when a list that still has it arrives after the event of
+/// its deletion. If the entry that left had once been first, everything ahead of it has already gone.
 #[derive(Clone, Debug)]
 pub(crate) struct AheadCount {
     claim: Claim,
-    /// The permits of all those ahead.
+    /// The permits of all entries ahead, at the most.
     permits: u64,
     /// First to last.
     watched: Vec<WatchedEntry>,
 }
 
-/// One ahead, whose node is watched.
+/// An entry ahead whose node is watched.
 #[derive(Clone, Debug)]
 struct WatchedEntry {
     node: String,
     permits: u64,
-    /// The permits of those between it and us.
+    /// The permits of the entries between it and the waiter.
     between: u64,
-    /// Whether it keeps us out (PR15). The one ahead of the first of these, if there is one, is the lookahead.
+    /// Whether it blocks the waiter (PR15). If not, it is the lookahead, right ahead of the first blocker.
     blocks: bool,
     present: bool,
-    /// Whether the sum has it.
+    /// Whether the sum includes it.
     counted: bool,
 }
 
 impl AheadCount {
-    /// After a look: the lookahead is watched, if there is one, and whoever keeps us out.
+    /// After a look. The lookahead, if there is one, and the blockers are watched.
     pub(crate) fn new(ahead: &EntriesAhead<'_>, claim: Claim) -> Self {
         let lookahead = ahead.lookahead();
         let watched = ahead.watched().map(|node| WatchedEntry {
@@ -53,7 +53,7 @@ impl AheadCount {
         self.watched.iter().map(|watched| &*watched.node)
     }
 
-    /// The node at this place was deleted. `was_first`: at some time nobody was ahead of it.
+    /// The node at this place was deleted. `was_first`: nothing was ahead of it at some time.
     pub(crate) fn mark_left(&mut self, which: usize, was_first: bool) {
         let first = if was_first { 0 } else { which };
         for watched in &mut self.watched[first..=which] {
@@ -70,7 +70,7 @@ impl AheadCount {
         }
     }
 
-    /// There is a list, which may be older than what was told since it was asked for.
+    /// Takes a list into account, which may be older than some of the events that arrived before it.
     pub(crate) fn recount(&mut self, now: &EntriesAhead<'_>) {
         let has_left =
             |node: &str| self.watched.iter().any(|watched| !watched.present && watched.node == node);
@@ -82,24 +82,24 @@ impl AheadCount {
         self.permits = self.permits.min(sum);
     }
 
-    /// Whether all who are watched were there, as far as is known.
+    /// Whether all watched entries are present, as far as is known.
     pub(crate) fn is_complete(&self) -> bool {
         self.watched.iter().all(|watched| watched.present)
     }
 
-    /// Whether we are admitted.
+    /// Whether the waiter is admitted.
     pub(crate) fn admits(&self) -> bool {
         fits(self.permits, self.claim)
     }
 
-    /// Whether those who are watched keep us out. The lookahead counts, too: where one of several who keep us out leaves, it takes that
-    /// place, and nobody has to look again.
+    /// Whether the watched entries block the waiter. The lookahead counts as well: if one of several blockers leaves, the lookahead
+    /// replaces it, and the waiter need not look again.
     pub(crate) fn is_blocked(&self) -> bool {
         let present = self.watched.iter().filter(|watched| watched.present);
         !fits(present.map(|watched| watched.permits).sum(), self.claim)
     }
 
-    /// Whether the lookahead has left, and it is not known who is left of those ahead of it: it is time to ask.
+    /// Whether the lookahead has left and it is not known what is left ahead of it: it is time to list the queue.
     pub(crate) fn is_uncertain(&self) -> bool {
         let counted =
             self.watched.iter().filter(|watched| watched.counted).map(|watched| watched.permits).sum();
@@ -123,7 +123,7 @@ mod tests {
         EntryNode::read(&(prefix(EntryId::new(u128::from(i.unsigned_abs())), claim) + &written(i))).unwrap()
     }
 
-    /// A queue in which we are the last.
+    /// A queue in which the waiter is the last.
     fn queue(claims: &[Claim]) -> Vec<EntryNode> {
         (0..).zip(claims).map(|(i, claim)| node(i, *claim)).collect()
     }
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// The list was read before the delete, and is looked at after it; or the other way round.
+    /// The list was read before the delete and arrives after its event, or the other way round.
     #[test]
     fn nobody_is_subtracted_twice_whichever_of_a_list_and_an_event_comes_first() {
         let nodes = queue(&[Claim::mutex(); 4]);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever leaves, in whatever order it is told and listed: who is let in fits.
+        /// Whatever leaves, and in whatever order events and lists arrive, a waiter that is admitted fits.
         #[test]
         fn the_sum_is_never_less_than_what_is_there(
             permits in prop::collection::vec(1..4_u32, 2..9),
@@ -213,7 +213,7 @@ mod tests {
             let me = nodes.last().unwrap().clone();
             let mut count = count(&nodes);
             let watched: Vec<_> = count.watched_nodes().map(str::to_owned).collect();
-            // What the server has sent and we have not seen, in order: events by node, and lists.
+            // What the server has sent and the waiter has not seen, in order: events by node, and lists.
             let mut under_way: Vec<Result<(usize, bool), Vec<EntryNode>>> = Vec::new();
             for (pick, what) in steps {
                 match what {
@@ -226,7 +226,7 @@ mod tests {
                         }
                     }
                     2 => under_way.push(Err(nodes.clone())),
-                    // Events and lists are told apart from one another.
+                    // Events and lists arrive independently of one another.
                     _ if !under_way.is_empty() => match under_way.remove(pick.index(under_way.len())) {
                         Ok((which, was_first)) => count.mark_left(which, was_first),
                         Err(list) => recount(&mut count, &list),

@@ -1,30 +1,30 @@
-//! [`Snapshot`]: what a waiter has seen of those ahead of it.
+//! [`Snapshot`]: what a waiter has seen of the entries ahead of it.
 
 use lock_core::{Claim, EntryId, FencingToken, Holder};
 
 use super::{ahead_count::AheadCount, view::EntriesAhead};
 
-/// What a waiter has seen of those ahead of it, in a look at the whole queue. While all whom it watches are there, it need not look at
-/// the others again.
+/// What a waiter has seen of the entries ahead of it, in a look at the whole queue. While all entries that it watches are there, it need
+/// not look at the others again.
 ///
 /// ### To ensure correctness
-/// It is that of one life of an entry, and holds for as long: nobody comes to stand ahead of it later (PR16). So the sum of those ahead is
-/// never less than what is there, however old this is.
+/// A snapshot belongs to one life of an entry and is valid as long as that is: nothing is ever inserted ahead of an entry (PR16). So the
+/// sum is never less than what is there, however old the snapshot is.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
-    /// Of the life that it is for.
+    /// Identifies the life of the entry.
     pub(crate) token: FencingToken,
-    /// As of the look: nobody has left.
+    /// As of the look, before anything left.
     pub(crate) ahead_count: AheadCount,
-    /// Whose nodes are watched, in the order of the count.
+    /// The entries whose nodes are watched, in the order of the count.
     pub(crate) watched: Vec<EntryId>,
-    /// How many entries there were ahead, for people: some may have left since.
+    /// How many entries were ahead, for people. Some may have left since.
     pub(crate) entries_ahead: u64,
-    /// The node of the one that holds the lock, or one of those.
+    /// The node of the entry that holds the lock, or of one of those that do.
     pub(crate) first: String,
-    /// Who that is, if that is known.
+    /// The holder, if it is known.
     pub(crate) holder: Option<Holder>,
-    /// It was looked at just now.
+    /// The queue was read just now.
     pub(crate) is_fresh: bool,
 }
 
@@ -41,7 +41,7 @@ impl Snapshot {
         }
     }
 
-    /// Which of those that are watched is the first, if it is one of them.
+    /// Which of the watched entries is the first of the queue, if any.
     pub(crate) fn position_of_first(&self) -> Option<usize> {
         self.ahead_count.watched_nodes().position(|node| node == self.first)
     }

@@ -1,14 +1,14 @@
-//! [`QueueView`]: everybody in a queue, in order, and what that means for one of them.
+//! [`QueueView`]: the entries of a queue, in order, and what that means for one of them.
 
 use lock_core::{Claim, EntryId, admission::fits};
 
 use crate::keys::entry_node::EntryNode;
 
-/// Everybody in a queue, first to last.
+/// The entries of a queue, first to last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueueView(Vec<EntryNode>);
 
-/// Those ahead of somebody.
+/// The entries ahead of one that asks for `claim`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntriesAhead<'a> {
     nodes: &'a [EntryNode],
@@ -16,8 +16,8 @@ pub(crate) struct EntriesAhead<'a> {
 }
 
 impl QueueView {
-    /// Puts them in order. All are children of one container, and together they are not longer than half its counter: so one of
-    /// them tells where the others stand.
+    /// Puts the nodes in order. All are children of one container, and they span less than half of its counter, so any of them tells
+    /// where the others are.
     pub(crate) fn new(mut nodes: Vec<EntryNode>) -> Self {
         if let Some(pivot) = nodes.first().map(|node| node.sequence) {
             nodes.sort_by_key(|node| node.behind(pivot));
@@ -29,18 +29,18 @@ impl QueueView {
         &self.0
     }
 
-    /// Everybody of this entry's id: one, if it is there.
+    /// The nodes of an entry: one, if the entry is there.
     pub(crate) fn nodes_of(&self, entry: EntryId) -> impl Iterator<Item = &EntryNode> {
         self.0.iter().filter(move |node| node.entry == entry)
     }
 
-    /// Who stands ahead of an entry, which asks for `claim`. `None` if it is not there.
+    /// The entries ahead of an entry that asks for `claim`. `None` if it is not there.
     pub(crate) fn ahead_of(&self, entry: EntryId, claim: Claim) -> Option<EntriesAhead<'_>> {
         let place = self.0.iter().position(|node| node.entry == entry)?;
         Some(EntriesAhead { nodes: &self.0[..place], claim })
     }
 
-    /// Who would stand ahead of whoever comes now.
+    /// The entries that would be ahead of a new one.
     pub(crate) fn ahead_of_next(&self, claim: Claim) -> EntriesAhead<'_> {
         EntriesAhead { nodes: &self.0, claim }
     }
@@ -51,24 +51,24 @@ impl<'a> EntriesAhead<'a> {
         self.nodes
     }
 
-    /// Whoever makes the name another kind of lock, or one with another limit. The first decides: who disagrees with the first
-    /// is about to leave (PR07).
+    /// The first entry, if its kind of lock or its limit differs from ours. The first entry decides what the name is; an entry that
+    /// disagrees with it is about to leave (PR07).
     pub(crate) fn mismatched(&self) -> Option<&'a EntryNode> {
         self.nodes.first().filter(|first| !first.claim.agrees_with(&self.claim))
     }
 
-    /// How many permits they have or want, in all.
+    /// The sum of their permits.
     pub(crate) fn permits(&self) -> u64 {
         self.nodes.iter().map(|node| self.permits_of(node)).sum()
     }
 
-    /// Whether whoever stands behind them is admitted.
+    /// Whether an entry behind them is admitted.
     pub(crate) fn admits(&self) -> bool {
         fits(self.permits(), self.claim)
     }
 
-    /// The nearest that keep whoever stands behind them out: while all of them live, that is so (PR15). As few as it takes: for a
-    /// reader that is the last writer, and none of the readers behind that.
+    /// The nearest entries that block one behind them: while all of them live, it is not admitted (PR15). As few as possible: a reader
+    /// is blocked by the last writer, and by none of the readers behind that writer.
     pub(crate) fn blockers(&self) -> Vec<&'a EntryNode> {
         let mut sum = 0;
         let Some(first) = self.nodes.iter().rposition(|node| {
@@ -88,24 +88,24 @@ impl<'a> EntriesAhead<'a> {
         blockers
     }
 
-    /// Who stands right ahead of the first of the blockers: when it leaves, the turn comes near.
+    /// The entry right ahead of the first blocker. When it leaves, the blockers are about to be admitted.
     pub(crate) fn lookahead(&self) -> Option<&'a EntryNode> {
         let first = self.blockers().first()?.sequence;
         self.nodes.iter().rev().find(|node| node.behind(first) < 0)
     }
 
-    /// Who has to be watched, first to last: the lookahead, and the blockers.
+    /// The entries to watch, first to last: the lookahead and the blockers.
     pub(crate) fn watched(&self) -> impl Iterator<Item = &'a EntryNode> {
         self.lookahead().into_iter().chain(self.blockers())
     }
 
-    /// How many permits those between one of them and whoever stands behind them have or want.
+    /// The permits of the entries behind this one.
     pub(crate) fn permits_behind(&self, node: &EntryNode) -> u64 {
         let behind = self.nodes.iter().rev().take_while(|other| other.name != node.name);
         behind.map(|node| self.permits_of(node)).sum()
     }
 
-    /// Who disagrees counts as the whole limit, until it has left.
+    /// The permits of an entry. One that disagrees about the kind or the limit counts as the whole limit until it has left.
     pub(crate) fn permits_of(&self, node: &EntryNode) -> u64 {
         u64::from(if node.claim.agrees_with(&self.claim) { node.claim.permits() } else { self.claim.limit() })
     }
@@ -142,7 +142,7 @@ mod tests {
                 let ahead = queue.ahead_of(EntryId::new(i as u128), claim).unwrap();
                 prop_assert_eq!(ahead.nodes().len(), i);
                 prop_assert_eq!(ahead.admits(), i < admitted);
-                // The nearest set, and of that none who could be left out.
+                // The nearest set, and no entry in it that could be left out.
                 let blockers = ahead.blockers();
                 let nearest = admission::blockers(claim, claims[..i].iter().rev().copied()).unwrap_or(0);
                 prop_assert!(blockers.iter().all(|node| node.sequence.wrapping_sub(first) >= i32::try_from(i - nearest).unwrap()));

@@ -11,7 +11,7 @@ use crate::{
     error::{Cause, Failure},
 };
 
-/// Makes the node of the heartbeats, and what has to be above it.
+/// Makes the node of the heartbeats, and the nodes above it.
 pub(super) async fn make_heartbeat_node(pool: &Pool, session: &Arc<Session>) -> Result<Stat, Failure> {
     let ephemeral = CreateMode::Ephemeral.with_acls(Acls::new(&pool.acl));
     for _ in 0..2 {
@@ -30,11 +30,12 @@ pub(super) async fn make_heartbeat_node(pool: &Pool, session: &Arc<Session>) -> 
             Ok((stat, _)) => return Ok(stat),
         }
     }
-    let failure = Failure::new(Kind::Unavailable, "somebody deletes the nodes above those of locks");
+    let failure =
+        Failure::new(Kind::Unavailable, "the nodes above those of locks are deleted again and again");
     Err(failure.about(&session.address))
 }
 
-/// Makes what is above locks and sessions, as far as it is not there.
+/// Makes the nodes above those of locks and sessions, if they are not there.
 pub(super) async fn make_base_nodes(
     pool: &Pool,
     session: &Session,
@@ -49,8 +50,8 @@ pub(super) async fn make_base_nodes(
     Ok(())
 }
 
-/// Writes a node of a session now, and gives what the server says about it. The node ends with the session: one that was made for
-/// each question would outlive those that are dropped.
+/// Writes a node and gives its stat, which has the server's time. The node is made once for each session and ends with it: a new node
+/// for each call would stay if the call is dropped.
 pub(super) async fn write_clock(pool: &Pool, session: &Session) -> Result<Stat, Failure> {
     let clock = format!("{}-clock", session.heartbeat_node);
     let ephemeral = CreateMode::Ephemeral.with_acls(Acls::new(&pool.acl));
@@ -61,17 +62,17 @@ pub(super) async fn write_clock(pool: &Pool, session: &Session) -> Result<Stat, 
             written => return written,
         }
         match session.write("a look", client.create(&clock, &[], &ephemeral)).await {
-            // Somebody else who asked was quicker.
+            // Another call was quicker.
             Err(failure) if failure.cause() == Cause::NodeExists => {}
             made => return made.map(|(stat, _)| stat),
         }
     }
-    let failure = Failure::new(Kind::Unavailable, "somebody deletes the nodes of sessions");
+    let failure = Failure::new(Kind::Unavailable, "the nodes of sessions are deleted again and again");
     Err(failure.about(&session.address))
 }
 
-/// As `mkdir -p`, the last first: nobody needs rights above what is there. The first `above` bytes of the path are above the chroot, where
-/// others may have nodes beside ours, and take nothing away.
+/// Like `mkdir -p`, but tries the last node first: no rights are needed above nodes that exist. The first `above` bytes of the path are
+/// above the chroot. There others may create nodes as well, but delete none.
 async fn mkdir(client: &ReconnectingClient, path: &str, above: usize, acl: &[Acl]) -> Result<(), Error> {
     let others = Acl::new(Permission::CREATE | Permission::READ, AuthId::anyone());
     let shared: Vec<_> = acl.iter().cloned().chain([others]).collect();

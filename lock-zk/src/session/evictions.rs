@@ -1,4 +1,4 @@
-//! Hearing of evictions.
+//! Watching for evictions.
 
 use std::{
     sync::{Arc, Weak},
@@ -11,11 +11,11 @@ use zookeeper_client::Stat;
 use super::{pool::Pool, session::Session};
 use crate::error::Cause;
 
-/// How long after a failure it is tried again.
+/// The time after which a failed watch is set again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Tells of evictions while the session is there. They are told by one node; of those that come too quickly to be told one by
-/// one, everybody is told who may be concerned.
+/// Raises alarms about evictions while the session lives. One node tells of the last eviction. If several come too quickly to be seen one
+/// by one, alarms are raised about all members.
 pub(super) fn start(pool: &Arc<Pool>, session: &Arc<Session>) {
     let (weak, one) = (Arc::downgrade(pool), Arc::downgrade(session));
     let (path, keeper) = (pool.keys.evictions(), pool.keeper.clone());
@@ -31,10 +31,10 @@ pub(super) fn start(pool: &Arc<Pool>, session: &Arc<Session>) {
                         notify_members(&weak, &session, &before, &stat, &data);
                     }
                     drop(session);
-                    // If nobody watches it any more, another client does, or the session is over.
+                    // If the watch ends, either another client has taken over, or the session has ended.
                     watcher.changed().await;
                 }
-                // Somebody deleted it. Whoever evicts makes it again.
+                // The node was deleted. The next eviction makes it again.
                 Err(failure) if failure.cause() == Cause::SessionGone => return,
                 Err(_) => {
                     drop(session);

@@ -6,25 +6,25 @@ use lock_core::BootTime;
 
 use super::liveness::Liveness;
 
-/// The heartbeats of a session: one each period, and while their answers are late, as many as make each proof count soonest.
+/// The heartbeats of a session: one in each period, and more while answers are late, so that each proof counts as soon as possible.
 ///
-/// A proof counts when a write that was sent a tick after its answer is answered (PR28). Where answers come at once, the next heartbeat,
-/// a period later, is that write. Where they take long, it is a heartbeat of its own: one that waited for the next period, or for the
-/// answer before it, would let the session's end come nearer by so much. Never more than one a tick.
+/// A proof counts once a write that was sent a tick after its answer is answered (PR28). If answers come at once, that write is the next
+/// heartbeat, a period later. If they take long, an additional heartbeat is sent: waiting for the next period, or for the answer before,
+/// would bring the session's deadline nearer by as much. There is never more than one in a tick.
 #[derive(Debug)]
 pub(super) struct Heartbeat {
     tick: Duration,
     period: Duration,
     /// When the last heartbeat was sent.
     last_sent: BootTime,
-    /// When the last of those was sent that are answered.
+    /// When the last answered heartbeat was sent.
     answered_sent: BootTime,
-    /// When one was answered last.
+    /// When the last answer came.
     last_answer: BootTime,
 }
 
 impl Heartbeat {
-    /// Of a session that was opened by a request sent at `opened`, and has this timeout.
+    /// For a session with this timeout, which was opened by a request sent at `opened`.
     pub(super) fn new(tick: Duration, timeout: Duration, opened: BootTime) -> Self {
         Self {
             tick,
@@ -35,21 +35,21 @@ impl Heartbeat {
         }
     }
 
-    /// A heartbeat is sent now.
+    /// A heartbeat was sent.
     pub(super) fn mark_sent(&mut self, now: BootTime) {
         self.last_sent = now;
     }
 
-    /// The heartbeat that was sent then is answered now.
+    /// The heartbeat that was sent at `sent` was answered.
     pub(super) fn mark_answered(&mut self, sent: BootTime, now: BootTime) {
         self.answered_sent = self.answered_sent.max(sent);
         self.last_answer = self.last_answer.max(now);
     }
 
-    /// When the next one is due. Other writes put none off: by the age of the heartbeat others tell how long the session will live.
+    /// When the next one is due. Other writes do not delay it: clients tell by its age how long the session will live.
     pub(super) fn next_due(&self, liveness: &Liveness) -> BootTime {
         if self.answered_sent >= self.last_sent {
-            // Earlier it would not confirm the last one.
+            // Earlier, it would not confirm the last one.
             return (self.last_sent + self.period).max(self.last_answer + self.tick);
         }
         let next = self.last_sent + self.period;
@@ -60,8 +60,8 @@ impl Heartbeat {
     }
 }
 
-/// How long it takes from one heartbeat to the next while answers come at once: a twelfth of the timeout, and a tick at the least, for
-/// before that none confirms another. By two of these a proof is older that counts than its session, so they are short.
+/// The time between two heartbeats while answers come at once: a twelfth of the timeout, but at least a tick, because earlier ones do not
+/// confirm one another. The proof that counts is up to two periods old, so periods are short.
 pub(crate) fn period(tick: Duration, timeout: Duration) -> Duration {
     tick.max(timeout / 12)
 }
@@ -82,7 +82,7 @@ mod tests {
 
     const STEP: usize = 10;
 
-    /// A session in simulated time, whose answers are late from some moment on.
+    /// A session in simulated time whose answers are late from some moment on.
     struct Run {
         tick: u64,
         timeout: u64,
@@ -91,7 +91,7 @@ mod tests {
     }
 
     impl Run {
-        /// The greatest age that the base of the session has, and how many heartbeats there were.
+        /// The greatest age of the session's base, and the number of heartbeats.
         fn outcome(&self, end: u64) -> (Duration, usize) {
             let (tick, timeout) = (ms(self.tick), ms(self.timeout));
             let (mut heartbeat, mut liveness) =
@@ -128,14 +128,14 @@ mod tests {
         }
     }
 
-    /// A proof that is sent a period after another counts when it was answered, a tick has gone by, and a heartbeat that was sent right
-    /// then is answered, too. From whatever moment on answers are late.
+    /// A proof that was sent a period after another counts once it was answered, a tick has passed, and a heartbeat that was sent right
+    /// then was answered as well, from whatever moment on answers are late.
     #[test]
     fn however_late_answers_are_a_proof_counts_as_soon_as_it_can() {
         for (tick, timeout) in [(200, 1_200), (200, 2_400), (200, 3_200)] {
             let period = tick.max(timeout / 12);
             let soonest = |delay| period + period.max(delay + tick) + delay;
-            // With longer ones the session is over, before or for ever.
+            // With longer delays the session ends.
             let delays = (10..).step_by(70).take_while(|&delay| soonest(delay) + tick < timeout * 99 / 100);
             for delay in delays {
                 for late_from in (timeout..timeout + 2 * period).step_by(90) {

@@ -1,4 +1,4 @@
-//! Taking an entry out of the store.
+//! Removing an entry from the store.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::{
     error::{Cause, Failure},
 };
 
-/// How often a session that is over is asked for in one go. The first finds it, perhaps, and closes it.
+/// How often the ensemble is asked in one go whether a session has ended. The first question may find it alive, and closes it.
 const CONFIRM_TRIES: usize = 3;
 
 impl Pool {
-    /// Leaves for a member. It is over from here on, whatever the store answers: no answer under way brings it back, and nothing
-    /// is created behind it.
+    /// Removes a member from the store. It has ended from here on, whatever the store answers: no answer in flight brings it back, and no
+    /// create is sent after this.
     pub(super) async fn remove_entry(&self, member: &Arc<Member>) -> Result<bool, Failure> {
         let (now, limit) = (self.keeper.now(), self.config.command_timeout);
         let (expired, began) = (member.end(now), member.begin_leave(now, limit));
@@ -23,7 +23,7 @@ impl Pool {
         if !session.has_ended() {
             let deleted = match began {
                 None => self.delete_all(member).await,
-                // What broke is asked for once more, in the time that one command may take: who releases does not wait twice as long.
+                // A second attempt shares the time limit of the first: a release does not take twice as long.
                 Some(until) => {
                     let again = timeout_at(&self.keeper, until, self.delete_all(member)).await;
                     again.unwrap_or_else(|| Err(self.too_late()))
@@ -38,8 +38,8 @@ impl Pool {
                 Err(_) => {}
             }
         }
-        // Its node goes with the session; a create of it that still is under way finds the session gone. The keeper sees to its end,
-        // but may have ended itself.
+        // The node goes with the session, and a create in flight finds the session gone. The keeper closes the session, but may have
+        // ended itself.
         let over = timeout_at(&self.keeper, began.unwrap_or(now + limit), self.is_ended(session)).await;
         if over.unwrap_or_else(|| Err(self.too_late()))? {
             self.forget(member);
@@ -49,7 +49,7 @@ impl Pool {
         Err(failure.about(&self.config.to_string()))
     }
 
-    /// Whether the ensemble says that a session is over.
+    /// Whether the ensemble says that a session has ended.
     async fn is_ended(&self, session: &Arc<Session>) -> Result<bool, Failure> {
         for _ in 0..CONFIRM_TRIES {
             if *session.end_confirmed.borrow() || confirm_ended(self, session).await? {
@@ -63,8 +63,8 @@ impl Pool {
         Failure::timed_out("a release", self.config.command_timeout).about(&self.config.to_string())
     }
 
-    /// Deletes a member's node. If a create is in doubt, all that there may be of it: whatever was sent before in a session has been
-    /// decided when something that was sent later is answered (PR08).
+    /// Deletes a member's node. If creates are in doubt, all nodes that they may have made: a request of a session is decided before a
+    /// later one is answered (PR08).
     async fn delete_all(&self, member: &Member) -> Result<bool, Failure> {
         let doubts = member.unanswered_creates();
         if doubts == 0 {
@@ -83,7 +83,7 @@ impl Pool {
     }
 }
 
-/// Deletes a node of a member, which nobody else ever had or will have. True if it was there.
+/// Deletes a node of a member. No other entry ever has a node of this name. True if it was there.
 async fn delete(member: &Member, node: &str) -> Result<bool, Failure> {
     let client = member.session.client()?;
     let deleted = client.delete(&member.sibling_path(node));

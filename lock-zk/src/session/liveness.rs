@@ -4,45 +4,45 @@ use std::{collections::VecDeque, time::Duration};
 
 use lock_core::{BootTime, margin};
 
-/// So many answered writes are remembered. More would be more than one for each millisecond of a tick.
+/// So many answered writes are remembered at the most.
 const REMEMBERED: usize = 64;
 
-/// What the writes of a session that were carried out prove.
+/// What the answered writes of a session prove.
 ///
 /// ### To ensure correctness
-/// That a write was carried out shows that the session was alive, but moves its end in no way: the leader moves that only when
-/// a server answers its ping, every half tick, and tells of the clients it has heard since (PR28). So a request moves the end only
-/// by the ping after it; and that there was one is known when a *later* write, sent a whole tick after the answer to the first, has
-/// gone the same way. What counts is when the first was sent.
+/// That a write was carried out shows that the session was alive, but does not move its end: the leader moves that only when a server
+/// answers its ping, every half tick, and names the clients that it has heard of since (PR28). So a request moves the end only by the
+/// ping after it. There has been such a ping when a *later* write, sent a whole tick after the answer to the first, was answered as well.
+/// The end counts from the sending of the first.
 #[derive(Debug)]
 pub(super) struct Liveness {
     /// A tick, in which the leader asks its servers twice.
     tick: Duration,
     timeout: Duration,
-    /// The session lives for its timeout from here, at the least.
+    /// The session lives at least for its timeout from here.
     base: BootTime,
     /// Answered writes that no later one has confirmed yet: when each was sent, and answered.
     waiting: VecDeque<(BootTime, BootTime)>,
 }
 
 impl Liveness {
-    /// A session that was opened by a request sent at `sent`: its timeout was counted from the opening.
+    /// For a session that was opened by a request sent at `sent`, or was attached to by one.
     pub(super) fn new(tick: Duration, timeout: Duration, sent: BootTime) -> Self {
         Self { tick, timeout, base: sent, waiting: VecDeque::new() }
     }
 
-    /// A write that was sent and answered then was carried out. An answer that comes after the end does not bring the session back:
-    /// others were told that it is over.
+    /// A write was sent at `sent` and answered at `answered`. An answer after the end does not bring the session back: others were told
+    /// that it has ended.
     pub(super) fn record(&mut self, sent: BootTime, answered: BootTime) {
         if answered >= self.end() {
             return;
         }
         let confirmed = self.waiting.iter().take_while(|(_, before)| *before + self.tick <= sent).count();
-        // Answers come in the order of sending; should one not, the later sending is what it would be anyway.
+        // Answers come in the order of sending. Should one not, the latest sending counts all the same.
         if let Some((from, _)) = self.waiting.drain(..confirmed).max_by_key(|(from, _)| *from) {
             self.base = self.base.max(from);
         }
-        // Of many in a short time the first is confirmed first, and the last says when to ask again.
+        // Of many in a short time, the first is confirmed first, and the last determines the next heartbeat.
         if self.waiting.len() == REMEMBERED {
             self.waiting.pop_back();
         }
@@ -51,12 +51,12 @@ impl Liveness {
         }
     }
 
-    /// Until when the session lives for certain, less the margin.
+    /// Until when the session certainly lives, less the margin.
     pub(super) fn end(&self) -> BootTime {
         self.base + self.timeout.saturating_sub(margin(self.timeout))
     }
 
-    /// The first answered write that another one, sent at `sent`, does not confirm: when it was sent, and answered.
+    /// The first answered write that a write sent at `sent` does not confirm: when it was sent, and when answered.
     pub(super) fn unconfirmed_by(&self, sent: BootTime) -> Option<(BootTime, BootTime)> {
         self.waiting.iter().find(|(_, answered)| *answered + self.tick > sent).copied()
     }

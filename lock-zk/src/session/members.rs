@@ -1,4 +1,4 @@
-//! [`Members`]: the entries of this process, by their ids, and by the sessions that keep them alive.
+//! [`Members`]: the members of all sessions, by entry and by session.
 
 use std::{collections::HashMap, ptr, sync::Arc};
 
@@ -18,14 +18,14 @@ impl Members {
         self.by_entry.get(&entry).cloned()
     }
 
-    /// A new member. There is none of its entry.
+    /// Adds a member. There must be none for its entry.
     pub(super) fn insert(&mut self, member: &Arc<Member>) {
         let entry = member.entry.id;
         self.by_entry.insert(entry, Arc::clone(member));
         self.by_session.entry(member.session.id).or_default().insert(entry, Arc::clone(member));
     }
 
-    /// Removes a member, but not another life of its entry. True if it was there.
+    /// Removes this member, but not another life of its entry. True if it was there.
     pub(super) fn remove(&mut self, member: &Arc<Member>) -> bool {
         let (entry, session) = (member.entry.id, member.session.id);
         if self.by_entry.get(&entry).is_none_or(|known| !Arc::ptr_eq(known, member)) {
@@ -41,10 +41,10 @@ impl Members {
         true
     }
 
-    /// Those that a session keeps alive.
+    /// The members of a session.
     pub(super) fn of(&self, session: &Session) -> Vec<Arc<Member>> {
         let members = self.by_session.get(&session.id).into_iter().flat_map(HashMap::values);
-        // A new ensemble may give an id again.
+        // A new ensemble may assign the same id again.
         members.filter(|member| ptr::eq(&*member.session, session)).cloned().collect()
     }
 

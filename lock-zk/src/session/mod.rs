@@ -1,7 +1,7 @@
-//! What keeps our entries alive, and who stands under which.
+//! The sessions that keep entries alive.
 //!
-//! One session for each class of ttl, shared by as many entries as it has [room](slots) for, driven and kept by the keeper. Whatever a
-//! shared session keeps alive beyond its time is taken away here: see [`task`].
+//! There is one session for each class of ttl, shared by as many entries as it has [slots] for, and driven by the keeper. A shared session
+//! also keeps entries alive whose own time is over; its [task] removes them.
 
 mod base_nodes;
 mod evictions;

@@ -14,17 +14,17 @@ use super::{
 };
 use crate::error::Failure;
 
-/// With fewer ticks there is no time in which a session is known to live.
+/// With fewer ticks, a session is never known to live.
 const LEAST_TICKS: u32 = 4;
 
-/// Opens a session on the keeper, which drives it from then on.
+/// Opens a session on the keeper, which drives it from then on. Everything that needs one waits for the same task.
 pub(super) fn open(pool: &Arc<Pool>, class: &mut SessionClass, timeout: Duration) -> OpenTask {
     let (done, opening) = watch::channel(None);
     class.opening = Some(opening.clone());
     let pool_for_task = Arc::downgrade(pool);
     pool.keeper.spawn(async move {
         let Some(pool) = pool_for_task.upgrade() else { return };
-        // Nothing was created in anybody's queue if it fails: so it is *unsent*, as far as an entry goes.
+        // If this fails, nothing was created in any queue: for an entry, its request is *unsent*.
         let opened = open_one(&pool, timeout).await.map_err(Failure::unsent);
         let mut registry = pool.lock();
         let class = registry.classes.entry(timeout).or_default();
@@ -37,13 +37,13 @@ pub(super) fn open(pool: &Arc<Pool>, class: &mut SessionClass, timeout: Duration
             task::start(&pool, Arc::clone(session), timeout);
             evictions::start(&pool, session);
         }
-        // Nobody may wait for it any more.
+        // Perhaps nothing waits for it any more.
         let _ = done.send(Some(opened));
     });
     opening
 }
 
-/// The process that first opened a session. The client looks at its sockets on a thread of the process, which is not there in a
+/// The process that first opened a session. The client polls its sockets on a thread of that process, which does not exist in a
 /// fork.
 static OPENED: FirstProcess = FirstProcess::new();
 
@@ -75,7 +75,7 @@ async fn open_one(pool: &Pool, timeout: Duration) -> Result<Arc<Session>, Failur
     let session = Arc::new(Session::new(client, sent, heartbeat_node, pool.settings()));
     make_heartbeat_node(pool, &session).await?;
     if !session.is_alive(pool.keeper.now()) {
-        // Whoever stood under it would be gone at once, again and again.
+        // Its entries would be gone at once, again and again.
         let failure = Failure::new(Kind::TimedOut, "a session was over before it was opened");
         return Err(failure.about(&pool.config.to_string()));
     }

@@ -1,4 +1,4 @@
-//! [`Pool`]: all sessions of one backend, and the entries that they keep alive.
+//! [`Pool`]: all sessions of one backend, and their members.
 
 use std::{
     collections::BTreeMap,
@@ -17,9 +17,9 @@ use super::{
 };
 use crate::{ZkConfig, client::Ensemble, error::Failure, keys::Keys, notify::Notifier};
 
-/// What the keeper's tasks and their owner share.
+/// What `Sessions` and the tasks on the keeper share.
 pub(super) struct Pool {
-    /// For tasks that end with it.
+    /// For tasks that end when the pool is dropped.
     pub(super) this: Weak<Self>,
     pub(super) config: Arc<ZkConfig>,
     pub(super) ensemble: Ensemble,
@@ -32,20 +32,20 @@ pub(super) struct Pool {
 
 #[derive(Default)]
 pub(super) struct Registry {
-    /// By the timeout that is asked for.
+    /// By the timeout that was asked for.
     pub(super) classes: BTreeMap<Duration, SessionClass>,
     pub(super) members: Members,
     pub(super) tombstones: Tombstones,
 }
 
-/// The sessions of one timeout.
+/// The sessions for which one timeout was asked.
 #[derive(Default)]
 pub(super) struct SessionClass {
     pub(super) sessions: Vec<Arc<Session>>,
     pub(super) opening: Option<OpenTask>,
 }
 
-/// A session that is being opened: for all who wait for it.
+/// The outcome of opening a session, for everything that waits for it.
 pub(super) type OpenTask = watch::Receiver<Option<Result<Arc<Session>, Failure>>>;
 
 impl Pool {
@@ -64,7 +64,7 @@ impl Pool {
         })
     }
 
-    /// Takes note that a member is not in the store, nor will be.
+    /// Forgets a member that is not in the store and will not be.
     pub(super) fn forget(&self, member: &Arc<Member>) {
         let was_there = self.lock().members.remove(member);
         if was_there {
@@ -106,7 +106,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         let registry = std::mem::take(self.registry.get_mut());
         for session in registry.classes.into_values().flat_map(|class| class.sessions) {
-            // Whoever drops the last client closes the session.
+            // Dropping the last reference to the client closes the session.
             session.end();
         }
     }

@@ -13,7 +13,7 @@ use crate::{
     queue::QueueView,
 };
 
-/// Everybody in the queue. A node that is none of ours is none of ours to wait for.
+/// The entries of a queue. A node of others in it is an error: there is no telling whether to wait for it.
 pub(crate) async fn read_queue(
     keys: &Keys,
     session: &Session,
@@ -45,8 +45,8 @@ pub(crate) fn read_listed(
     Ok(QueueView::new(nodes.collect::<Result<_, _>>()?))
 }
 
-/// Every node of an entry that there is, first to last: once whatever was sent before is decided, wherever we are connected
-/// now (H07), and only those of its own session (H08).
+/// All nodes of a member, first to last, after everything that was sent before has been decided, on whichever server (H07). Only nodes of
+/// its own session count (H08).
 pub(crate) async fn find_own_nodes(keys: &Keys, member: &Member) -> Result<Vec<OwnNode>, Failure> {
     let session = &member.session;
     let client = session.client()?;

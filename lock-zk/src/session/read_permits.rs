@@ -1,4 +1,4 @@
-//! [`ReadPermits`]: how many look around at once.
+//! [`ReadPermits`]: how many waiters read their queues at once.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{client::timeout_at, error::Failure};
 
-/// So many of those who wait under a session look around at once.
+/// So many waiters of a session read their queues at once.
 const AT_ONCE: usize = 64;
 
-/// Permits to look around. When a connection is made, all who wait under a session have to, and its heartbeats go the same way: what then
-/// stands before one of these is not much.
+/// Permits to read a queue. When a connection was made, all waiters of a session read their queues, and its heartbeats take the same
+/// connection: with permits, only a few reads are ever ahead of a heartbeat.
 pub(super) struct ReadPermits(Semaphore);
 
 impl ReadPermits {
@@ -19,14 +19,14 @@ impl ReadPermits {
         Self(Semaphore::new(AT_ONCE))
     }
 
-    /// A permit, until it is dropped. Whoever has none in time has asked for nothing.
+    /// A permit, until it is dropped. If there is none in time, nothing was sent.
     pub(super) async fn take(
         &self,
         keeper: &Keeper,
         limit: Duration,
     ) -> Result<SemaphorePermit<'_>, Failure> {
         let permit = timeout_at(keeper, keeper.now() + limit, self.0.acquire()).await;
-        // Nobody closes them.
+        // The semaphore is never closed.
         permit.and_then(Result::ok).ok_or_else(|| Failure::timed_out("a read permit", limit).unsent())
     }
 }

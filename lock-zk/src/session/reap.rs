@@ -1,4 +1,4 @@
-//! The end of a session, until the ensemble confirms it.
+//! Closing a session until the ensemble confirms its end.
 
 use std::{
     sync::{Arc, Weak},
@@ -11,13 +11,12 @@ use tokio::runtime::Handle;
 use super::{pool::Pool, session::Session};
 use crate::{client::Ensemble, error::Failure};
 
-/// From one try to the next where the ensemble answered, and did not end the session. Where it did not, it is the time of the circuit
-/// breaker.
+/// The time between two attempts if the ensemble answered and had not ended the session. If it did not answer, the circuit breaker
+/// decides.
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(5) };
 
-/// Ends a session that is over, until the ensemble says that it is: what stands under it must not live on, and may not be called
-/// gone before. The client does not tell whether a session was closed; so it is opened again by its password, until that is
-/// refused.
+/// Closes a session that has ended here until the ensemble says that it has ended: its nodes must not live on, and may not be called gone
+/// before. The client does not tell whether a session was closed, so the session is attached to by its password until that is refused.
 pub(super) fn reap(pool: &Arc<Pool>, session: &Arc<Session>) {
     let (weak, session, quiet) = (Weak::clone(&pool.this), Arc::clone(session), session.quiet_until());
     let sleep = (pool.keeper.now() < quiet).then(|| pool.keeper.sleep_until(quiet));
@@ -25,7 +24,7 @@ pub(super) fn reap(pool: &Arc<Pool>, session: &Arc<Session>) {
         if let Some(sleep) = sleep {
             sleep.await;
             let Some(pool) = weak.upgrade() else { return };
-            // Once more: one that was granted its lock in the moment in which the session ended was not told.
+            // Once more: an entry that was granted its lock in the moment in which the session ended was not notified.
             pool.notify_members(&session);
         }
         let mut answers = 0;
@@ -47,8 +46,8 @@ pub(super) fn reap(pool: &Arc<Pool>, session: &Arc<Session>) {
     });
 }
 
-/// Whether the ensemble says that a session which was ended here is over. If not, it is closed from another connection. However many
-/// ask, there is one connection at a time for it, which the keeper opens.
+/// Whether the ensemble says that a session that was ended here has ended. If not, the session is closed from another connection. However
+/// many tasks ask, there is one such connection at a time, which the keeper opens.
 pub(super) async fn confirm_ended(pool: &Pool, session: &Arc<Session>) -> Result<bool, Failure> {
     if pool.keeper.now() < session.quiet_until() {
         return Ok(false);
@@ -56,14 +55,14 @@ pub(super) async fn confirm_ended(pool: &Pool, session: &Arc<Session>) -> Result
     let mut attempt = session.attempt(|done| {
         let (ensemble, session) = (pool.ensemble.clone(), Arc::clone(session));
         pool.keeper.spawn(async move {
-            // Nobody may wait for it any more.
+            // Perhaps nothing waits for it any more.
             let _ = done.send(Some(close(&ensemble, &session).await));
         });
     });
     let said = attempt.wait_for(Option::is_some).await.map(|said| said.clone());
     let over = match said {
         Ok(Some(said)) => said?,
-        // The keeper has ended. Whoever asks has to do it, if it can.
+        // The keeper has ended, so the caller does it, if it is on a runtime.
         _ if Handle::try_current().is_ok() => close(&pool.ensemble, session).await?,
         _ => return Err(Failure::new(Kind::Unavailable, "the keeper has ended")),
     };
@@ -76,10 +75,10 @@ pub(super) async fn confirm_ended(pool: &Pool, session: &Arc<Session>) -> Result
     Ok(over)
 }
 
-/// Closes a session from another connection, if the ensemble does not say that it is over. On a runtime.
+/// Closes a session from another connection. True if the ensemble says that it had ended already. Needs a runtime.
 async fn close(ensemble: &Ensemble, session: &Session) -> Result<bool, Failure> {
     match ensemble.attach_to_close(session.granted(), session.info.clone()).await {
-        // To drop it closes the session.
+        // Dropping the client closes the session.
         Ok(client) => {
             drop(client);
             Ok(false)

@@ -1,4 +1,4 @@
-//! Bringing a session back that has lost its connection.
+//! Reconnecting a session that has lost its connection.
 
 use std::{
     sync::{Arc, Weak},
@@ -14,25 +14,24 @@ use crate::{
     error::{Cause, Failure},
 };
 
-/// The time between two tries where a server answered, and could not go on with the session. Where none answered, it is that of the
-/// circuit breaker.
+/// The time between two attempts if a server answered but could not go on with the session. If none answered, the circuit breaker
+/// decides.
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(1) };
 
-/// Makes a connection for a session whose client has none, and goes on with that; unless the session is over before, or the
-/// ensemble says that it is. It keeps nothing of whoever has the session: to drop a pool ends its sessions, also while one is brought
-/// back.
+/// Makes a connection for a session whose client has none, and goes on with that, unless the session ends before or the ensemble says
+/// that it has ended. It does not keep the pool: dropping a pool ends its sessions, even while one is being reconnected.
 ///
 /// ### To ensure correctness
-/// First a server is looked for, without a word about the session: one that serves, if there are several, and that gives sessions of the
-/// timeout that this one has. The ensemble goes by what the last server gave, and the answer to that may be lost: so a server of which it
-/// is not known shows it on another session. What was sent on the connection before has been decided when something is answered on the new one (PR08): a server
-/// takes nothing more from a connection when the session has moved on.
+/// First it looks for a server without naming the session: one that serves, if there are several, and that grants sessions of the timeout
+/// that this one has. The ensemble goes by what the last server granted, and that answer may be lost: so a server whose limit is not known
+/// is tried with another session first. What was sent on the former connection has been decided when a request on the new one is answered
+/// (PR08): a server takes nothing more from a connection when the session has moved on.
 ///
-/// The new client attaches to the session by number and password, and says nothing of what it has seen: so it
-/// is not turned away by servers that have lost their data, but told that there is no such session. That could be a server that
-/// lags behind as well, or one that is cut off (F3). So the connection is used only when a write on it was answered: then the
-/// server has seen all that we have. Whoever was asked for the session on this connection leads, or led by a leader that does, so
-/// that its end was moved where it counts: a server that follows another leader, or none, closes its connections.
+/// The new client attaches to the session by id and password, and does not say which transactions it has seen. So servers that have lost
+/// their data do not turn it away, but say that there is no such session. A server that lags behind or is cut off may say so as well (F3).
+/// So the connection is used only after a write on it was answered: then the server has seen all that this session has seen. The write
+/// went through the current leader, or one before it, so the end of the session was moved where it counts: a server that follows another
+/// leader, or none, closes its connections.
 pub(super) async fn reconnect(pool: &Weak<Pool>, ensemble: &Ensemble, keeper: &Keeper, session: &Session) {
     tokio::select! {
         biased;
@@ -47,13 +46,13 @@ async fn attach(pool: &Weak<Pool>, ensemble: &Ensemble, keeper: &Keeper, session
         match attach_once(ensemble, keeper, session).await {
             Ok((client, attached)) => {
                 tracing::debug!(session = %format_args!("{:#x}", session.id), "a zookeeper session has a connection again");
-                // Who holds a lock does not look after what he watched as he waited, and what is watched keeps its client.
+                // A holder does not look after the watches that it had as a waiter, and a watch keeps its client alive.
                 if let Some(pool) = pool.upgrade() {
                     pool.members_of(session).iter().for_each(|member| member.clear_deletion_watch());
                 }
                 return session.switch_to(&client, attached);
             }
-            // The same would be said of the next one.
+            // The next attempt would fail alike.
             Err(failure) if failure.is_end_of_session() || *failure.kind() == Kind::Denied => {
                 session.end();
                 return;
@@ -68,7 +67,7 @@ async fn attach(pool: &Weak<Pool>, ensemble: &Ensemble, keeper: &Keeper, session
     }
 }
 
-/// The new client, and when it asked for the session: whoever attaches to one counts its timeout anew.
+/// The new client, and when it asked for the session: from then on the timeout counts anew.
 async fn attach_once(
     ensemble: &Ensemble,
     keeper: &Keeper,
@@ -88,24 +87,24 @@ async fn attach_once(
     let (sent, limit) = (keeper.now(), ensemble.answer_limit(granted));
     let written = timeout_at(keeper, sent + limit, client.set_data(&session.heartbeat_node, &[])).await;
     let failure = match written {
-        // Without the node: somebody deleted it, and the next heartbeat makes it again. Without the right to write to it: that was
-        // answered as well, and somebody may give it back in time.
+        // `NoNode`: the node was deleted, and the next heartbeat makes it again. `NoAuth`: this is an answer as well, and the right may
+        // be given back in time.
         Some(Ok(_) | Err(Error::NoNode | Error::NoAuth)) => return Ok((client, attached)),
-        // To another connection of ours: what is in doubt is which one came last.
+        // To another connection of this session: it is in doubt which one came last.
         Some(Err(error @ Error::SessionMoved)) => Failure::new(Kind::Unreachable, error.to_string()),
         Some(Err(error)) => Failure::of(&error),
         None => Failure::timed_out("a heartbeat", limit),
     };
     if failure.cause() != Cause::SessionGone {
-        // To drop it as it is would close the session.
+        // Dropping the client as it is would close the session.
         client.detach();
     }
     Err(failure)
 }
 
-/// A server that gave sessions as long as this one has lowered its limit since, or another one has its address: the session is over earlier
-/// than whoever relies on it was told. So all of them lose it now, long before the ensemble ends it, and nobody closes it before they
-/// know.
+/// A server that granted sessions as long as this one has lowered its limit since, or another server has its address: the session ends
+/// earlier than holders were told. So they lose their locks now, long before the ensemble ends the session, and it is not closed before
+/// they know.
 fn abandon(
     ensemble: &Ensemble,
     session: &Session,

@@ -1,4 +1,4 @@
-//! [`Session`]: what keeps our entries alive, and until when it may be relied on.
+//! [`Session`]: keeps entries alive, and tells until when it may be relied on.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -16,20 +16,20 @@ use crate::{
     error::{Cause, Failure},
 };
 
-/// What one attempt to close a session comes to: whether it is over. For all who wait for that.
+/// The outcome of an attempt to close a session, for everything that waits for it: whether the session has ended.
 pub(super) type CloseAttempt = watch::Receiver<Option<Result<bool, Failure>>>;
 
-/// One session on one connection at a time, which the keeper drives: nobody's runtime can hold up that of another.
+/// A session, on one connection at a time. The keeper drives it, so that no runtime of a user can hold it up.
 ///
 /// ### To ensure correctness
-/// It may be relied on only as far as writes that were carried out prove it: see [`Liveness`]. Neither pings nor reads count: a
-/// server that is cut off from the others answers both (F3), and the client says that a session has expired long after it did
-/// (Z4). Once the time that this gives is over, it is used no more, and ended until that is confirmed.
+/// It may be relied on only as far as writes that were carried out prove it alive: see [`Liveness`]. Neither pings nor reads count: a
+/// server that is cut off from the others answers both (F3), and the client reports that a session has expired long after it did
+/// (Z4). After its deadline the session is not used any more, and is closed until the ensemble confirms its end.
 pub(crate) struct Session {
     pub(crate) id: i64,
-    /// With the password that it takes to end it from another connection.
+    /// Includes the password, with which it can be closed from another connection.
     pub(super) info: SessionInfo,
-    /// The timeout that the ensemble gave.
+    /// The timeout that the ensemble granted.
     granted: Duration,
     /// The node of its heartbeats.
     pub(super) heartbeat_node: String,
@@ -38,27 +38,27 @@ pub(crate) struct Session {
     command_timeout: Duration,
     pub(crate) address: Arc<str>,
     ended: Notify,
-    /// Notified when a heartbeat is answered: the next one may be due earlier.
+    /// Notified when a heartbeat is answered, for the next one may be due earlier then.
     heartbeat_answered: Notify,
     read_permits: ReadPermits,
     state: Mutex<State>,
-    /// Whether the ensemble has confirmed that it is over, and everything of it gone.
+    /// Whether the ensemble has confirmed that the session has ended and its nodes are gone.
     pub(super) end_confirmed: watch::Sender<bool>,
 }
 
 struct State {
-    /// Closing it takes that nobody has it.
+    /// `None` once the session has ended.
     client: Option<Arc<ReconnectingClient>>,
     liveness: Liveness,
-    /// A write was carried out on the connection that there is.
+    /// A write was carried out on the current connection.
     connection_works: bool,
     heartbeat: Heartbeat,
     slots: Slots,
-    /// Somebody is taking away those who are overdue.
+    /// Members whose time is over are being removed.
     sweeping: bool,
-    /// What last asked whether it is over.
+    /// The last attempt to close it.
     attempt: Option<CloseAttempt>,
-    /// Until when nobody may close it.
+    /// It may not be closed before then.
     quiet_until: BootTime,
 }
 
@@ -96,17 +96,17 @@ impl Session {
         }
     }
 
-    /// The timeout that the ensemble gave.
+    /// The timeout that the ensemble granted.
     pub(crate) fn granted(&self) -> Duration {
         self.granted
     }
 
-    /// Whoever sends requests, until the session is over.
+    /// The client for requests, until the session has ended.
     pub(crate) fn client(&self) -> Result<Arc<ReconnectingClient>, Failure> {
         self.lock().client.clone().ok_or_else(|| Failure::session_gone().about(&self.address))
     }
 
-    /// The answer to a request, within the time limit for one. Until when it takes the client does not say (Z4).
+    /// The answer to a request, within the time limit for commands. The client has no limit of its own (Z4).
     pub(crate) async fn answer<T>(
         &self,
         doing: &str,
@@ -125,7 +125,7 @@ impl Session {
             Some(Ok(answer)) => return Ok(answer),
             Some(Err(error)) => Failure::of(&error).about(doing),
             None if self.is_connected() => Failure::timed_out(doing, limit),
-            // It had its time as well: whoever asks once more what broke would wait as long again.
+            // The time limit is used up: a repetition would wait as long again.
             None => {
                 Failure::new(Kind::TimedOut, format!("{doing}: no server was connected within {limit:?}"))
             }
@@ -136,13 +136,13 @@ impl Session {
         Err(failure.about(&self.address))
     }
 
-    /// A permit to look around, until it is dropped.
+    /// A permit to read a queue, until it is dropped.
     pub(crate) async fn read_permit(&self) -> Result<SemaphorePermit<'_>, Failure> {
         let permit = self.read_permits.take(&self.keeper, self.command_timeout).await;
         permit.map_err(|failure| failure.about(&self.address))
     }
 
-    /// Sends a write. That it was carried out is a proof.
+    /// Sends a write. Its answer proves the session alive.
     pub(crate) async fn write<T>(
         &self,
         doing: &str,
@@ -154,7 +154,7 @@ impl Session {
         Ok(answer)
     }
 
-    /// A write that was sent then was just answered: it was carried out.
+    /// A write that was sent at `sent` was just answered, and so was carried out.
     pub(crate) fn mark_alive(&self, sent: BootTime) {
         let now = self.keeper.now();
         let mut state = self.lock();
@@ -162,13 +162,14 @@ impl Session {
         state.liveness.record(sent, now);
     }
 
-    /// Whether the connection that there is, or was there last, has been of use.
+    /// Whether a write was carried out on the current connection, or on the last one.
     pub(super) fn connection_works(&self) -> bool {
         self.lock().connection_works
     }
 
-    /// Makes a proof: with the server's word about it. The request is sent at once: what is sent behind it sees what was so then, or
-    /// later. Its answer counts whenever it comes, though nobody may wait for it any more: a server may be slow all the time.
+    /// Writes the heartbeat node, which proves the session alive. The request is sent at once, and requests that are sent behind it show
+    /// the state at that time or later. A late answer counts as well, even if nothing waits for it any more: the server may always be
+    /// slow.
     pub(crate) fn heartbeat(
         self: &Arc<Self>,
         limit: Duration,
@@ -191,7 +192,7 @@ impl Session {
         let (done, answer) = oneshot::channel();
         let this = Arc::clone(self);
         self.keeper.spawn(async move {
-            // What comes later proves nothing.
+            // A later answer proves nothing.
             let answered = timeout_at(&this.keeper, sent + this.granted, request).await;
             if let Some(Ok(_)) = answered {
                 this.mark_alive(sent);
@@ -210,27 +211,27 @@ impl Session {
         state.heartbeat.next_due(&state.liveness)
     }
 
-    /// Ready when a heartbeat was answered, if it was not told before.
+    /// Ready when a heartbeat was answered since the last call.
     pub(super) async fn heartbeat_answered(&self) {
         self.heartbeat_answered.notified().await;
     }
 
-    /// Until when the session lives for certain, less the margin.
+    /// The session's deadline: until when it certainly lives, less the margin.
     pub(super) fn lives_until(&self) -> BootTime {
         self.lock().liveness.end()
     }
 
-    /// Until when whoever sent a request at `sent`, and asked for `ttl`, may rely on it.
+    /// The deadline of an entry with this ttl that was refreshed by a request sent at `sent`.
     pub(crate) fn valid_until(&self, sent: BootTime, ttl: Duration) -> BootTime {
         (sent + ttl.saturating_sub(margin(ttl))).min(self.lives_until())
     }
 
-    /// Whether it may be relied on.
+    /// Whether it may still be relied on.
     pub(crate) fn is_alive(&self, now: BootTime) -> bool {
         self.lock().is_alive(now)
     }
 
-    /// Tells of the end of the connection that there is now.
+    /// Tells of the end of the current connection.
     pub(super) fn states(&self) -> Result<StateWatcher, Failure> {
         Ok(self.client()?.states())
     }
@@ -239,13 +240,13 @@ impl Session {
         self.lock().client.as_ref().is_some_and(|client| client.is_connected())
     }
 
-    /// Whether this is the client that it has.
+    /// Whether this is its current client.
     pub(crate) fn is_using(&self, client: &Arc<ReconnectingClient>) -> bool {
         self.lock().client.as_ref().is_some_and(|has| Arc::ptr_eq(has, client))
     }
 
-    /// Goes on with another client, which attached to it by a request sent at `attached`, unless the session has ended. Whoever
-    /// waits for the one before is told.
+    /// Goes on with another client, which attached to the session by a request sent at `attached`, unless the session has ended.
+    /// Requests that wait for the former client go on as well.
     pub(super) fn switch_to(&self, client: &Arc<ReconnectingClient>, attached: BootTime) {
         let now = self.keeper.now();
         let before = {
@@ -256,28 +257,28 @@ impl Session {
             }
             state.client.as_mut().map(|before| std::mem::replace(before, Arc::clone(client)))
         };
-        // Not under our lock: it wakes somebody, who finds the new one.
+        // Not under the lock: this wakes tasks, which look for the new client.
         if let Some(before) = before {
             before.mark_replaced_by(client);
         }
     }
 
-    /// Ready when it was ended, if it was not told before.
+    /// Ready when it was ended since the last call.
     pub(super) async fn ended(&self) {
         self.ended.notified().await;
     }
 
-    /// Ends it: no request is sent on it any more.
+    /// Ends it: no request is sent in this session any more.
     pub(super) fn end(&self) {
         let client = self.lock().client.take();
-        // The last to go closes the connection. Not under our lock: it wakes somebody.
+        // The last reference to the client closes the connection. Not under the lock: this wakes tasks.
         if let Some(client) = client {
             client.close();
         }
         self.ended.notify_one();
     }
 
-    /// Ends it, but does not close it; nor does anybody else before that time. Whoever relied on it for longer is told so by then.
+    /// Ends it, but does not close it before `quiet_until`, so that holders who relied on it for longer learn of their loss first.
     pub(super) fn abandon(&self, quiet_until: BootTime) {
         let mut state = self.lock();
         state.quiet_until = quiet_until;
@@ -289,7 +290,7 @@ impl Session {
         self.ended.notify_one();
     }
 
-    /// Until when nobody may close it. Mostly that is over.
+    /// The session may not be closed before then. Usually this lies in the past.
     pub(super) fn quiet_until(&self) -> BootTime {
         self.lock().quiet_until
     }
@@ -299,26 +300,26 @@ impl Session {
         self.lock().client.is_none()
     }
 
-    /// Takes a slot for a node of this [size](super::slots::size), if it is alive and has one: then it is not
-    /// [closed](Self::close_if_idle) until that is given back.
+    /// Reserves a slot for a node of this [size](super::slots::size), if the session is alive and has room. It is not
+    /// [closed](Self::close_if_idle) until the slot is released.
     pub(super) fn reserve(&self, size: usize, now: BootTime) -> bool {
         let mut state = self.lock();
         state.is_alive(now) && state.slots.take(size, now)
     }
 
-    /// Gives back a slot for a node of this size.
+    /// Releases a slot for a node of this size.
     pub(super) fn release(&self, size: usize) {
         let now = self.keeper.now();
         self.lock().slots.release(size, now);
     }
 
-    /// The attempt to have its end confirmed that is under way, or one that begins now.
+    /// The attempt to close it that is under way, or one that begins now.
     pub(super) fn attempt(
         &self,
         begin: impl FnOnce(watch::Sender<Option<Result<bool, Failure>>>),
     ) -> CloseAttempt {
         let mut state = self.lock();
-        // Without a sender there will be no answer.
+        // Without a sender there will be no outcome.
         let is_under_way = |close: &CloseAttempt| close.borrow().is_none() && close.has_changed().is_ok();
         if let Some(attempt) = state.attempt.clone().filter(is_under_way) {
             return attempt;
@@ -330,7 +331,7 @@ impl Session {
         attempt
     }
 
-    /// Whether nobody does it already.
+    /// False if a sweep is under way.
     pub(super) fn try_begin_sweep(&self) -> bool {
         !std::mem::replace(&mut self.lock().sweeping, true)
     }
@@ -339,7 +340,7 @@ impl Session {
         self.lock().sweeping = false;
     }
 
-    /// Closes it if nobody has had a slot for so long. Then nobody gets one any more.
+    /// Closes it if no slot was in use for so long. From then on it gives no slots.
     pub(super) fn close_if_idle(&self, idle: Duration, now: BootTime) -> bool {
         let mut state = self.lock();
         let client = if state.slots.are_idle(idle, now) { state.client.take() } else { None };

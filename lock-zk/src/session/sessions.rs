@@ -1,4 +1,4 @@
-//! [`Sessions`]: the sessions of one backend, and the members that stand under them.
+//! [`Sessions`]: the sessions of one backend, and their members.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,8 +46,8 @@ impl Sessions {
         &self.0.notifier
     }
 
-    /// The member that an entry is, or becomes: from here on it has a dead-man's timer. `None` if its session has died, or
-    /// somebody has left for it: with another session it would be another entry (H08).
+    /// The member for an entry, an existing one or a new one. From here on it has a dead-man's timer. `None` if its session has ended or
+    /// the entry was left for: with another session it would be another entry (H08).
     pub(crate) async fn join(&self, entry: &Entry, lock: &str) -> Result<Option<Arc<Member>>, Failure> {
         if let Some(member) = self.find(entry.id) {
             return Ok(member.is_alive(self.0.keeper.now()).then_some(member));
@@ -67,12 +67,12 @@ impl Sessions {
         Ok(Some(member))
     }
 
-    /// The member that an entry is.
+    /// The member for an entry.
     pub(crate) fn find(&self, entry: EntryId) -> Option<Arc<Member>> {
         self.0.lock().members.get(entry)
     }
 
-    /// Whatever session there is: for people and tools, who keep nothing alive.
+    /// Any session: for people and tools, which keep nothing alive.
     pub(crate) async fn any(&self) -> Result<Arc<Session>, Failure> {
         let now = self.0.keeper.now();
         let open = {
@@ -87,11 +87,11 @@ impl Sessions {
         if let Some(session) = open {
             return Ok(session);
         }
-        // It has nothing to lose, and lives for as long as a command may take.
+        // A short one suffices: nothing is lost with it, and it lives for as long as a command may take.
         self.for_ttl(self.0.config.command_timeout).await
     }
 
-    /// A session of the shortest timeout that is asked for. Nobody has a slot in it.
+    /// A session of the shortest timeout that this backend asks for. No slot in it is reserved.
     pub(crate) async fn shortest(&self) -> Result<Arc<Session>, Failure> {
         self.for_ttl(Duration::ZERO).await
     }
@@ -102,8 +102,8 @@ impl Sessions {
         Ok(session)
     }
 
-    /// How long ago the sessions of these ids made their last heartbeats. The servers do not tell when they heard of a session
-    /// last, nor what time it is; but they do when they wrote a node, as they do now.
+    /// How long ago the sessions of these ids made their last heartbeats. The servers do not tell when they last heard of a session, nor
+    /// what time it is. But they tell when a node was written, so one is written now to compare with.
     pub(crate) async fn ages(
         &self,
         session: &Session,
@@ -123,21 +123,20 @@ impl Sessions {
         Ok(ages)
     }
 
-    /// Makes what is above the locks, as far as it is not there.
+    /// Makes the nodes above those of locks, if they are not there.
     pub(crate) async fn make_base_nodes(&self, session: &Session) -> Result<(), Failure> {
         base_nodes::make_base_nodes(&self.0, session, &*session.client()?).await
     }
 
-    /// Takes note that a member is not in the store. If a create of it may still arrive, whoever leaves for it sees to
-    /// that.
+    /// Takes note that a member is not in the store. If a create may still be in flight, the cleanup task handles it.
     pub(crate) fn mark_gone(&self, member: &Arc<Member>) {
         if member.unanswered_creates() == 0 {
             self.0.forget(member);
         }
     }
 
-    /// Takes an entry out of the store. True if it was there. One that is no member never was there by us, or is known to
-    /// have gone.
+    /// Removes an entry from the store. True if it was there. An entry that is no member was never created by this process, or is known
+    /// to be gone.
     ///
     /// # Errors
     /// If it is not known to be done.
@@ -155,25 +154,25 @@ impl Sessions {
         }
     }
 
-    /// Closes the sessions that nobody has a slot in. The client does not tell when that is done.
+    /// Closes the sessions without members. The client does not tell when that is done.
     pub(crate) fn close_idle(&self) {
         let now = self.0.keeper.now();
         let mut sessions = Vec::new();
         for class in self.0.lock().classes.values() {
             sessions.extend(class.sessions.iter().cloned());
         }
-        // Whoever keeps it finds it ended.
+        // Their tasks find them ended.
         let idle = sessions.iter().filter(|session| session.close_if_idle(Duration::ZERO, now)).count();
         tracing::trace!(idle, "zookeeper sessions given back");
     }
 
-    /// The same for one that is not to wait, or not to be there.
+    /// The same for an entry that may not wait, or was refused.
     pub(crate) async fn remove_entry(&self, member: &Arc<Member>) -> Result<bool, Failure> {
         self.0.remove_entry(member).await
     }
 }
 
-/// A slot in a shared session, for a node of this size.
+/// Reserves a slot in a shared session, for a node of this size.
 async fn reserve(pool: &Arc<Pool>, timeout: Duration, size: usize) -> Result<Arc<Session>, Failure> {
     loop {
         let mut opening = {
@@ -193,7 +192,7 @@ async fn reserve(pool: &Arc<Pool>, timeout: Duration, size: usize) -> Result<Arc
         match opened {
             Ok(Some(Err(failure))) => return Err(failure),
             Ok(_) => {}
-            // The task was dropped.
+            // The task that opened it was dropped.
             Err(_) => {
                 pool.lock().classes.entry(timeout).or_default().opening = None;
                 return Err(Failure::new(Kind::Unavailable, "the keeper has ended").unsent());

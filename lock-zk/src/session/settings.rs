@@ -1,4 +1,4 @@
-//! [`SessionSettings`]: what sessions need to know of the configuration.
+//! [`SessionSettings`]: what a session needs of the configuration.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,40 +1,40 @@
-//! [`Slots`]: how many entries share a session, how long their paths are, and since when there is none.
+//! [`Slots`]: how many entries a session has room for.
 
 use std::time::Duration;
 
 use lock_core::BootTime;
 
-/// What there is room for in one session.
+/// The room in one session.
 #[derive(Clone, Copy, Debug)]
 struct Capacity {
     slots: usize,
     bytes: usize,
 }
 
-/// When a session ends, all its nodes are deleted in one transaction, which carries their paths and has to fit into what servers send one
-/// another. Where it does not, they stop, and do not come up again (ZOOKEEPER-4306). So it is less than half of that, as much as it is
-/// where nobody says otherwise: what is being deleted, or was created twice, may stand beside the entries that are counted.
+/// When a session ends, all its nodes are deleted in one transaction, which contains their paths and has to fit into a message between
+/// servers. If it does not, the servers stop and do not start again (ZOOKEEPER-4306). So the capacity is less than half of the default
+/// limit: beside the entries that are counted there may be nodes that are being deleted or that were created twice.
 const CAPACITY: Capacity = Capacity { slots: 1_000, bytes: 500_000 };
 
-/// What servers send one another, and clients, at the most: `jute.maxbuffer`, unless it is set.
+/// The longest message of servers: the default of `jute.maxbuffer`.
 const MOST_SENT: usize = 0xf_ffff;
 
 const _: () = assert!(CAPACITY.bytes * 2 < MOST_SENT);
 
-/// What a node takes in that transaction, by the length of its path without the sequence: that has up to 11 bytes, and a length before
-/// the path has 4.
+/// The size of a node in that transaction, from the length of its path without the sequence: the sequence has up to 11 bytes, and the
+/// length before the path has 4.
 pub(super) const fn size(path: usize) -> usize {
     path + 11 + 4
 }
 
-/// The slots of a session. Whoever takes one and whoever closes the session look at them under the lock of the session, so that it
-/// is one decision: nobody has a slot in a session that is closed.
+/// The slots of a session. They are reserved under the lock of the session, under which it is also closed when idle: so no slot is ever
+/// in use in a session that was closed as idle.
 #[derive(Debug)]
 pub(super) struct Slots {
     capacity: Capacity,
     taken: usize,
     bytes: usize,
-    /// When one was last taken or given back.
+    /// When one was last taken or released.
     used: BootTime,
 }
 
@@ -47,7 +47,7 @@ impl Slots {
         Self { capacity, taken: 0, bytes: 0, used: opened }
     }
 
-    /// Takes one for a node of this [size], if there is room. The longest of all paths needs a thirtieth of what an empty session has.
+    /// Takes one for a node of this [size], if there is room. The longest path takes less than a thirtieth of an empty session.
     pub(super) fn take(&mut self, size: usize, now: BootTime) -> bool {
         let free = self.taken < self.capacity.slots && self.bytes + size <= self.capacity.bytes;
         if free {
@@ -58,14 +58,14 @@ impl Slots {
         free
     }
 
-    /// Gives one back that was taken for a node of this size.
+    /// Releases one that was taken for a node of this size.
     pub(super) fn release(&mut self, size: usize, now: BootTime) {
         self.taken = self.taken.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(size);
         self.used = now;
     }
 
-    /// Whether nobody has had one for so long, not even for a moment.
+    /// Whether none has been in use for so long, not even for a moment.
     pub(super) fn are_idle(&self, idle: Duration, now: BootTime) -> bool {
         self.taken == 0 && now.since(self.used) >= idle
     }
@@ -102,20 +102,20 @@ mod tests {
         assert!(!slots.take(61, at(2)) && slots.take(60, at(2)));
     }
 
-    /// What the servers put into it: each path behind its length, and the number of paths before all of them.
+    /// The format of the servers: the number of paths, then each path behind its length.
     #[test]
     fn what_is_counted_is_no_less_than_what_the_servers_send() {
         let path = "/distlock/q1/job/0123456789abcdef0123456789abcdef-m-";
         for sequence in ["0000000000", "2147483646", "-2147483648"] {
             assert!(4 + path.len() + sequence.len() <= size(path.len()));
         }
-        // A chroot of 1 KiB, and a name of 4 KiB of which each byte takes three.
+        // A chroot of 1 KiB, and a name of 4 KiB in which each byte is escaped to three.
         let longest =
             size(1024 + "/q1/".len() + 3 * 4096 + "/".len() + 32 + "-s4294967295.4294967295-".len());
         assert!(longest * 30 < CAPACITY.bytes, "{longest}");
     }
 
-    /// Each lock is held for a moment between two looks, so that no look ever finds it taken.
+    /// The lock is held only for moments between two checks, so that no check ever finds a slot in use.
     #[test]
     fn a_session_in_light_use_is_never_idle() {
         let mut slots = Slots::new(at(0));

@@ -1,7 +1,7 @@
-//! What the keeper does for a session.
+//! [`SessionTask`]: what the keeper does for a session.
 //!
-//! It proves that the session lives. And because a shared session keeps everything under it alive, it takes away what should be
-//! dead (PR09): members whose own time is over, and nodes that nobody knows.
+//! It proves the session alive. And because a shared session keeps all its nodes alive, it removes what should be dead (PR09): members
+//! whose own time is over, and nodes of no member.
 
 use std::{
     sync::{Arc, Weak},
@@ -20,19 +20,19 @@ use super::{
 };
 use crate::error::{Cause, Failure};
 
-/// How often members are looked at whose time may be over.
+/// How often members whose time is over are looked for.
 const SWEEP: Duration = Duration::from_millis(500);
 
-/// How often the nodes of a session are compared with its members: at each so manyth heartbeat.
+/// The nodes of a session are compared with its members after so many heartbeats.
 const INSPECT: u32 = 8;
 
-/// How long a session that nobody has a slot in is kept for the next one.
+/// How long a session without members is kept for the next one.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// The least time from one connection to the next where the first was of no use: a server may end each at once.
+/// The least time between two connections of which the first was of no use: a server may end each at once.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Keeps a session until it has ended or nobody needs it.
+/// Keeps a session until it has ended or has long been idle.
 pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, timeout: Duration) {
     let weak = Arc::downgrade(pool);
     let now = pool.keeper.now();
@@ -55,31 +55,31 @@ pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, timeout: Duration) 
 
 struct SessionTask {
     session: Arc<Session>,
-    /// What was asked for.
+    /// The timeout that was asked for.
     timeout: Duration,
-    /// What its client tells of its connection.
+    /// Tells of changes of the client's connection.
     states: StateWatcher,
-    /// Heartbeats that are not answered, nor late.
+    /// Heartbeats that are neither answered nor late.
     heartbeats: FuturesUnordered<BoxFuture<'static, Result<Stat, Failure>>>,
-    /// Not before then, after a heartbeat that failed.
+    /// After a failed heartbeat, the next one is not sent before then.
     next_retry: BootTime,
     /// How many heartbeats were answered.
     answered: u32,
-    /// Not before then, after a connection that was of no use.
+    /// After a connection that was of no use, the next one is not made before then.
     next_connect: BootTime,
 }
 
 impl SessionTask {
     fn on_state(&mut self, state: SessionState) {
-        // Whether there is a connection is looked at in each round.
+        // Each round checks whether there is a connection.
         if state.is_terminated() {
             self.session.end();
         }
     }
 
-    /// Does what is due. What to wait for then, or `None` if the session is over.
+    /// Does what is due. Gives what to wait for then, or `None` if the session has ended.
     async fn round(&mut self, weak: &Weak<Pool>) -> Option<lock_core::Sleep> {
-        // Whoever drops the pool closes its sessions.
+        // Dropping the pool closes its sessions.
         let mut pool = weak.upgrade()?;
         let session = Arc::clone(&self.session);
         let now = pool.keeper.now();
@@ -113,13 +113,13 @@ impl SessionTask {
 
     /// Sends a heartbeat. The next one may be due before its answer is there.
     fn heartbeat(&self, pool: &Arc<Pool>) {
-        // So that several tries fit between the first and the deadline.
+        // So that several attempts fit between the first and the deadline.
         let limit = (self.session.granted() / 6).min(pool.config.command_timeout);
         let (heartbeat, session, pool) =
             (self.session.heartbeat(limit), Arc::clone(&self.session), Arc::downgrade(pool));
         self.heartbeats.push(Box::pin(async move {
             match (heartbeat.await, pool.upgrade()) {
-                // Somebody deleted the node. To make it again is a proof as well.
+                // The node was deleted. Making it again is a proof as well.
                 (Err(failure), Some(pool)) if failure.cause() == Cause::NoNode => {
                     make_heartbeat_node(&pool, &session).await
                 }
@@ -142,7 +142,7 @@ impl SessionTask {
                 pool.ensemble.log.note("not proved alive", move |times| {
                     tracing::warn!(session = %format_args!("{id:#x}"), times, "a zookeeper session is not proved alive: {why}");
                 });
-                // The answer that did not come in time was waited for long enough.
+                // After a timeout there was enough of a pause.
                 if *failure.kind() != Kind::TimedOut {
                     let pause =
                         (session.granted() / 20).clamp(Duration::from_millis(20), Duration::from_secs(1));
@@ -168,7 +168,7 @@ impl SessionTask {
     }
 }
 
-/// Leaves for members whose time is over: nobody refreshed them, and nobody left for them. Not in the way of heartbeats.
+/// Removes members whose time is over: they were neither refreshed nor left for. In a task of its own, so that heartbeats need not wait.
 fn sweep(pool: &Arc<Pool>, session: &Arc<Session>) {
     let now = pool.keeper.now();
     let overdue: Vec<_> =
@@ -180,7 +180,7 @@ fn sweep(pool: &Arc<Pool>, session: &Arc<Session>) {
     pool.keeper.clone().spawn(async move {
         for some in overdue.chunks(64) {
             let left = join_all(some.iter().map(|member| pool.remove_entry(member))).await;
-            // What failed is tried again at the next look.
+            // What failed is tried again at the next sweep.
             if let Some(failure) = left.iter().find_map(|left| left.as_ref().err()) {
                 tracing::debug!("an entry that is over is not gone yet: {failure}");
                 break;
@@ -190,7 +190,7 @@ fn sweep(pool: &Arc<Pool>, session: &Arc<Session>) {
     });
 }
 
-/// Deletes what the session keeps alive and nobody knows: there should be none.
+/// Deletes nodes that the session keeps alive and that belong to no member. There should be none.
 fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
     let (pool, session) = (Arc::clone(pool), Arc::clone(session));
     pool.keeper.clone().spawn(async move {
@@ -198,7 +198,7 @@ fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
         let locks = pool.keys.locks();
         let Ok(paths) = session.answer("an inspection", client.list_ephemerals(&locks)).await else { return };
         for path in paths {
-            // Looked up only now: whoever came meanwhile was known before its node was there.
+            // Looked up only now: a new entry is a member before its node is created.
             if pool.keys.entry_at(&path).is_some_and(|entry| !pool.is_member_of(entry, &session)) {
                 // What fails is found again at the next inspection.
                 drop(session.write("an inspection", client.delete(&path)).await);

@@ -1,23 +1,23 @@
-//! [`Tombstones`]: entries that have left for good.
+//! [`Tombstones`]: entries that may not come back.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use lock_core::{BootTime, EntryId};
 
-/// How long one is kept at the least.
+/// The least time for which a tombstone is kept.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// Entries that left while a create of them was in doubt: they may not come back in this process (PR08).
+/// Entries that were left for while a create was in doubt: this process does not let them in again (PR08).
 #[derive(Debug, Default)]
 pub(super) struct Tombstones(BTreeMap<EntryId, BootTime>);
 
 impl Tombstones {
-    /// Keeps an entry out for its ttl, or longer.
+    /// Keeps an entry out for its ttl, and for a minute at the least.
     pub(super) fn insert(&mut self, entry: EntryId, ttl: Duration, now: BootTime) {
         self.0.insert(entry, now + ttl.max(KEPT));
     }
 
-    /// Whether an entry is kept out. Forgets those that no longer are.
+    /// Whether an entry is kept out. Drops tombstones that are too old.
     pub(super) fn contains(&mut self, entry: EntryId, now: BootTime) -> bool {
         self.0.retain(|_, until| *until > now);
         self.0.contains_key(&entry)

@@ -1,12 +1,12 @@
-//! Which timeout a session has: few, so that few sessions do (PR30).
+//! The classes of ttl: few, so that few sessions suffice (PR30).
 
 use std::time::Duration;
 
-/// Less than so many ticks leaves no room for two heartbeats that prove something (PR28).
+/// With fewer ticks there is no time for two heartbeats of which the second confirms the first (PR28).
 const LEAST: u32 = 6;
 
-/// What is asked for where an entry wants `ttl`: six or eight ticks, or a power of two times that. So it is longer by a half
-/// at the most, unless it is short.
+/// The session timeout for an entry with this ttl: six or eight ticks, or a power of two times that. It exceeds the ttl by a half at
+/// the most, except for short ttls.
 pub(super) fn timeout(ttl: Duration, tick: Duration) -> Duration {
     // Both are bounded: a day, and 10 ms.
     let wanted = u32::try_from(ttl.as_nanos().div_ceil(tick.as_nanos().max(1))).unwrap_or(u32::MAX / 4);
@@ -48,8 +48,8 @@ mod tests {
         assert!(classes.len() < 30, "{}", classes.len());
     }
 
-    /// This limit alone, which is that of a connection only where `command_timeout` and `connect_timeout` are long: see `silence`. Three
-    /// tenths of a timeout is what a session of six ticks bears at the most: see `Heartbeat`.
+    /// About `silence` alone, which is what a connection may be silent only where `command_timeout` and `connect_timeout` are long.
+    /// Answers that take three tenths of the timeout are the slowest that a session of six ticks survives: see `Heartbeat`.
     #[test]
     fn half_of_a_session_is_long_enough_for_late_answers_and_to_move() {
         let tick = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Facts about the ensemble, and what is wrong with it for locks.
+//! Facts about the ensemble, and problems that it has with locks.
 
 use futures_util::future::join_all;
 use lock_core::{BackendError, BackendErrorKind as Kind, Diagnosis, excerpt};
@@ -12,17 +12,17 @@ use crate::{
     session::{Session, Sessions},
 };
 
-/// The oldest version that has all that is asked of it: containers, and the list of a session's own nodes.
+/// The oldest version with all features that are needed: containers, and the list of a session's own nodes.
 const OLDEST: (u32, u32) = (3, 6);
 
-/// The oldest series that is still mended.
+/// The oldest series that is still maintained.
 const MAINTAINED: (u32, u32) = (3, 8);
 
-/// Whether a server gives us a session, is new enough, and lets us write under the chroot: a session writes there first of all.
+/// Checks that a server opens a session, is new enough, and lets us write under the chroot. Opening a session includes a write.
 pub(crate) async fn check(sessions: &Sessions) -> Result<(), BackendError> {
     let _session = sessions.any().await?;
     let told = servers(sessions).await;
-    // One that does not tell may be told not to.
+    // A server may be configured not to tell.
     let old = told.iter().flatten().filter_map(|told| version(told)).find(|(_, number)| *number < OLDEST);
     if let Some((text, _)) = old {
         let message = format!("{}: version {text} is too old: use 3.8 or later", sessions.config());
@@ -68,11 +68,11 @@ pub(crate) async fn diagnose(sessions: &Sessions) -> Result<Diagnosis, BackendEr
     Ok(diagnosis)
 }
 
-/// What is to be said if others may take locks away, make entries or end sessions.
+/// The problems if others may release locks, create entries or end sessions.
 async fn rights(config: &ZkConfig, session: &Session) -> Vec<String> {
     let keys = config.keys();
     let own = [keys.locks(), keys.sessions(), keys.evictions()];
-    // As the servers write down who we are: what a session has made is its own.
+    // Our own identity, as the servers write it: that of the maker of our session's node.
     let Ok(ours) = acl(session, &keys.session(session.id)).await else { return Vec::new() };
     let (mut open, mut taken) = (Vec::new(), Vec::new());
     for path in [keys.chroot()].into_iter().chain(own.iter().map(String::as_str)) {
@@ -80,12 +80,12 @@ async fn rights(config: &ZkConfig, session: &Session) -> Vec<String> {
             Ok(acl) if acl.iter().any(is_for_everybody) => open.push(path),
             Ok(acl) if acl.iter().any(|one| ours.iter().any(|ours| is_same(ours, one))) => {}
             Ok(_) => taken.push(path),
-            // Who may not read them has none.
+            // Without the right to read them there is no other right.
             Err(failure) if *failure.kind() == Kind::Denied => taken.push(path),
             Err(_) => {}
         }
     }
-    // With Curator's locks, the one is the other.
+    // With Curator's layout, two of the paths are the same.
     open.dedup();
     taken.dedup();
     let open = (!open.is_empty()).then(|| {
@@ -98,7 +98,7 @@ async fn rights(config: &ZkConfig, session: &Session) -> Vec<String> {
     });
     let taken = (!taken.is_empty()).then(|| {
         format!(
-            "{} belongs to somebody else, who may shut us out or delete what is under it: let an operator give it the rights of the \
+            "{} belongs to somebody else, who may deny us access or delete what is under it: let an operator give it the rights of the \
              other nodes (`setAcl`), or use another chroot",
             taken.join(", ")
         )
@@ -115,13 +115,14 @@ fn may_change(acl: &Acl) -> bool {
     changes.iter().any(|change| acl.permission().has(*change))
 }
 
-/// Whether an entry lets clients change something that have not shown who they are: all programs of a machine share its address, and so
-/// does a machine that claims to have it.
+/// Whether an entry lets unauthenticated clients change something. All programs of a machine share its address, and another machine may
+/// claim it.
 fn is_for_everybody(acl: &Acl) -> bool {
     matches!(acl.scheme(), "world" | "ip") && may_change(acl)
 }
 
-/// Whether an entry lets the same one change something. Who has no right to change it is shown the names of users, and an `x` for the rest.
+/// Whether both entries let the same identity change something. Without the right to change it, only the name of a user is shown, with an
+/// `x` for the rest.
 fn is_same(ours: &Acl, other: &Acl) -> bool {
     let user = |acl: &Acl| acl.id().split(':').next().map(str::to_owned);
     let is_masked = other.scheme() == "digest" && other.id().ends_with(":x");
@@ -141,12 +142,13 @@ fn server_problems(problems: &mut Vec<String>, address: &str, told: &str) {
             .push(format!("{address} does not tell its version: add `srvr` to its `4lw.commands.whitelist`"));
     }
     if let Some((text, _)) = version(told).filter(|(_, number)| *number < MAINTAINED) {
-        problems
-            .push(format!("{address} has version {text}, which is not mended any more: use 3.8 or later"));
+        problems.push(format!(
+            "{address} has version {text}, which is not maintained any more: use 3.8 or later"
+        ));
     }
 }
 
-/// What each server tells about itself.
+/// The status of each server.
 async fn servers(sessions: &Sessions) -> Vec<Result<String, Failure>> {
     join_all((0..sessions.config().endpoints.len()).map(|endpoint| srvr(sessions, endpoint))).await
 }
@@ -157,7 +159,7 @@ async fn srvr(sessions: &Sessions, endpoint: usize) -> Result<String, Failure> {
     let (done, answer) = oneshot::channel();
     let until = keeper.now() + limit;
     keeper.spawn(async move {
-        // Nobody may wait for it any more.
+        // Perhaps nothing waits for it any more.
         let _ = done.send(ensemble.server_status(endpoint).await);
     });
     match timeout_at(keeper, until, answer).await {
@@ -168,7 +170,7 @@ async fn srvr(sessions: &Sessions, endpoint: usize) -> Result<String, Failure> {
     }
 }
 
-/// The version that a server tells: as it writes it, and major and minor.
+/// The version in a status: as the server writes it, and as major and minor numbers.
 fn version(told: &str) -> Option<(String, (u32, u32))> {
     let text = told.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
     let text = text.split(['-', ',', ' ']).next()?;

@@ -1,8 +1,8 @@
 //! Locks on a ZooKeeper ensemble, for the `lock-core` crate.
 //!
-//! Every entry of a queue is an ephemeral sequential node, and the transaction that created it is its fencing token. To take a
-//! free lock is one round trip, to give it back one delete. Who waits watches the one ahead, and is the holder when that one
-//! goes: mostly without asking anything more than whether its own node is there.
+//! Every entry of a queue is an ephemeral sequential node, and the transaction that created it is its fencing token. Taking a free
+//! lock takes one round trip, and releasing it one delete. A waiter watches the entry ahead and is the holder when that leaves; usually
+//! all that it asks then is whether its own node is still there.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

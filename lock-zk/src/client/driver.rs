@@ -1,4 +1,4 @@
-//! What a client of ZooKeeper is made of, run by us.
+//! Runs the tasks of a client of ZooKeeper.
 
 use std::{
     future::{Future, poll_fn},
@@ -19,7 +19,7 @@ use zookeeper_client::{SessionState, StateWatcher};
 
 pub(super) type BoxedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The tasks of a client, caught where it spawns them.
+/// The tasks that a client spawns, collected instead of run.
 #[derive(Default)]
 pub(super) struct SpawnedTasks(Mutex<Vec<BoxedTask>>);
 
@@ -35,19 +35,19 @@ impl Spawn for SpawnedTasks {
     }
 }
 
-/// What a client does. `C` is what may take its place.
+/// What a client does. `C` is the type of the client that may replace it.
 pub(super) enum ClientState<C> {
     /// It sends and receives, unless its connection broke a moment ago.
     Running,
-    /// It has no connection, does nothing, and does not come back. Whoever asks for something waits for the next one.
+    /// It lost its connection, does nothing, and does not connect again. Requests wait for its replacement.
     Suspended,
-    /// There is another one for its session, or it is of no use.
+    /// Another client took over its session, or it is of no use.
     Replaced(Weak<C>),
-    /// Nobody needs its session any more. It closes that, and connects for it if need be.
+    /// Its session is not needed any more. It closes the session, and connects for that if need be.
     Closed,
 }
 
-// Derived, it would ask for a `C` that can be cloned.
+// A derived one would require `C: Clone`.
 impl<C> Clone for ClientState<C> {
     fn clone(&self) -> Self {
         match self {
@@ -59,7 +59,7 @@ impl<C> Clone for ClientState<C> {
     }
 }
 
-/// Runs what a client is made of, unless it is to stand still: as it does from when its connection breaks, which its states tell.
+/// Runs the tasks of a client while it may do something. When its connection breaks, which `states` tells, the client is suspended.
 pub(super) async fn drive<C: Send + Sync>(
     tasks: Vec<BoxedTask>,
     state: Arc<watch::Sender<ClientState<C>>>,
@@ -85,17 +85,18 @@ pub(super) async fn drive<C: Send + Sync>(
                 _ = told.changed() => {}
                 _ = &mut tasks => return,
             },
-            // Whoever could change it is there: we are.
+            // The sender exists: this task has it.
             ClientState::Suspended => drop(told.changed().await),
             ClientState::Replaced(_) => break,
         }
     }
     drop(told);
-    // It wakes those who wait for it by its end, and panics where they wait for an event: so they go first.
+    // Dropping the tasks wakes everything that waits for them, and panics if that waits for an event: so the waiters go first.
     state.closed().await;
 }
 
-/// Runs it until it is over, or its connection has broken: it has begun to make another one by then, and has said nothing on that.
+/// Runs the tasks until they end (true) or the connection breaks (false). The client has begun to make another connection by then, but
+/// has sent nothing on it.
 async fn run(tasks: &mut JoinAll<BoxedTask>, states: &StateWatcher) -> bool {
     poll_fn(|cx| match tasks.poll_unpin(cx) {
         Poll::Ready(_) => Poll::Ready(true),

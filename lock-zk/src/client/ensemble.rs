@@ -1,4 +1,4 @@
-//! [`Ensemble`]: its servers, and opening connections to them.
+//! [`Ensemble`]: opens connections to its servers.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{ZkConfig, error::Failure};
 
-/// How to reach the ensemble.
+/// The way to the ensemble: its servers, and what connections to them need.
 #[derive(Clone, Debug)]
 pub(crate) struct Ensemble {
     pub(crate) config: Arc<ZkConfig>,
@@ -33,7 +33,7 @@ pub(crate) struct Ensemble {
     keeper: Keeper,
     limits: Arc<SessionLimits>,
     breaker: Arc<CircuitBreaker<Failure>>,
-    /// What there is to say of all sessions and connections.
+    /// The log about all sessions and connections, at a limited rate.
     pub(crate) log: Paced<&'static str>,
 }
 
@@ -48,12 +48,12 @@ impl Ensemble {
         Ok(Self { config, password, tls, keeper, limits, breaker, log })
     }
 
-    /// Opens a session. The client's tasks run where this is polled: on the keeper, which has I/O.
+    /// Opens a session. Has to be polled on the keeper, on which the client's tasks run from then on.
     pub(crate) async fn open(&self, session_timeout: Duration) -> Result<Arc<ReconnectingClient>, Failure> {
         self.breaker.attempt(&self.keeper, self.open_somewhere(session_timeout)).await
     }
 
-    /// When to try again what failed: after this pause, or if there was no connection, when the next one is opened for anybody.
+    /// When to repeat what failed: after this pause, or if no server could be reached, when the circuit breaker allows the next attempt.
     pub(crate) fn retry_at(&self, pause: Duration) -> BootTime {
         let now = self.keeper.now();
         self.breaker.retry_at().filter(|retry_at| *retry_at > now).unwrap_or(now + pause)
@@ -64,7 +64,7 @@ impl Ensemble {
         let answer_limit =
             if alone { self.config.connect_timeout } else { self.answer_limit(session_timeout) };
         let mut opened = Err(self.unreachable());
-        // One after the other, and not by the client, which waits for one that hangs for as long as it bears silence.
+        // One after the other, and not left to the client, which waits long for a server that hangs.
         for endpoint in self.endpoints_to_try(session_timeout).await {
             let limit = until.min(self.keeper.now() + answer_limit);
             opened = self.open_at(endpoint, session_timeout, limit).await;
@@ -81,7 +81,7 @@ impl Ensemble {
         }
     }
 
-    /// All of them, and first the one that says that it serves.
+    /// All endpoints; first the one that says that it serves.
     async fn endpoints_to_try(&self, session_timeout: Duration) -> Vec<usize> {
         let mut endpoints = self.in_any_order();
         if let Some(found) = self.find_serving(session_timeout, &endpoints).await {
@@ -91,8 +91,8 @@ impl Ensemble {
         endpoints
     }
 
-    /// Where to attach to a session: where somebody says that he serves, or if nobody does, anywhere, for not everybody may say so. `None`
-    /// if all are known to give sessions of less than this timeout.
+    /// The endpoint at which to attach to a session: one that says that it serves, or any if none says so, for servers may be forbidden to
+    /// tell. `None` if all are known to grant less than this timeout.
     pub(crate) async fn endpoint_for(&self, session_timeout: Duration) -> Option<usize> {
         let mut endpoints = self.in_any_order();
         endpoints.retain(|endpoint| self.limits.grants(*endpoint, session_timeout) != Some(false));
@@ -119,13 +119,13 @@ impl Ensemble {
         Ok(client)
     }
 
-    /// Whether a server gives sessions of this timeout. If that is not known, another session tells, which is closed at once.
+    /// Whether a server grants sessions of this timeout. If that is not known, it is tried with another session, which is closed at once.
     pub(crate) async fn grants(&self, endpoint: usize, session_timeout: Duration) -> Result<bool, Failure> {
         if let Some(known) = self.limits.grants(endpoint, session_timeout) {
             return Ok(known);
         }
         let opened = async {
-            // From when it is its turn, here as below.
+            // The limit counts from when the circuit breaker lets the attempt begin, here and below.
             let until = self.keeper.now() + self.answer_limit(session_timeout);
             self.open_at(endpoint, session_timeout, until).await
         };
@@ -133,8 +133,8 @@ impl Ensemble {
         Ok(client.session_timeout() >= session_timeout)
     }
 
-    /// Attaches to a session that is there, by a server that [gives](Self::gives) it what it has. [`Error::SessionExpired`] is the
-    /// ensemble's own word that it is not there.
+    /// Attaches to an existing session, at a server that [grants](Self::grants) its timeout. With [`Error::SessionExpired`] the ensemble
+    /// itself says that the session does not exist.
     pub(crate) async fn attach(
         &self,
         session_timeout: Duration,
@@ -152,7 +152,7 @@ impl Ensemble {
         Ok(client)
     }
 
-    /// The same for a session that is to be closed: by any server, each of which has a moment to answer.
+    /// The same for a session that is to be closed, at any server, each of which has a moment to answer.
     pub(crate) async fn attach_to_close(
         &self,
         session_timeout: Duration,
@@ -164,7 +164,7 @@ impl Ensemble {
         self.breaker.attempt(&self.keeper, connected).await
     }
 
-    /// Which of several servers says first that it serves, within the time that one has to answer. On the keeper, which has I/O.
+    /// The server that says first that it serves, within the time limit for an answer. Has to be polled on the keeper, which has I/O.
     async fn find_serving(&self, session_timeout: Duration, endpoints: &[usize]) -> Option<usize> {
         if endpoints.len() < 2 {
             // There is nothing to choose.
@@ -173,7 +173,7 @@ impl Ensemble {
         let questions = endpoints.iter().map(|&endpoint| {
             async move {
                 let status = self.server_status(endpoint).await?;
-                // One that may not tell says so.
+                // A server that is forbidden to tell says so.
                 let serves = !status.is_empty() && !status.contains(NOT_SERVING);
                 serves.then_some(endpoint).ok_or(io::Error::other("it does not serve"))
             }
@@ -183,7 +183,8 @@ impl Ensemble {
         timeout_at(&self.keeper, limit, select_ok(questions)).await?.ok().map(|(endpoint, _)| endpoint)
     }
 
-    /// What a server tells about itself, to everybody unless it is told not to. On the keeper, which has I/O.
+    /// What a server answers to `srvr`: its version and whether it serves, unless it is configured not to tell. Has to be polled on the
+    /// keeper, which has I/O.
     pub(crate) async fn server_status(&self, endpoint: usize) -> io::Result<String> {
         let stream = TcpStream::connect(self.config.address(endpoint)).await?;
         let mut stream: Box<dyn Stream> = match &self.tls {
@@ -192,15 +193,15 @@ impl Ensemble {
         };
         stream.write_all(b"srvr").await?;
         let mut status = String::new();
-        // Some servers end TLS without a word, as they do without TLS.
+        // Some servers end TLS without a close message.
         match stream.take(MAX_STATUS).read_to_string(&mut status).await {
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
             _ => Ok(status),
         }
     }
 
-    /// A connector with everything that the configuration says. `session_timeout` is what is asked for, and `silence` how long
-    /// nothing may come.
+    /// A connector according to the configuration. `session_timeout` is what is asked for, and `silence` is how long a connection may be
+    /// silent.
     fn connector(&self, session_timeout: Duration, silence: Duration) -> Connector {
         let config = &self.config;
         let mut connector = Client::connector()
@@ -218,8 +219,8 @@ impl Ensemble {
         }
     }
 
-    /// How long nothing may come on a connection, and how long a server may take for the first answer: so short that what is lost on the
-    /// way is asked for again on another connection within the time of a command. There may be servers that are quicker.
+    /// How long a connection may be silent, and how long a server may take for its first answer: so short that a request that gets lost is
+    /// repeated on another connection within the time limit of a command. Another server may be quicker.
     pub(crate) fn answer_limit(&self, session_timeout: Duration) -> Duration {
         let config = &self.config;
         let limits = config.command_timeout.min(config.connect_timeout / 2);
@@ -246,8 +247,7 @@ impl Ensemble {
         }
     }
 
-    /// Why TLS lets us in nowhere: the client of ZooKeeper does not tell that from a server that is away. `None` if it is not
-    /// that.
+    /// Why TLS fails at all servers, which the client of ZooKeeper reports like a server that is away. `None` if TLS does not fail.
     async fn tls_refusal(&self) -> Option<Failure> {
         let asked =
             join_all((0..self.config.endpoints.len()).map(|endpoint| self.server_status(endpoint))).await;
@@ -269,22 +269,22 @@ impl Ensemble {
     }
 }
 
-/// A connection on which nothing has come for so long is given up, or earlier. The client has a default only for long sessions, and none
-/// for who waits for it (Z4).
+/// A connection that has been silent for so long is given up, or earlier. The client has a default only for long sessions, and no limit
+/// for requests (Z4).
 ///
-/// Half of the timeout: it has to be more than the time between two heartbeats and what an answer may take, or where all answers
-/// are late, each connection is given up for the next one; and less than what leaves a session time to be attached to elsewhere.
+/// It is half of the timeout. It has to exceed the time between two heartbeats plus what an answer may take; otherwise, while all answers
+/// are late, each connection would be given up for the next one. And it has to leave enough time to attach to the session elsewhere.
 pub(crate) fn silence(session_timeout: Duration) -> Duration {
     session_timeout / 2
 }
 
-/// One that has less than a ping in it would be given up at once.
+/// A connection with a shorter limit would be given up before its first ping.
 const MIN_SILENCE: Duration = Duration::from_millis(20);
 
-/// What a server says that is there, and belongs to no majority yet.
+/// What a server says that runs but does not belong to a majority yet.
 const NOT_SERVING: &str = "not currently serving requests";
 
-/// Nobody says more than this about himself.
+/// No server tells more than this about itself.
 const MAX_STATUS: u64 = 64 * 1024;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! [`ReconnectingClient`]: a client of ZooKeeper for one connection. The next one of its session is another client.
+//! [`ReconnectingClient`]: a client of ZooKeeper for one connection, which the client of the next connection replaces.
 
 use std::{
     fmt,
@@ -25,20 +25,21 @@ use crate::error::NEVER_SENT;
 
 type ClientResult<T> = Result<T, Error>;
 
-/// A connection to the ensemble, and the requests on it. When it breaks, another one takes its place, with a client of the same session.
+/// A connection to the ensemble, and the requests on it. When it breaks, a new client of the same session replaces it.
 ///
-/// The client of ZooKeeper would make one anew by itself, and is kept from it: it stands still from when its connection breaks. For it
-/// does not tell how long a timeout the next server gives the session, and the ensemble goes by that; it waits before each new round of
-/// tries, each time twice as long; and where all that it watches is more than 128 KB, it says so in two requests of one number, and is
-/// cut off for that each time. To drop it would be wrong, too: it would connect once more, and close the session.
+/// The client of ZooKeeper would reconnect by itself, but is suspended when its connection breaks, for three reasons. It does not tell
+/// which timeout the next server grants the session, and the ensemble goes by that. It waits before each round of attempts, each time
+/// twice as long. And if the paths that it watches take more than 128 KB, it restores the watches in two requests with the same number,
+/// for which the server ends the connection each time. Dropping it would be wrong as well: it would connect once more and close the
+/// session.
 ///
 /// ### To ensure correctness
-/// What was asked of a client before its connection broke may have been carried out. What is asked of it later waits for the next one,
-/// and goes there; but for what depends on the order of requests, which is [`NEVER_SENT`] then. The client would take it, too, and
-/// keep it: then nobody could tell, when it is replaced, that it was not sent. Watches end with [`EventType::Session`] when the client
-/// is replaced: then it is for others to look.
+/// A request that was made before the connection broke may have been carried out. A later one waits for the replacement and is sent there,
+/// unless it depends on the order of requests: then it fails with [`NEVER_SENT`]. The suspended client would accept and keep it, but when
+/// the client is replaced there would be no telling that it was not sent. Watches end with [`EventType::Session`] when the client is
+/// replaced; then their owners look again.
 ///
-/// To drop the last of it closes the session, unless it was replaced.
+/// Dropping the last reference closes the session, unless the client was replaced.
 pub(crate) struct ReconnectingClient {
     client: Client,
     state: Arc<watch::Sender<State>>,
@@ -46,14 +47,14 @@ pub(crate) struct ReconnectingClient {
 
 type State = ClientState<ReconnectingClient>;
 
-/// A one-shot watch.
+/// A watch, which fires once.
 pub(crate) struct Watcher {
     watcher: OneshotWatcher,
     pending: PendingRequest,
 }
 
 impl ReconnectingClient {
-    /// Opens a session, or attaches to one. Its tasks run where this is polled, which has to be on a runtime of tokio's.
+    /// Opens a session, or attaches to one. Has to be polled on a runtime of tokio, on which the client's tasks run from then on.
     pub(crate) async fn connect(connector: Connector, hosts: &str) -> ClientResult<Arc<Self>> {
         let tasks = SpawnedTasks::default();
         let mut connecting = Box::pin(connector.connect(hosts));
@@ -67,7 +68,7 @@ impl ReconnectingClient {
         Ok(Arc::new(Self { client, state }))
     }
 
-    /// Nobody needs its session any more: it closes that. Whoever waits for a connection is told so. What was replaced stays so.
+    /// Closes its session. Requests that wait for a connection fail. Does nothing if the client was replaced.
     pub(crate) fn close(&self) {
         self.state.send_if_modified(|state| {
             let goes_on = !matches!(state, State::Replaced(_) | State::Closed);
@@ -78,12 +79,12 @@ impl ReconnectingClient {
         });
     }
 
-    /// Another one has its session. Whoever waits for this one is told so.
+    /// Another client took over the session. Requests that wait go on there.
     pub(crate) fn mark_replaced_by(&self, other: &Arc<Self>) {
         self.state.send_replace(State::Replaced(Arc::downgrade(other)));
     }
 
-    /// Nobody needs it, and its session is to live on.
+    /// The client is not needed any more, but its session is to live on.
     pub(crate) fn detach(&self) {
         self.state.send_replace(State::Replaced(Weak::new()));
     }
@@ -92,15 +93,15 @@ impl ReconnectingClient {
         self.client.state() == SessionState::SyncConnected
     }
 
-    /// This one, or the one that takes its place if it has no connection.
+    /// This client, or the one that replaces it if its connection is lost.
     pub(crate) async fn ready(self: Arc<Self>) -> ClientResult<Arc<Self>> {
         let Err(deferred) = self.begin_request() else { return Ok(self) };
-        // Whoever only waits does not keep its session from being closed.
+        // Waiting does not keep the session from being closed.
         drop(self);
         deferred.next_client().await
     }
 
-    /// Tells of the end of its connection, and of its session, from now on.
+    /// Tells of the end of the connection, and of the session, from now on.
     pub(crate) fn states(&self) -> StateWatcher {
         self.client.state_watcher()
     }
@@ -113,7 +114,7 @@ impl ReconnectingClient {
         self.client.session_timeout()
     }
 
-    /// Not to be sent later: nothing is created behind whoever leaves.
+    /// Is not sent on a later connection: no create may follow the removal of its entry.
     pub(crate) fn create<'a>(
         &'a self,
         path: &'a str,
@@ -126,7 +127,7 @@ impl ReconnectingClient {
         }
     }
 
-    /// Not to be sent later: what is sent behind it has to be carried out behind it.
+    /// Is not sent on a later connection: requests that are sent after it have to be carried out after it.
     pub(crate) fn set_data(
         &self,
         path: &str,
@@ -232,8 +233,7 @@ impl ReconnectingClient {
         }
     }
 
-    /// The children that there are when all that was sent before is decided, or later: they are asked for behind a sync, whichever client
-    /// asks.
+    /// The children after everything that was sent before has been decided. The list is sent behind a sync, on whichever connection.
     pub(crate) fn catch_up_and_list<'a>(
         &'a self,
         path: &'a str,
@@ -283,7 +283,7 @@ impl ReconnectingClient {
         self.client.new_multi_writer()
     }
 
-    /// For a request: right now, or on the next connection.
+    /// Decides about a request: sent now, or deferred to the next connection.
     fn begin_request(&self) -> Result<PendingRequest, DeferredRequest> {
         let state = self.state.subscribe();
         let runs = matches!(*state.borrow(), State::Running);
@@ -305,7 +305,7 @@ impl fmt::Debug for ReconnectingClient {
 }
 
 impl Watcher {
-    /// Ready when the node was changed, or when nobody watches it any more.
+    /// Ready when the node was changed or the watch ended.
     pub(crate) async fn changed(self) -> EventType {
         let Self { watcher, mut pending } = self;
         select! {
@@ -316,7 +316,7 @@ impl Watcher {
     }
 }
 
-/// What was asked of a client. While it is there, that client is not dropped.
+/// A request that was sent. While it exists, the tasks of its client are not dropped.
 #[derive(Clone)]
 struct PendingRequest(watch::Receiver<State>);
 
@@ -332,24 +332,24 @@ impl PendingRequest {
     /// Ready when the client was replaced.
     async fn replaced(&mut self) {
         if self.0.wait_for(|state| matches!(state, State::Replaced(_))).await.is_err() {
-            // Its tasks have ended, and have told everybody of that.
+            // The tasks have ended, and have answered all requests.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// What is not asked of a client that has no connection.
+/// A request that was not sent, since the client has no connection.
 struct DeferredRequest(watch::Receiver<State>);
 
 impl DeferredRequest {
-    /// The client that took its place.
+    /// The client of the next connection.
     async fn next_client(mut self) -> ClientResult<Arc<ReconnectingClient>> {
         let decided = |state: &State| matches!(state, State::Replaced(_) | State::Closed);
         let next = match self.0.wait_for(decided).await.as_deref() {
             Ok(State::Replaced(other)) => other.upgrade(),
             _ => None,
         };
-        // Without one, the session is over.
+        // Without one, the session has ended.
         next.ok_or(NEVER_SENT)
     }
 

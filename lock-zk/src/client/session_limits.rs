@@ -1,46 +1,46 @@
-//! [`SessionLimits`]: how long a session each server gives.
+//! [`SessionLimits`]: the longest session timeout that each server grants.
 
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// How long a session each server gives, as far as they have shown it.
+/// The session timeouts that each server grants, as far as they are known from former sessions.
 ///
 /// ### To ensure correctness
-/// A server gives no more than its own `maxSessionTimeout`, also to a session that comes to it with a longer one: from then on the
-/// ensemble goes by that, whether or not the answer arrives. Guards were told to rely on the longer one. So a session goes only where
-/// it is known to be given what it has.
+/// A server grants no more than its own `maxSessionTimeout`, even to a session that comes to it with a longer timeout. From then on the
+/// ensemble goes by the shorter one, whether or not the answer arrives, while guards rely on the longer one. So a session is attached
+/// only to servers that are known to grant its timeout.
 #[derive(Debug)]
 pub(crate) struct SessionLimits(Mutex<Vec<KnownLimit>>);
 
 #[derive(Clone, Copy, Debug)]
 struct KnownLimit {
-    /// It gives so much, where it is asked for.
+    /// The server grants at least this, if asked for it.
     least: Duration,
-    /// It does not give more.
+    /// The server grants at most this.
     most: Duration,
 }
 
 impl SessionLimits {
-    /// Nothing is known of so many servers.
+    /// For so many servers, of which nothing is known.
     pub(crate) fn new(servers: usize) -> Self {
         Self(Mutex::new(vec![KnownLimit { least: Duration::ZERO, most: Duration::MAX }; servers]))
     }
 
-    /// A server was asked for a session of this timeout, and gave it that one.
+    /// A server was `asked` for a session of this timeout, and granted the `given` one.
     pub(crate) fn record(&self, server: usize, asked: Duration, given: Duration) {
         if let Some(known) = self.lock().get_mut(server) {
             *known = if given < asked {
                 KnownLimit { least: given, most: given }
             } else {
-                // What was its limit before may have been raised.
+                // Its former limit may have been raised.
                 let most = if known.most < given { Duration::MAX } else { known.most };
                 KnownLimit { least: known.least.max(given), most }
             };
         }
     }
 
-    /// Whether a server gives a session of this timeout, if that is known.
+    /// Whether a server grants this timeout, if that is known.
     pub(crate) fn grants(&self, server: usize, timeout: Duration) -> Option<bool> {
         let known = *self.lock().get(server)?;
         if timeout <= known.least {
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!((limits.grants(0, s(32)), limits.grants(0, s(64))), (Some(true), None));
     }
 
-    /// Who asks for less than its shortest session is given that.
+    /// A server with a `minSessionTimeout` grants no less than that.
     #[test]
     fn a_server_that_gives_more_than_was_asked_for_gives_that_much() {
         let limits = SessionLimits::new(1);

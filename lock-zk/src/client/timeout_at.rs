@@ -1,4 +1,4 @@
-//! Waiting no longer than one wants to.
+//! [`timeout_at`]: a future with a time limit.
 
 use std::{
     future::{Future, poll_fn},
@@ -8,7 +8,7 @@ use std::{
 
 use lock_core::{BootTime, Keeper};
 
-/// The result of a future, or `None` if it is not there by `until` on the keeper's clock. Needs no runtime.
+/// The result of a future, or `None` if it is not ready by `until` on the keeper's clock. Needs no runtime.
 pub(crate) async fn timeout_at<T>(
     keeper: &Keeper,
     until: BootTime,

@@ -1,4 +1,4 @@
-//! Connections over TLS: with the feature `tls`, or none.
+//! TLS, if the feature `tls` is enabled.
 
 mod stream;
 #[cfg(feature = "tls")]

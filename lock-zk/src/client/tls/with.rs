@@ -1,4 +1,4 @@
-//! [`Tls`]: whom we trust, and who we say we are.
+//! [`Tls`]: which certificates to trust, and which to show.
 
 use std::{fmt, io, path::Path, sync::Arc};
 
@@ -18,8 +18,8 @@ use zookeeper_client::{Connector, TlsOptions};
 use super::stream::Stream;
 use crate::ZkConfig;
 
-/// What a TLS connection needs, made once from the files of a [`ZkConfig`]: for the client of ZooKeeper, and for the questions
-/// that we ask a server ourselves.
+/// What a TLS connection needs, made once from the files of a [`ZkConfig`]: for the client of ZooKeeper, and for the connections that are
+/// made beside it.
 #[derive(Clone)]
 pub(crate) struct Tls {
     options: TlsOptions,
@@ -62,18 +62,18 @@ impl Tls {
         Ok(Some(Self { options, connector: TlsConnector::from(Arc::new(client)) }))
     }
 
-    /// Lets the client of ZooKeeper connect so.
+    /// Makes the client of ZooKeeper connect with TLS.
     pub(crate) fn secure(&self, connector: Connector) -> Connector {
         connector.with_tls(self.options.clone())
     }
 
-    /// A connection of our own to a server that is called `host`.
+    /// A connection to a server whose certificate has to be for `host`.
     pub(crate) async fn connect(&self, host: &str, stream: TcpStream) -> io::Result<Box<dyn Stream>> {
         let host = server_name(host).map_err(io::Error::other)?;
         Ok(Box::new(self.connector.connect(host, stream).await?))
     }
 
-    /// Whether either side does not trust the other: somebody has to mend it.
+    /// Whether one side does not trust the other, which somebody has to repair.
     pub(crate) fn is_refusal(error: &io::Error) -> bool {
         use rustls::Error as Tls;
         matches!(
@@ -88,13 +88,14 @@ impl Tls {
     }
 }
 
-/// Sees to it that the process has a provider of cryptography.
+/// Makes sure that the process has a provider of cryptography.
 ///
-/// The client of ZooKeeper uses that of the process, and lets nobody name another. Where a program has chosen one, this is it. Where
-/// only one is compiled in, rustls installs that; but its client brings aws-lc-rs, and we ring, so that rustls would panic.
+/// The client of ZooKeeper uses that of the process, and no other can be chosen for it. If the program has installed one, it is used. If
+/// only one were compiled in, rustls would install that; but the client brings aws-lc-rs and this crate brings ring, so that rustls would
+/// panic.
 fn choose_provider() {
     if CryptoProvider::get_default().is_none() {
-        // Somebody else was quicker: then there is one, too.
+        // If another thread was quicker, there is one as well.
         drop(ring::default_provider().install_default());
     }
 }
@@ -108,7 +109,7 @@ fn pem(option: &'static str, path: &Path, label: &str) -> Result<String, ConfigE
     String::from_utf8(read_pem(option, path, label)?).map_err(|error| file(option, path, &error))
 }
 
-/// The client of ZooKeeper takes nothing but PEM.
+/// As PEM, since the client of ZooKeeper accepts nothing else.
 fn trusted_by_the_system() -> Result<String, ConfigError> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {
@@ -124,7 +125,7 @@ fn trusted_by_the_system() -> Result<String, ConfigError> {
 fn store(roots: &str, config: &ZkConfig) -> Result<RootCertStore, ConfigError> {
     let mut store = RootCertStore::empty();
     let found = certificates(roots).map_err(|error| unusable(config, &error))?;
-    // A system may well have a certificate that rustls does not take; the others are good.
+    // A system may have a certificate that rustls does not accept. The others are good.
     store.add_parsable_certificates(found);
     Ok(store)
 }
@@ -133,7 +134,7 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, rustls::pki_t
     CertificateDer::pem_slice_iter(pem.as_bytes()).collect()
 }
 
-/// Nothing can be trusted.
+/// None of the trusted certificates can be used.
 fn unusable(config: &ZkConfig, reason: &dyn fmt::Display) -> ConfigError {
     match &config.ca {
         Some(ca) => file("ca", ca, reason),

@@ -1,4 +1,4 @@
-//! Builds without TLS.
+//! Without the feature `tls`.
 
 use std::io;
 
@@ -9,12 +9,12 @@ use zookeeper_client::Connector;
 use super::stream::Stream;
 use crate::ZkConfig;
 
-/// There is none.
+/// Cannot be made in this build.
 #[derive(Clone, Debug)]
 pub(crate) enum Tls {}
 
 impl Tls {
-    /// A configuration with TLS is not valid in this build.
+    /// Always `None`: a configuration with TLS is not valid in this build.
     #[allow(clippy::unnecessary_wraps, reason = "the other one reads files")]
     pub(crate) fn load(_: &ZkConfig) -> Result<Option<Self>, ConfigError> {
         Ok(None)

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_rules_somebody_has_all_to_itself_and_nobody_shares_with_everybody() {
+    fn without_rules_a_known_client_shares_with_none_and_others_with_all() {
         assert_eq!(read(&[], true).unwrap()[0].auth_id(), &AuthId::authed());
         assert_eq!(read(&[], false).unwrap()[0].auth_id(), &AuthId::anyone());
     }

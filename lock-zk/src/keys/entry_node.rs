@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_of_us_wrote_is_no_entry() {
+    fn names_that_others_gave_are_no_entries() {
         let id = entry().to_string();
         for name in [
             "",
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_of_us_wrote_into_a_node_tells_nothing() {
+    fn data_that_others_wrote_tells_nothing() {
         assert_eq!(read_data(b"1200"), Some((Duration::from_millis(1_200), None)));
         assert_eq!(read_data(b"1200\n"), Some((Duration::from_millis(1_200), Some(String::new()))));
         assert_eq!(read_data(b"1\na\nb").and_then(|(_, label)| label).as_deref(), Some("a\nb"));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_end_of_the_counter_nobody_has_a_place() {
+    fn no_sequence_is_valid_at_the_end_of_the_counter() {
         assert!(is_valid_sequence(0) && is_valid_sequence(i64::from(i32::MAX) - 1));
         assert!(
             !is_valid_sequence(i32::MAX.into())

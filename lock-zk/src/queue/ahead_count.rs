@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_list_a_delete_is_no_grant_unless_nobody_was_ahead_of_whom_it_was() {
+    fn without_a_list_only_the_delete_of_a_former_first_entry_is_a_grant() {
         let nodes = queue(&[Claim::mutex(); 4]);
         let mut asks = count(&nodes);
         asks.mark_left(1, false);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn where_one_permit_of_several_is_released_only_the_first_who_waits_has_something_to_do() {
+    fn the_release_of_one_permit_gives_only_the_first_waiter_something_to_do() {
         let nodes = queue(&[Claim::semaphore(1, 3).unwrap(); 8]);
         // Three hold it, and the last of them leaves.
         for waits in 3..8 {
@@ -186,7 +186,7 @@ mod tests {
 
     /// The list was read before the delete and arrives after its event, or the other way round.
     #[test]
-    fn nobody_is_subtracted_twice_whichever_of_a_list_and_an_event_comes_first() {
+    fn an_entry_is_subtracted_once_in_whatever_order_list_and_event_come() {
         let nodes = queue(&[Claim::mutex(); 4]);
         let mut late = count(&nodes);
         late.mark_left(1, false);

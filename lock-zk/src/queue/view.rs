@@ -168,7 +168,7 @@ mod tests {
 
     /// PR07.
     #[test]
-    fn the_first_decides_what_a_name_is_and_who_disagrees_counts_as_the_whole_limit() {
+    fn an_entry_that_disagrees_with_the_first_counts_as_the_whole_limit() {
         let (m, s) = (Claim::mutex(), Claim::semaphore(1, 3).unwrap());
         let queue = queue(&[s, m, s], 0);
         let of = |i: u128, claim| queue.ahead_of(EntryId::new(i), claim).unwrap();

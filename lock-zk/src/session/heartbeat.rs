@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn with_answers_at_once_there_is_one_heartbeat_a_period_and_each_confirms_the_one_before() {
+    fn prompt_answers_take_one_heartbeat_a_period_that_confirms_the_last() {
         for (tick, timeout) in [(200, 1_200), (200, 2_400), (2_000, 32_000)] {
             let period = tick.max(timeout / 12);
             let (oldest, beats) = Run { tick, timeout, late_from: 0, delay: 10 }.outcome(timeout * 10);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_that_are_answered_at_once_make_no_heartbeat_come_earlier_or_later() {
+    fn promptly_answered_writes_do_not_move_the_next_heartbeat() {
         let (tick, timeout) = (ms(200), ms(2_400));
         let (mut heartbeat, mut liveness) =
             (Heartbeat::new(tick, timeout, at(0)), Liveness::new(tick, timeout, at(0)));

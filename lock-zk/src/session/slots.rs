@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_so_many_and_a_session_is_idle_only_when_the_last_one_was_given_back_long_ago() {
+    fn a_session_is_idle_only_long_after_its_last_slot_was_released() {
         let mut slots = Slots::of(Capacity { slots: 2, bytes: 100 }, at(0));
         assert!(slots.take(1, at(1)) && slots.take(1, at(1)) && !slots.take(1, at(1)));
         slots.release(1, at(2));

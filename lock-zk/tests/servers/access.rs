@@ -65,7 +65,7 @@ async fn a_wrong_password_and_none_at_all_are_denied() {
 
 /// As the server shows it to an operator.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_nodes_of_a_user_have_rights_for_him_alone_and_those_of_nobody_for_all() {
+async fn nodes_give_rights_to_their_user_alone_and_without_a_user_to_all() {
     let server = TestServer::shared().await;
     for (user, scheme) in [("clients:open@", "digest"), ("", "world")] {
         let admin = server.admin().at(&format!("{scheme}-{}", crate::server::unique()));
@@ -133,7 +133,7 @@ async fn nodes_that_others_made_or_may_change_are_problems_that_are_told() {
 
 /// What is above a chroot belongs to nobody's locks: others have theirs beside it. Also where an operator has deleted all of it.
 #[tokio::test(flavor = "multi_thread")]
-async fn nodes_above_a_chroot_let_others_in_and_only_its_owner_takes_anything_away() {
+async fn nodes_above_a_chroot_let_others_create_and_only_the_owner_delete() {
     let server = TestServer::shared().await;
     let above = server.admin().at(&format!("team-{}", crate::server::unique()));
     let url = |user: &str, chroot: &str| {
@@ -156,7 +156,7 @@ async fn nodes_above_a_chroot_let_others_in_and_only_its_owner_takes_anything_aw
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_whose_rights_are_taken_away_is_denied_until_he_has_them_again() {
+async fn a_user_without_rights_is_denied_until_they_are_given_back() {
     let server = TestServer::shared().await.behind_proxy();
     let client = client(&url(&server, "clients:open@"));
     assert_free(&client, NAME).await;

@@ -110,7 +110,7 @@ async fn a_release_is_carried_out_though_the_leader_is_killed_meanwhile() {
 
 /// What it said while it slept is believed by nobody.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_granted_a_lock_that_is_held_when_the_leader_was_paused_for_longer_than_the_ttl() {
+async fn no_held_lock_is_granted_after_the_leader_was_paused_past_the_ttl() {
     let ensemble = Ensemble::start().await;
     let (holder, other) = (client(&url(&ensemble)), client(&url(&ensemble)));
     let ttl = TICK * 12;
@@ -197,14 +197,14 @@ async fn a_client_goes_on_when_it_is_cut_off_from_the_member_that_it_talks_to() 
 
 /// The member still answers, but nothing of what happens reaches it, until it gives up.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_goes_on_when_the_member_that_it_talks_to_is_cut_off_from_the_others() {
+async fn a_client_goes_on_when_its_server_is_cut_off_from_the_others() {
     let ensemble = Ensemble::start().await;
     lose_the_member_that_is_talked_to(ensemble, async |ensemble, lost| ensemble.isolate(lost)).await;
 }
 
 /// H07: whoever asks there at once, without catching up first, finds nothing, and creates a second node that nobody knows.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_create_whose_reply_is_lost_is_found_again_by_way_of_a_follower_that_lags_behind() {
+async fn a_create_whose_reply_is_lost_is_found_by_way_of_a_lagging_follower() {
     let ensemble = Ensemble::start_patient().await;
     let leader = ensemble.leader().await;
     let [near, lagging] = ensemble.followers().await;
@@ -237,7 +237,7 @@ async fn a_create_whose_reply_is_lost_is_found_again_by_way_of_a_follower_that_l
 
 /// PR18, F3: its server has not heard of the deletion, and says so of the node if it is asked before the proof.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_renewal_by_way_of_a_follower_that_lags_behind_takes_no_node_for_there_that_is_deleted() {
+async fn a_renewal_by_way_of_a_lagging_follower_sees_that_its_node_is_deleted() {
     let ensemble = Ensemble::start_patient().await;
     let leader = ensemble.leader().await;
     let [lagging, _] = ensemble.followers().await;

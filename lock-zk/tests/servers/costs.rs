@@ -99,7 +99,7 @@ impl Counted {
 
 /// A create and the look behind it go out together; the look is for the number of nodes, and not for their names.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_nobody_else_wants_costs_one_write_and_one_look_to_take_and_one_write_to_release() {
+async fn an_uncontended_lock_costs_two_writes_and_one_look() {
     const LOCKS: u64 = 100;
     let counted = Counted::start().await;
     let client = counted.client().await;
@@ -125,7 +125,7 @@ async fn a_lock_that_nobody_else_wants_costs_one_write_and_one_look_to_take_and_
 
 /// The watch on it fires, as if it were gone; what has fired once is made anew, and not asked again and again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_node_is_written_to_by_somebody_looks_once_more_and_waits_on() {
+async fn a_waiter_whose_node_is_written_to_looks_once_more_and_waits_on() {
     let counted = Counted::start().await;
     let (holder, other) = (counted.client().await, counted.client().await);
     let guard = take(&holder, "job", &long()).await;
@@ -173,8 +173,7 @@ async fn to_look_at_a_queue_costs_one_write_and_leaves_nothing_behind() {
 
 /// Whatever there is to ask of others is asked while somebody else has the lock.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_but_the_own_node_is_looked_at_between_a_release_and_the_grant_to_a_waiter_of_another_process()
- {
+async fn a_hand_off_to_another_process_looks_at_nothing_but_the_waiters_node() {
     let counted = Counted::start().await;
     let clients = [counted.client().await, counted.client().await, counted.client().await];
     let mut guard = Some(take(&clients[0], "job", &long()).await);

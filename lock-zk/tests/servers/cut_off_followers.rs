@@ -24,13 +24,13 @@ const TTL: Duration = Duration::from_millis(1200);
 /// The follower goes on answering its clients, pings and reads, for six times as long as their sessions live. Each client has
 /// sent its last heartbeat at another time before the cut: 12 offsets.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_when_its_follower_is_cut_off() {
+async fn a_lock_is_lost_in_time_when_its_follower_is_cut_off() {
     cut_a_follower_off(1, 12).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "nightly: the same with a hundred offsets"]
-async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_however_often_its_follower_is_cut_off() {
+async fn a_lock_is_lost_in_time_however_often_its_follower_is_cut_off() {
     cut_a_follower_off(4, 25).await;
 }
 
@@ -58,15 +58,13 @@ async fn cut_a_follower_off(cuts: usize, clients: usize) {
 
 /// Who comes back attaches to its session, and counts its deadline from then on: the follower may be cut off right behind that. ADR 13.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_when_its_follower_is_cut_off_as_its_client_comes_back()
- {
+async fn a_lock_is_lost_in_time_if_its_follower_is_cut_off_during_a_reconnect() {
     cut_off_who_comes_back(&[0, 200], 12).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "nightly: the same at other offsets from the comeback"]
-async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_whenever_its_follower_is_cut_off_after_the_comeback()
- {
+async fn a_lock_is_lost_in_time_whenever_its_follower_is_cut_off_after_that() {
     cut_off_who_comes_back(&[50, 100, 150, 250, 300, 400], 12).await;
 }
 

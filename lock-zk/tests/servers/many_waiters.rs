@@ -77,7 +77,7 @@ mod alone {
 
     /// They watch again whom they had watched, each with three requests, and nobody lists a queue. Then each hears of its turn.
     #[tokio::test(flavor = "multi_thread")]
-    async fn five_thousand_waiters_survive_a_broken_connection_and_none_loses_its_place() {
+    async fn five_thousand_waiters_keep_their_places_after_a_broken_connection() {
         let server = TestServer::own().await.behind_proxy();
         let (admin, holder) = (server.admin(), client(&server.direct_url()));
         // However long a busy machine takes for all of them. Half of `connect_timeout`, a second, is how long a connection may be silent.

@@ -19,7 +19,7 @@ const NAME: &str = "job";
 
 /// PR14. It has a place by then, and watches nobody. What tells it to look again is nothing but a hint: nobody looks as time goes by.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_first_look_breaks_with_its_connection_looks_again_when_that_is_back() {
+async fn a_waiter_whose_first_look_breaks_looks_again_on_reconnect() {
     // A create needs no container before it.
     let server = TestServer::shared_with(Containers::Kept).await;
     let breaks = Arc::new(ConnectionBreaker::default());
@@ -61,7 +61,7 @@ async fn a_queue_is_read_though_the_connection_breaks_meanwhile() {
 
 /// A queue of a thousand is not listed by a thousand. That those whom a waiter watches are there is enough.
 #[tokio::test(flavor = "multi_thread")]
-async fn waiters_who_wait_on_ask_for_those_whom_they_watch_and_not_for_the_whole_queue() {
+async fn waiters_that_look_again_ask_for_watched_nodes_and_not_for_the_queue() {
     const WAITERS: u64 = 10;
     let server = TestServer::shared_with(Containers::Kept).await;
     let counts = Arc::new(RequestCounter::about(NAME));
@@ -92,7 +92,7 @@ async fn waiters_who_wait_on_ask_for_those_whom_they_watch_and_not_for_the_whole
 
 /// Whoever is due to look while there is no connection waits for the next one, and has seen what it has seen.
 #[tokio::test(flavor = "multi_thread")]
-async fn waiters_who_look_while_there_is_no_connection_do_not_list_the_queue_when_there_is_one() {
+async fn waiters_that_look_without_a_connection_do_not_list_the_queue_later() {
     const WAITERS: u64 = 10;
     let server = TestServer::shared_with(Containers::Kept).await;
     let counts = Arc::new(RequestCounter::about(NAME));
@@ -135,7 +135,7 @@ async fn waiters_who_look_while_there_is_no_connection_do_not_list_the_queue_whe
 
 /// The heartbeats of their session go the same way.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_crowd_that_has_to_look_again_only_a_few_have_asked_before_the_first_is_answered() {
+async fn of_many_waiters_only_a_few_look_before_the_first_is_answered() {
     const CROWD: u64 = 200;
     const AT_ONCE: u64 = 64;
     let server = TestServer::shared_with(Containers::Kept).await;
@@ -176,7 +176,7 @@ async fn of_a_crowd_that_has_to_look_again_only_a_few_have_asked_before_the_firs
 
 /// PR18. It is told of by nothing but a look at those whom one watches, and at oneself.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_words_are_lost_finds_in_a_look_who_has_left_and_that_it_is_not_there_itself() {
+async fn a_waiter_without_events_finds_out_by_looking_that_entries_have_left() {
     let server = TestServer::shared_with(Containers::Kept).await;
     for own in [false, true] {
         let words = Arc::new(NotificationFault::default());
@@ -209,7 +209,7 @@ async fn a_waiter_whose_words_are_lost_finds_in_a_look_who_has_left_and_that_it_
 
 /// Its server has not heard of the release, and says so to whoever does not have it catch up first.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_try_by_way_of_a_follower_that_lags_behind_calls_no_lock_busy_that_was_released_before() {
+async fn a_try_by_way_of_a_lagging_follower_calls_no_released_lock_busy() {
     let ensemble = Ensemble::start_patient().await;
     let leader = ensemble.leader().await;
     let [lagging, _] = ensemble.followers().await;
@@ -239,8 +239,7 @@ async fn a_try_by_way_of_a_follower_that_lags_behind_calls_no_lock_busy_that_was
 
 /// PR18. The server tells of one after the other, in the order in which they stand in the transaction. What is behind the first is held up.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_is_not_granted_a_lock_when_its_own_node_was_deleted_in_one_transaction_with_the_last_one_ahead()
- {
+async fn a_waiter_deleted_in_one_transaction_with_the_one_ahead_is_not_granted() {
     let server = TestServer::shared_with(Containers::Kept).await;
     let words = Arc::new(NotificationFault::default());
     let (_relay, url) = relay(&server, Arc::clone(&words) as Arc<dyn Framing>);

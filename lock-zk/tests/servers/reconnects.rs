@@ -67,7 +67,7 @@ async fn a_holder_is_back_as_soon_as_the_servers_are_and_keeps_its_lock() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_is_granted_as_soon_as_the_servers_are_back_what_was_released_meanwhile_or_is_later() {
+async fn a_waiter_is_granted_on_reconnect_what_was_released_meanwhile_or_later() {
     let server = start().await;
     let (others, here) = (client(&server.direct_url()), patient(&server));
     let first = take(&others, "first", &lasting()).await;
@@ -90,7 +90,7 @@ async fn a_waiter_is_granted_as_soon_as_the_servers_are_back_what_was_released_m
 
 /// What is asked for just before the servers are back has not failed.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_for_while_the_servers_are_away_is_done_when_they_are_back() {
+async fn requests_made_while_the_servers_are_away_succeed_on_reconnect() {
     let server = start().await;
     let here = patient(&server);
     let held = take(&here, NAME, &lasting()).await;
@@ -107,7 +107,7 @@ async fn what_is_asked_for_while_the_servers_are_away_is_done_when_they_are_back
 
 /// Whoever has waited for a connection for as long as a command may take has waited: nothing is asked once more that would wait as long.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_for_while_the_servers_stay_away_fails_when_its_time_is_over_and_not_twice_as_late() {
+async fn a_request_fails_in_time_while_the_servers_stay_away() {
     const LIMIT: Duration = Duration::from_secs(8);
     let server = start().await;
     let here = client(&format!("{}&command_timeout=8s", server.url()));
@@ -130,7 +130,7 @@ async fn what_is_asked_for_while_the_servers_stay_away_fails_when_its_time_is_ov
 /// What breaks with a connection is asked once more, at once, when there is none. Nothing of that was sent, so there is nothing to be in
 /// doubt about.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_breaks_with_the_connection_and_is_asked_again_at_once_is_done_when_the_servers_are_back() {
+async fn a_request_that_broke_and_is_repeated_at_once_succeeds_on_reconnect() {
     // A create needs no container before it, whose answer would be lost.
     let server = TestServer::shared_with(Containers::Kept).await.behind_proxy();
     // However long it takes here to be back: it is there in time for that, and may not fail.
@@ -155,7 +155,7 @@ async fn what_breaks_with_the_connection_and_is_asked_again_at_once_is_done_when
 
 /// The store is there, and so is the next session: with it the same is another entry (H08), which is no error.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_again_when_its_session_has_ended_is_asked_in_another_one() {
+async fn a_repetition_after_the_end_of_a_session_uses_another_one() {
     let server = TestServer::shared_with(Containers::Kept).await.behind_proxy();
     let (here, other) = (client(&server.url()), client(&server.direct_url()));
     assert_free(&other, "other").await;
@@ -176,7 +176,7 @@ async fn what_is_asked_again_when_its_session_has_ended_is_asked_in_another_one(
 /// The connection ends when the release has waited for most of its time, and it is asked for once more: for the rest of that, and not for
 /// as long again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_by_way_of_a_server_that_hangs_is_unconfirmed_when_its_time_is_over_and_not_later() {
+async fn a_release_by_way_of_a_server_that_hangs_is_unconfirmed_in_time() {
     const LIMIT: Duration = Duration::from_secs(6);
     const BREAKS: Duration = Duration::from_secs(5);
     let server = start().await;
@@ -236,8 +236,7 @@ async fn a_server_that_hangs_keeps_nobody_from_coming_back_by_way_of_another() {
 /// What was dropped is gone, with all that it did. Only the client of its session still tries, each time after twice as long, to close
 /// that.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backend_that_is_dropped_while_the_servers_are_away_looks_for_none_any_more_and_its_session_is_closed_by_one()
- {
+async fn a_dropped_backend_stops_looking_for_servers_and_its_session_is_closed() {
     // Pauses that double each time, from 100 ms on, are longer by then than anybody is given here.
     const MANY: u64 = 9;
     // So long that whoever looks for a server each second does so more often than one who waits twice as long each time.
@@ -275,7 +274,7 @@ async fn a_backend_that_is_dropped_while_the_servers_are_away_looks_for_none_any
 
 /// All clients ask all servers whether they serve, while an ensemble starts.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_looks_for_a_server_asks_ever_more_seldom() {
+async fn a_search_for_a_server_asks_ever_more_seldom() {
     // Each server is asked whether it serves, and one of them is tried.
     const IN_A_ROUND: u64 = 4;
     // By then a pause is as long as it gets.

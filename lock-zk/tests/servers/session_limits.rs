@@ -38,7 +38,7 @@ async fn assert_lost_before(next: JoinHandle<(Guard, Duration, bool)>, ttl: Dura
 
 /// Where it went, its session would end earlier than was promised with the guard. It may lose the lock, and not have it for too long.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_when_only_a_server_is_left_that_gives_less() {
+async fn a_lock_is_lost_in_time_if_only_a_server_with_a_lower_limit_is_left() {
     let ttl = SHORTER * 3;
     let ensemble = Ensemble::start_uneven().await;
     let [less, enough] = [0, 1].map(|i| proxy(&ensemble.address(i)));
@@ -64,7 +64,7 @@ async fn a_lock_is_lost_before_the_ensemble_can_give_it_away_when_only_a_server_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_is_kept_by_way_of_the_servers_that_give_its_session_what_it_has() {
+async fn a_lock_is_kept_by_way_of_servers_that_grant_its_sessions_timeout() {
     const ROUNDS: usize = 8;
     let ttl = Duration::from_secs(24);
     let ensemble = Ensemble::start_uneven().await;
@@ -86,7 +86,7 @@ async fn a_lock_is_kept_by_way_of_the_servers_that_give_its_session_what_it_has(
 
 /// It is not known before, as where a server was started anew with another limit. Nobody is granted the lock before its holder knows.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_is_lost_at_once_and_before_the_next_grant_when_a_server_that_gave_enough_gives_less() {
+async fn a_lock_is_lost_at_once_when_a_server_lowers_its_session_limit() {
     let ttl = Duration::from_secs(24);
     let server = TestServer::shared().await;
     let shortens = Arc::new(SessionShortener::default());

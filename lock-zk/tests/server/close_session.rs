@@ -1,4 +1,4 @@
-//! [`close_session`]: the end of a session of somebody else.
+//! [`close_session`]: closes a session of another client.
 
 use std::io;
 

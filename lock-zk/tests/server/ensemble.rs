@@ -19,10 +19,10 @@ pub(crate) const SHORTER: Duration = Duration::from_millis(1600);
 /// So many are used at once: three programs that start at the same time are much for a small machine.
 const AT_ONCE: usize = 4;
 
-/// For whoever uses one.
+/// Permits to use an ensemble.
 static TURNS: Semaphore = Semaphore::const_new(AT_ONCE);
 
-/// Those that nobody uses, as they were left. They end with this process, and their files go with them.
+/// The ensembles that are not in use, as they were left. They end with this process, and their files go with them.
 static IDLE: Mutex<Vec<(Kind, bool, Vec<Node>)>> = Mutex::new(Vec::new());
 
 /// A store of three servers, of which a test may lose any. Clients reach each through a proxy, and each server reaches the others
@@ -148,7 +148,7 @@ impl Ensemble {
         self.members[i].front.address().to_string()
     }
 
-    /// Whoever works on one member by hand, past the proxy.
+    /// An operator's access to one member, past the proxy.
     pub(crate) fn admin(&self, i: usize) -> Admin {
         Admin::new(&self.members[i].member.address(), &self.chroot)
     }
@@ -227,7 +227,7 @@ impl Ensemble {
         &self.members[i].front
     }
 
-    /// Lets nothing pass between a follower and whoever leads, both ways, and tells neither. Clients still reach it.
+    /// Lets nothing pass between a follower and the leader, in either direction, without closing connections. Clients still reach it.
     pub(crate) fn isolate(&self, i: usize) {
         self.cut.store(true, Ordering::Relaxed);
         for proxy in self.members[i].to.iter().flatten() {

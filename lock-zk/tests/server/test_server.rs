@@ -33,7 +33,7 @@ static KEEPING: OnceCell<Arc<ZkServer>> = OnceCell::const_new();
 /// What a server does with the containers of locks that nobody has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Containers {
-    /// It removes them at once. Whoever comes then is told so, makes them anew and asks again, which takes that he hears the answer.
+    /// Removed at once when empty. The next create fails for that reason, and makes them anew, which takes one more answer.
     Removed,
     /// It leaves them alone for as long as a test takes: one request is enough to stand in a queue.
     Kept,
@@ -112,7 +112,7 @@ impl TestServer {
         format!("zk://{user}{address}{}?tick={}ms", self.admin.chroot(), TICK.as_millis())
     }
 
-    /// Whoever works on it by hand.
+    /// An operator's access to it.
     pub(crate) fn admin(&self) -> &Admin {
         &self.admin
     }
@@ -170,7 +170,7 @@ impl ServerControl for TestServer {
         }
         member.launch();
         while !member.answers().await {
-            // Whoever took the port meanwhile may give it back.
+            // A process that took the port meanwhile may give it back.
             member.launch();
         }
         Ok(())

@@ -65,7 +65,7 @@ impl ZkServer {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Whoever works on it by hand, wherever.
+    /// An operator's access to it, without a chroot.
     pub(super) fn admin(&self) -> Admin {
         Admin::new(&self.address(), "")
     }

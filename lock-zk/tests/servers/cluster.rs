@@ -16,10 +16,10 @@ use crate::{
 
 const NAME: &str = "job";
 
-/// However busy the machine is, an election takes no half of it.
+/// Even on a busy machine an election takes less than half of this.
 const TTL: Duration = Duration::from_secs(30);
 
-/// A session that ends soon outlives an election, and does not much more.
+/// A session of this ttl outlives an election, but not by much.
 const BRIEF: Duration = Duration::from_millis(4800);
 
 fn lasting() -> AcquireOptions {
@@ -108,7 +108,7 @@ async fn a_release_is_carried_out_though_the_leader_is_killed_meanwhile() {
     assert_free(&other, NAME).await;
 }
 
-/// What it said while it slept is believed by nobody.
+/// Nothing that it says after its pause is believed.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_held_lock_is_granted_after_the_leader_was_paused_past_the_ttl() {
     let ensemble = Ensemble::start().await;
@@ -202,7 +202,7 @@ async fn a_client_goes_on_when_its_server_is_cut_off_from_the_others() {
     lose_the_member_that_is_talked_to(ensemble, async |ensemble, lost| ensemble.isolate(lost)).await;
 }
 
-/// H07: whoever asks there at once, without catching up first, finds nothing, and creates a second node that nobody knows.
+/// H07: a client that asks there without a sync finds nothing, and creates a second node that belongs to no member.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_create_whose_reply_is_lost_is_found_by_way_of_a_lagging_follower() {
     let ensemble = Ensemble::start_patient().await;
@@ -350,7 +350,7 @@ async fn a_dead_member_in_the_list_of_endpoints_fails_nothing() {
     }
 }
 
-/// Two of three are away: nobody can be granted anything, and everybody is told in time.
+/// Two of three servers are away: nothing can be granted, and requests fail in time.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ensemble_without_a_majority_gives_a_typed_error_in_time() {
     let ensemble = Ensemble::start().await;

@@ -1,6 +1,6 @@
-//! What locks cost, as the server counts it.
+//! What locks cost, as counted by the server.
 //!
-//! All tests count on one server, one after the other: nobody else asks it anything meanwhile.
+//! All tests use one server, one after the other, so that no other requests are counted.
 
 use std::{
     sync::Arc,
@@ -137,7 +137,7 @@ async fn a_waiter_whose_node_is_written_to_looks_once_more_and_waits_on() {
         admin.write(&node).await;
         counted.rests_with(2).await;
         let asked = counted.asked_since(before).await;
-        // Whoever wrote it opened a session for that, and closed it.
+        // The writer opened a session for that, and closed it.
         assert_eq!(asked.writes, 3, "{asked:?} for one change");
         // The nodes in the queue, and the watch on one's own. The one on the holder is there, or made anew.
         assert!((1..=MOST_TO_JOIN).contains(&asked.reads), "{asked:?} for one change");
@@ -192,7 +192,7 @@ async fn a_hand_off_to_another_process_looks_at_nothing_but_the_waiters_node() {
     }
 }
 
-/// Where several hold it, and one of them leaves, all who wait hear of that who watch it. Only the one that is next has to do something,
+/// If several clients hold a lock and one of them leaves, all waiters that watch it get the event. Only the next one has to do something,
 /// and the one that has lost its lookahead.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_release_of_one_permit_costs_those_who_wait_on_nothing() {
@@ -276,7 +276,7 @@ mod alone {
             let [joined, handed] = queue_of(&counted, waiters, clients).await;
             let joined = joined.writes + joined.reads;
             assert!(joined <= MOST_TO_JOIN * waiters, "{joined} requests for {waiters} to stand in a queue");
-            // The first release is of whoever they all waited for.
+            // The first release is that of the holder for which they all waited.
             assert_eq!(handed.writes, waiters + 1, "{handed:?} for the turns of {waiters}");
             let looks = if clients == 1 { waiters } else { waiters * 2 };
             assert!(handed.reads <= looks, "{handed:?} for the turns of {waiters} in {clients}");

@@ -1,4 +1,4 @@
-//! How long a lock is held whose client cannot see that it is alone. F3, H55; PR28.
+//! When a lock is lost whose client is connected to a follower that is cut off. F3, H55; PR28.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,7 @@ async fn cut_a_follower_off(cuts: usize, clients: usize) {
     for _ in 0..cuts {
         let (follower, [here, there]) = follower_and_leader(&ensemble).await;
         let pairs = holders_and_heirs(clients, TTL, &here, &client(&there)).await;
-        // Those who came first have sent several heartbeats, and the last one its first. On a busy machine some of these leases are over
+        // The first clients have sent several heartbeats, and the last one its first. On a busy machine some of these leases are over
         // by now, as they have to be: those show nothing.
         let held = pairs.iter().filter(|(_, guard, _)| guard.is_held()).count();
         assert!(held > 0, "no lock is held any more");
@@ -56,7 +56,8 @@ async fn cut_a_follower_off(cuts: usize, clients: usize) {
     }
 }
 
-/// Who comes back attaches to its session, and counts its deadline from then on: the follower may be cut off right behind that. ADR 13.
+/// A client that reconnects attaches to its session and counts the deadline from then on, and the follower may be cut off right after that.
+/// ADR 13.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_lost_in_time_if_its_follower_is_cut_off_during_a_reconnect() {
     cut_off_who_comes_back(&[0, 200], 12).await;
@@ -84,7 +85,7 @@ async fn cut_off_who_comes_back(offsets: &[u64], clients: usize) {
             .map(|(_, guard, _)| async { while guard.is_held() && guard.extend().await.is_err() {} });
         within("those who come back", TTL, select_all(back.map(Box::pin))).await;
         tokio::time::sleep(offset).await;
-        // As long as they can get. Who is not back yet gets nothing.
+        // As long as they can get. A client that is not back yet gets nothing.
         let extended = join_all(pairs.iter().map(|(_, guard, _)| tokio::time::timeout(TICK, guard.extend())));
         drop(extended.await);
         let fresh = pairs.iter().filter(|(_, guard, _)| guard.remaining() > TTL * 2 / 3).count();
@@ -101,10 +102,10 @@ async fn follower_and_leader(ensemble: &Ensemble) -> (usize, [String; 2]) {
     (follower, [follower, leader].map(|member| ensemble.url_of(&ensemble.address(member))))
 }
 
-/// A client with a lock that it holds, and what becomes of whoever waits for that.
+/// A client that holds a lock, and the task of another one that waits for it.
 type Pair = (Client, Guard, JoinHandle<(Duration, bool)>);
 
-/// So many clients of one member hold a lock each, and somebody waits for each of these elsewhere.
+/// So many clients of one member hold a lock each, and a client of another member waits for each of these.
 async fn holders_and_heirs(count: usize, ttl: Duration, here: &str, others: &Client) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for i in 0..count {

@@ -1,4 +1,4 @@
-//! What the tests of this crate rely on: a server that they share, and what it tells of each of them.
+//! What the tests of this crate rely on: a server that they share, and what it tells about each of them.
 
 use std::{
     env,

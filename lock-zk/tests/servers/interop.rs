@@ -68,7 +68,7 @@ async fn a_try_is_refused_by_the_other() {
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// One queue, in the order of coming, whoever it is that comes.
+/// There is one queue for all clients, in the order in which they enter.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mixed_queue_is_served_in_its_order() {
     let server = TestServer::shared().await;

@@ -1,6 +1,6 @@
-//! What is promised of ZooKeeper beyond the suite, on real servers.
+//! Promises about ZooKeeper beyond the suite, on real servers.
 //!
-//! One program: so its tests share their servers, and those that mostly wait do it at the same time.
+//! They are one program, so that the tests share servers, and tests that mostly wait run at the same time.
 
 mod access;
 mod cluster;

@@ -1,4 +1,4 @@
-//! Crowds that wait, and lose their connections.
+//! Thousands of waiters that lose their connection.
 
 /// A crowd keeps the machine busy, so it comes when nobody else does.
 mod alone {
@@ -34,7 +34,7 @@ mod alone {
         format!("job {i} {}", "of many ".repeat(16))
     }
 
-    /// Nobody looks again unless he is told to.
+    /// No waiter looks again without an event.
     fn told() -> AcquireOptions {
         let hour = Duration::from_secs(3600);
         options().ttl(hour).wait(hour).look_again(hour, hour)
@@ -75,7 +75,7 @@ mod alone {
         within("all at rest", SLACK * 4, quiet).await
     }
 
-    /// They watch again whom they had watched, each with three requests, and nobody lists a queue. Then each hears of its turn.
+    /// They watch the same nodes again, each with three requests, and none lists a queue. Then each is granted its lock.
     #[tokio::test(flavor = "multi_thread")]
     async fn five_thousand_waiters_keep_their_places_after_a_broken_connection() {
         let server = TestServer::own().await.behind_proxy();
@@ -108,7 +108,7 @@ mod alone {
         // Of each three, and of each session some.
         let most = WAITERS * 3 + 200;
         assert!(reads <= most, "{reads} reads of {WAITERS} who wait, after their connections broke");
-        assert_eq!(places(admin).await, before, "somebody has lost his place");
+        assert_eq!(places(admin).await, before, "a waiter has lost its place");
 
         // They hear of what happens.
         for _ in 0..2 {
@@ -154,7 +154,7 @@ mod alone {
         }
     }
 
-    /// Who looks around waits for his turn, and a heartbeat waits for none.
+    /// Waiters need permits to read their queues, and a heartbeat needs none.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_heartbeat_passes_a_crowd_that_looks_around() {
         const CROWD: u64 = 200;

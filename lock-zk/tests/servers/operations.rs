@@ -36,7 +36,7 @@ fn direct_url(server: &TestServer) -> String {
     format!("{}&{LIMITS}", server.direct_url())
 }
 
-/// Ends the session of one in the queue, as if its client had said goodbye.
+/// Closes the session of an entry in the queue, as if its client had done so.
 async fn close_session(server: &TestServer, place: usize) {
     let node = server.admin().node(&name(NAME), place).await;
     let session = server.admin().session_of(&node).await;
@@ -265,7 +265,7 @@ async fn a_first_acquisition_is_granted_wherever_its_connection_is_cut() {
     }
 }
 
-/// H98: the server removes a container when it is empty, also if somebody is about to stand in it.
+/// H98: the server removes a container when it is empty, even if a create in it is in flight.
 #[tokio::test(flavor = "multi_thread")]
 async fn containers_that_are_removed_all_the_time_cost_no_lock() {
     const ROUNDS: usize = 100;
@@ -276,7 +276,7 @@ async fn containers_that_are_removed_all_the_time_cost_no_lock() {
     let mut names = [NAME, "another job"].into_iter();
     let reaped = Arc::new(AtomicUsize::new(0));
     let tasks = clients.each_ref().map(|client| {
-        // Nobody else wants it, so its container is empty again and again.
+        // There is no other client, so its container is empty again and again.
         let lock = client.mutex(names.next().expect("there is a name for each")).with_options(options());
         let reaped = Arc::clone(&reaped);
         tokio::spawn(async move {

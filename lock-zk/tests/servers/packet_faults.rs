@@ -25,10 +25,10 @@ use crate::server::{TICK, TestServer};
 
 /// The names in a queue.
 pub(crate) const LIST: i32 = 8;
-/// What stands in a node. With a watch, or without.
+/// The data of a node, with a watch or without.
 pub(crate) const DATA: i32 = 4;
 
-/// The number of what the server says unasked.
+/// The number of the server's notifications.
 const NOTIFICATION: i32 = -1;
 
 /// A relay before a server, and the URL by which clients go through it.
@@ -39,7 +39,7 @@ pub(crate) fn relay(server: &TestServer, framing: Arc<dyn Framing>) -> (Relay, S
     (relay, url)
 }
 
-/// Breaks a connection when the next request of some kind comes on it that names something: that one does not arrive.
+/// Breaks a connection at the next request of some kind that names something. The request does not arrive.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionBreaker(Mutex<Option<(i32, String)>>);
 
@@ -71,7 +71,7 @@ impl Framing for ConnectionBreaker {
     }
 }
 
-/// Counts what is asked about something, and passes everything on; or loses one kind of it, which then is not answered.
+/// Counts the requests about something and passes them on, or loses those of one kind, which then are not answered.
 #[derive(Debug)]
 pub(crate) struct RequestCounter {
     name: String,
@@ -89,7 +89,7 @@ impl RequestCounter {
         self.asked.lock().unwrap().get(&operation).copied().unwrap_or_default()
     }
 
-    /// Requests of this kind do not arrive from now on. Nor, with none, is any lost any more.
+    /// Requests of this kind do not arrive from now on. With `None`, no more are lost.
     pub(crate) fn lose(&self, operation: Option<i32>) {
         *self.lost.lock().unwrap() = operation;
     }
@@ -111,7 +111,7 @@ impl Framing for RequestCounter {
     }
 }
 
-/// Has the server give shorter sessions than it does: what it says to whoever connects is changed on its way.
+/// Makes the server seem to grant shorter sessions: its answer to a client that connects is changed on the way.
 #[derive(Debug, Default)]
 pub(crate) struct SessionShortener(Mutex<Option<Duration>>);
 
@@ -140,7 +140,7 @@ impl Framing for SessionShortener {
     }
 }
 
-/// Holds up what the server says unasked of some node, and all that comes behind that; or loses all that it says unasked.
+/// Holds up the server's notification about some node, and everything behind it; or loses all notifications.
 #[derive(Debug, Default)]
 pub(crate) struct NotificationFault(Mutex<Fate>);
 
@@ -153,7 +153,7 @@ enum Fate {
 }
 
 impl NotificationFault {
-    /// From the next word about this node on, until the gate opens.
+    /// From the next notification about this node on, until the gate opens.
     pub(crate) fn hold(&self, node: &str) -> Gate {
         let gate = Gate::new();
         *self.0.lock().unwrap() = Fate::Held(node.to_owned(), gate.clone());

@@ -1,4 +1,4 @@
-//! What a look is worth that breaks, or is late.
+//! How waiters read queues: when a look breaks, is late, or is not needed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -43,7 +43,7 @@ async fn a_waiter_whose_first_look_breaks_looks_again_on_reconnect() {
     }
 }
 
-/// Whoever looks at a queue changes nothing, so it is asked once more.
+/// Reading a queue changes nothing, so it is repeated.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_is_read_though_the_connection_breaks_meanwhile() {
     let server = TestServer::shared_with(Containers::Kept).await;
@@ -59,7 +59,7 @@ async fn a_queue_is_read_though_the_connection_breaks_meanwhile() {
     held.release().await.unwrap().confirmed().unwrap();
 }
 
-/// A queue of a thousand is not listed by a thousand. That those whom a waiter watches are there is enough.
+/// A thousand waiters do not list a queue of a thousand. It is enough that the watched nodes of each are there.
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_that_look_again_ask_for_watched_nodes_and_not_for_the_queue() {
     const WAITERS: u64 = 10;
@@ -82,7 +82,7 @@ async fn waiters_that_look_again_ask_for_watched_nodes_and_not_for_the_queue() {
     // The node of the one ahead, and of the one ahead of that, twice each.
     eventually("all have looked again, twice", SLACK, || async { counts.of(DATA) >= of_all(looks) }).await;
     assert_eq!(counts.of(LIST), lists, "the queue was listed by somebody who waits on");
-    // They know whom they wait for all the same.
+    // They know the holder all the same.
     held.release().await.unwrap().confirmed().unwrap();
     for _ in 0..WAITERS {
         let guard = soon("the turn of each", waiters.join_next()).await.unwrap().unwrap();
@@ -90,7 +90,7 @@ async fn waiters_that_look_again_ask_for_watched_nodes_and_not_for_the_queue() {
     }
 }
 
-/// Whoever is due to look while there is no connection waits for the next one, and has seen what it has seen.
+/// A waiter that is to look while there is no connection waits for the next one, and its snapshot stays valid.
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_that_look_without_a_connection_do_not_list_the_queue_later() {
     const WAITERS: u64 = 10;
@@ -174,7 +174,7 @@ async fn of_many_waiters_only_a_few_look_before_the_first_is_answered() {
     }
 }
 
-/// PR18. It is told of by nothing but a look at those whom one watches, and at oneself.
+/// PR18. Only a look at the watched nodes and at its own node shows it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_without_events_finds_out_by_looking_that_entries_have_left() {
     let server = TestServer::shared_with(Containers::Kept).await;
@@ -207,7 +207,7 @@ async fn a_waiter_without_events_finds_out_by_looking_that_entries_have_left() {
     }
 }
 
-/// Its server has not heard of the release, and says so to whoever does not have it catch up first.
+/// The server has not heard of the release, and still reports the node to a client that does not sync first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_try_by_way_of_a_lagging_follower_calls_no_released_lock_busy() {
     let ensemble = Ensemble::start_patient().await;

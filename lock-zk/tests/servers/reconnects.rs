@@ -1,5 +1,5 @@
-//! How soon a client is back when its servers are, and what is asked of it meanwhile. The client of ZooKeeper by itself waits before
-//! each round of tries, each time twice as long.
+//! How soon a client reconnects when its servers are back, and what becomes of requests meanwhile. The client of ZooKeeper by itself waits
+//! before each round of attempts, each time twice as long.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ fn lasting() -> AcquireOptions {
     options().ttl(TTL).outage(Outage::Wait)
 }
 
-/// A client that bears it that servers are away, and that the machine is busy.
+/// A client with time limits that tolerate absent servers and a busy machine.
 fn patient(server: &TestServer) -> Client {
     client(&format!("{}&command_timeout=60s&connect_timeout=60s", server.url()))
 }
@@ -57,7 +57,7 @@ async fn a_holder_is_back_as_soon_as_the_servers_are_and_keeps_its_lock() {
         mend(&server);
         let back = async { while guard.extend().await.is_err() {} };
         soon("a renewal once the servers were back", back).await;
-        // What was proved before counts no more.
+        // Proofs from before do not count any more.
         eventually("nearly all of its lease", SLACK, || async { guard.remaining() + AWAY > TTL }).await;
     }
     // By then the one before, and the one before that, would have tried again: 3.2 and 6.4 s after they lost the servers.
@@ -88,7 +88,7 @@ async fn a_waiter_is_granted_on_reconnect_what_was_released_meanwhile_or_later()
     }
 }
 
-/// What is asked for just before the servers are back has not failed.
+/// A request that is made just before the servers are back has not failed by then.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_made_while_the_servers_are_away_succeed_on_reconnect() {
     let server = start().await;
@@ -105,7 +105,7 @@ async fn requests_made_while_the_servers_are_away_succeed_on_reconnect() {
     held.release().await.unwrap().confirmed().unwrap();
 }
 
-/// Whoever has waited for a connection for as long as a command may take has waited: nothing is asked once more that would wait as long.
+/// A request that has waited for a connection for as long as a command may take is not repeated: that would wait as long again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_fails_in_time_while_the_servers_stay_away() {
     const LIMIT: Duration = Duration::from_secs(8);
@@ -127,8 +127,8 @@ async fn a_request_fails_in_time_while_the_servers_stay_away() {
     }
 }
 
-/// What breaks with a connection is asked once more, at once, when there is none. Nothing of that was sent, so there is nothing to be in
-/// doubt about.
+/// A request that breaks with its connection is repeated at once, when there is none. The repetition was not sent, so it is not in
+/// doubt.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_broke_and_is_repeated_at_once_succeeds_on_reconnect() {
     // A create needs no container before it, whose answer would be lost.
@@ -153,7 +153,7 @@ async fn a_request_that_broke_and_is_repeated_at_once_succeeds_on_reconnect() {
     granted.release().await.unwrap().confirmed().unwrap();
 }
 
-/// The store is there, and so is the next session: with it the same is another entry (H08), which is no error.
+/// The store is reachable, and opens another session: in that it is another entry (H08), which is no error.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_repetition_after_the_end_of_a_session_uses_another_one() {
     let server = TestServer::shared_with(Containers::Kept).await.behind_proxy();
@@ -173,8 +173,8 @@ async fn a_repetition_after_the_end_of_a_session_uses_another_one() {
     granted.release().await.unwrap().confirmed().unwrap();
 }
 
-/// The connection ends when the release has waited for most of its time, and it is asked for once more: for the rest of that, and not for
-/// as long again.
+/// The connection ends after most of the release's time limit, and the release is repeated: within the rest of that time, and not for as
+/// long again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_by_way_of_a_server_that_hangs_is_unconfirmed_in_time() {
     const LIMIT: Duration = Duration::from_secs(6);
@@ -199,7 +199,7 @@ async fn a_release_by_way_of_a_server_that_hangs_is_unconfirmed_in_time() {
     assert!(here.locks.close(SLACK).await.is_ok());
 }
 
-/// It takes connections, and says nothing on them. With these limits a client waits for one for half a minute.
+/// The server accepts connections and sends nothing. With these limits a client waits for it for half a minute.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_hangs_keeps_nobody_from_coming_back_by_way_of_another() {
     let ensemble = Ensemble::start().await;
@@ -233,13 +233,12 @@ async fn a_server_that_hangs_keeps_nobody_from_coming_back_by_way_of_another() {
     ensemble.resume(hanging);
 }
 
-/// What was dropped is gone, with all that it did. Only the client of its session still tries, each time after twice as long, to close
-/// that.
+/// The backend and its tasks are gone. Only the client of its session still tries to close that, each time after twice as long a pause.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_backend_stops_looking_for_servers_and_its_session_is_closed() {
     // Pauses that double each time, from 100 ms on, are longer by then than anybody is given here.
     const MANY: u64 = 9;
-    // So long that whoever looks for a server each second does so more often than one who waits twice as long each time.
+    // So long that a search in each second makes more attempts than one with pauses that double.
     const LONG_ENOUGH: Duration = Duration::from_secs(6);
     let server = TestServer::own().await.behind_proxy();
     let here = client(&server.url());

@@ -1,4 +1,4 @@
-//! What the end of a session takes, with all that stood under it.
+//! What it takes to close a session with many entries.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ async fn start() -> TestServer {
     TestServer::shared().await.behind_proxy()
 }
 
-/// Whoever had a lock has to leave for it, and each of them asks whether the session is over.
+/// Each lock of the session has to be left for, and each of these asks whether the session has ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_a_session_takes_few_connections_however_many_locks_it_had() {
     const MANY: usize = 60;
@@ -42,7 +42,7 @@ async fn the_end_of_a_session_takes_few_connections_however_many_locks_it_had() 
     assert!(opened <= 8, "{opened} connections for the end of one session");
 }
 
-/// It takes connections, and nothing is heard on them: each lives for as long as somebody waits for it.
+/// The server accepts connections and sends nothing on them: each lives for as long as something waits for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_a_session_in_a_black_hole_takes_few_connections() {
     const MANY: usize = 60;
@@ -99,7 +99,7 @@ async fn to_leave_a_session_that_has_ended_takes_no_runtime() {
             outside.join().expect("it does not panic")
         })
     };
-    // Nobody closes it before its time is over. Then it takes a connection, on which nobody answers.
+    // It is not closed before its time is over. Then closing it takes a connection, on which nothing is answered.
     let tried = || async {
         let error = leave().await.unwrap().unwrap_err();
         matches!(error.kind(), BackendErrorKind::TimedOut | BackendErrorKind::Unreachable)

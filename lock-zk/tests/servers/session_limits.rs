@@ -1,4 +1,4 @@
-//! What becomes of a session when a server gives no sessions as long as that. The ensemble goes by what the last server gave.
+//! What becomes of a session when a server grants only shorter ones. The ensemble goes by what the last server granted.
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,7 +36,7 @@ async fn assert_lost_before(next: JoinHandle<(Guard, Duration, bool)>, ttl: Dura
     next.release().await.unwrap().confirmed().unwrap();
 }
 
-/// Where it went, its session would end earlier than was promised with the guard. It may lose the lock, and not have it for too long.
+/// On that server the session would end earlier than the guard was told. The lock may be lost, but must not be relied on for too long.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_is_lost_in_time_if_only_a_server_with_a_lower_limit_is_left() {
     let ttl = SHORTER * 3;
@@ -51,7 +51,7 @@ async fn a_lock_is_lost_in_time_if_only_a_server_with_a_lower_limit_is_left() {
     less.newcomers(Newcomers::Serve);
     enough.newcomers(Newcomers::Refuse);
     enough.reset(Links::All);
-    // Who went there would be renewed there, and rely on that.
+    // A client that attached there would renew its lock there, and rely on that.
     let renewed = async { while guard.is_held() && guard.extend().await.is_err() {} };
     within("a renewal, or the loss", ttl + SLACK, renewed).await;
     less.silence(Links::All);

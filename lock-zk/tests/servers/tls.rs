@@ -1,4 +1,4 @@
-//! Locks over TLS: who is trusted, and who is told in time that he is not. H101.
+//! Locks over TLS: which certificates are trusted, and that others are refused in time. H101.
 
 use std::{
     fs,
@@ -71,7 +71,7 @@ impl Secured {
             "ssl.trustStore.type=PEM".to_owned(),
             format!("ssl.trustStore.location={}", folder.join("ca.pem").display()),
             "ssl.clientAuth=need".to_owned(),
-            // That of clients, who come from wherever they are.
+            // That of clients, which connect from any address.
             "ssl.hostnameVerification=false".to_owned(),
         ]
     }
@@ -103,7 +103,7 @@ impl Secured {
     }
 }
 
-/// Why nobody gets in, by name.
+/// Why connecting to this host name is refused.
 async fn refused(url: &str) -> BackendError {
     let keeper = Keeper::start().expect("a keeper's thread can be started");
     let asked = Instant::now();
@@ -129,8 +129,8 @@ async fn locks_work_over_tls_with_certificates_on_both_sides() {
     assert_free(&holder, NAME).await;
 }
 
-/// Who looks for a server asks it over TLS, and comes back over TLS. By then the client of ZooKeeper alone would try again in five
-/// seconds: see `returns.rs`.
+/// A client asks servers for their status over TLS, and reconnects over TLS. The client of ZooKeeper alone would try again only in five
+/// seconds: see `reconnects.rs`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_and_a_waiter_are_back_over_tls_as_soon_as_the_server_is() {
     let secured = Secured::start().await;
@@ -216,7 +216,7 @@ async fn a_certificate_for_another_host_is_denied() {
     assert!(error.to_string().contains("not valid for name"), "{error}");
 }
 
-/// Not the password, and no request: whoever answers there could use both.
+/// Not the password, and no request: a server that is not trusted could use both.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
     let folder = tempfile::tempdir().unwrap();

@@ -267,8 +267,8 @@ async fn queue_of(counted: &Counted, waiters: u64, clients: usize) -> [Asked; 2]
 mod alone {
     use super::*;
 
-    /// In one process a turn costs the delete, and a look at one's own node; among several each waiter asks once more, when the one ahead of
-    /// it is admitted.
+    /// In one process a hand-off costs the delete and a look at the waiter's own node. Among several processes each waiter lists the queue
+    /// once more when its lookahead is admitted.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_hand_over_costs_the_same_with_one_waiter_and_with_a_thousand() {
         let counted = Counted::start().await;

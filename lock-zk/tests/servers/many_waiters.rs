@@ -102,7 +102,7 @@ mod alone {
         let watch_again = || async {
             asked(admin).await >= read + WAITERS * 2 && admin.counts("zk_watch_count").await >= watches
         };
-        eventually("all watch those whom they watched", SLACK * 2, watch_again).await;
+        eventually("all watch the same nodes again", SLACK * 2, watch_again).await;
         println!("{WAITERS} waiters watched again after {:?}", broken.elapsed());
         let reads = rest(admin).await - read;
         // Of each three, and of each session some.

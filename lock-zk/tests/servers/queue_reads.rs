@@ -123,7 +123,7 @@ async fn waiters_that_look_without_a_connection_do_not_list_the_queue_later() {
     tokio::time::sleep(Duration::from_millis(3500)).await;
     road.newcomers(Newcomers::Serve);
     let watched = || async { counts.of(DATA) >= looks + WAITERS * 2 };
-    eventually("all watch those whom they watched", SLACK, watched).await;
+    eventually("all watch the same nodes again", SLACK, watched).await;
     assert_eq!(counts.of(LIST), lists, "the queue was listed though nobody had left");
     assert_eq!(server.admin().nodes(held.name()).await, nodes, "somebody has lost its place");
     held.release().await.unwrap().confirmed().unwrap();

@@ -233,7 +233,7 @@ async fn a_server_is_told_nothing_before_it_has_shown_who_it_is() {
         let heard = String::from_utf8_lossy(&impostor.heard()).into_owned();
         assert_eq!(heard, "", "{what}");
     }
-    // One whose certificate is good is asked; in plain text, nobody is.
+    // A server with a good certificate is asked; in plain text, none is.
     let good = Impostor::with(&ours.issue(&["localhost"]));
     refused(&url_of(&good)).await;
     assert!(!good.heard().is_empty(), "it was asked for nothing");

@@ -21,9 +21,10 @@ const MAINTAINED: (u32, u32) = (3, 8);
 /// Checks that a server opens a session, is new enough, and lets us write under the chroot. Opening a session includes a write.
 pub(crate) async fn check(sessions: &Sessions) -> Result<(), BackendError> {
     let _session = sessions.any().await?;
-    let told = servers(sessions).await;
+    let statuses = statuses(sessions).await;
     // A server may be configured not to tell.
-    let old = told.iter().flatten().filter_map(|told| version(told)).find(|(_, number)| *number < OLDEST);
+    let old =
+        statuses.iter().flatten().filter_map(|status| version(status)).find(|(_, number)| *number < OLDEST);
     if let Some((text, _)) = old {
         let message = format!("{}: version {text} is too old: use 3.8 or later", sessions.config());
         return Err(BackendError::new(STORE, Kind::Unsupported, message).advised());
@@ -33,18 +34,18 @@ pub(crate) async fn check(sessions: &Sessions) -> Result<(), BackendError> {
 
 pub(crate) async fn diagnose(sessions: &Sessions) -> Result<Diagnosis, BackendError> {
     let session = sessions.shortest().await?;
-    let told = servers(sessions).await;
+    let statuses = statuses(sessions).await;
     let config = sessions.config();
-    let answer = told.iter().flatten().count();
-    let version_of = |told: &String| version(told).map(|(text, _)| text);
+    let answer = statuses.iter().flatten().count();
+    let version_of = |status: &String| version(status).map(|(text, _)| text);
     let mut diagnosis = Diagnosis::default();
     diagnosis.facts = vec![
         ("store", "zookeeper".to_owned()),
-        ("version", told.iter().flatten().find_map(version_of).unwrap_or_else(|| "not told".to_owned())),
+        ("version", statuses.iter().flatten().find_map(version_of).unwrap_or_else(|| "not told".to_owned())),
         ("session", format!("{:#x}", session.id)),
         ("shortest session", format!("{:?}", session.granted())),
         ("tick", format!("{:?}", config.tick)),
-        ("endpoints that tell about themselves", format!("{answer} of {}", told.len())),
+        ("endpoints that tell about themselves", format!("{answer} of {}", statuses.len())),
     ];
     let least = config.tick * 6;
     if session.granted() != least {
@@ -55,10 +56,10 @@ pub(crate) async fn diagnose(sessions: &Sessions) -> Result<Diagnosis, BackendEr
         ));
     }
     diagnosis.problems.extend(rights(config, &session).await);
-    for (endpoint, told) in told.iter().enumerate() {
+    for (endpoint, status) in statuses.iter().enumerate() {
         let address = config.address(endpoint);
-        match told {
-            Ok(told) => server_problems(&mut diagnosis.problems, &address, told),
+        match status {
+            Ok(status) => server_problems(&mut diagnosis.problems, &address, status),
             Err(failure) => diagnosis.problems.push(format!(
                 "{address} does not tell about itself ({failure}): start it, take it from the list of endpoints, or add `srvr` to \
                  its `4lw.commands.whitelist`"
@@ -130,18 +131,18 @@ fn is_same(ours: &Acl, other: &Acl) -> bool {
     ours.scheme() == other.scheme() && is_same && may_change(ours) && may_change(other)
 }
 
-fn server_problems(problems: &mut Vec<String>, address: &str, told: &str) {
-    if told.contains("not currently serving requests") {
+fn server_problems(problems: &mut Vec<String>, address: &str, status: &str) {
+    if status.contains("not currently serving requests") {
         problems.push(format!(
             "{address} serves no requests: see that a majority of the servers runs and is connected"
         ));
-    } else if told.contains("Mode: read-only") {
+    } else if status.contains("Mode: read-only") {
         problems.push(format!("{address} is cut off from the majority and only reads: connect it"));
-    } else if told.contains("is not in the whitelist") {
+    } else if status.contains("is not in the whitelist") {
         problems
             .push(format!("{address} does not tell its version: add `srvr` to its `4lw.commands.whitelist`"));
     }
-    if let Some((text, _)) = version(told).filter(|(_, number)| *number < MAINTAINED) {
+    if let Some((text, _)) = version(status).filter(|(_, number)| *number < MAINTAINED) {
         problems.push(format!(
             "{address} has version {text}, which is not maintained any more: use 3.8 or later"
         ));
@@ -149,11 +150,11 @@ fn server_problems(problems: &mut Vec<String>, address: &str, told: &str) {
 }
 
 /// The status of each server.
-async fn servers(sessions: &Sessions) -> Vec<Result<String, Failure>> {
-    join_all((0..sessions.config().endpoints.len()).map(|endpoint| srvr(sessions, endpoint))).await
+async fn statuses(sessions: &Sessions) -> Vec<Result<String, Failure>> {
+    join_all((0..sessions.config().endpoints.len()).map(|endpoint| status_of(sessions, endpoint))).await
 }
 
-async fn srvr(sessions: &Sessions, endpoint: usize) -> Result<String, Failure> {
+async fn status_of(sessions: &Sessions, endpoint: usize) -> Result<String, Failure> {
     let (keeper, limit) = (sessions.keeper(), sessions.config().connect_timeout);
     let ensemble = sessions.ensemble().clone();
     let (done, answer) = oneshot::channel();
@@ -163,7 +164,7 @@ async fn srvr(sessions: &Sessions, endpoint: usize) -> Result<String, Failure> {
         let _ = done.send(ensemble.server_status(endpoint).await);
     });
     match timeout_at(keeper, until, answer).await {
-        Some(Ok(Ok(told))) => Ok(told),
+        Some(Ok(Ok(status))) => Ok(status),
         Some(Ok(Err(error))) => Err(Failure::new(Kind::Unreachable, excerpt(format_args!("{error}")))),
         Some(Err(_)) => Err(Failure::new(Kind::Unavailable, "the keeper has ended")),
         None => Err(Failure::timed_out("the question", limit)),
@@ -171,8 +172,8 @@ async fn srvr(sessions: &Sessions, endpoint: usize) -> Result<String, Failure> {
 }
 
 /// The version in a status: as the server writes it, and as major and minor numbers.
-fn version(told: &str) -> Option<(String, (u32, u32))> {
-    let text = told.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
+fn version(status: &str) -> Option<(String, (u32, u32))> {
+    let text = status.lines().find_map(|line| line.strip_prefix("Zookeeper version: "))?;
     let text = text.split(['-', ',', ' ']).next()?;
     let mut parts = text.split('.');
     let number = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
@@ -185,8 +186,8 @@ mod tests {
 
     #[test]
     fn the_version_is_read_from_what_a_server_tells() {
-        let told = "Zookeeper version: 3.9.4-7246445ec281f3dbf53dc54e970c914f39713903, built on 2025-08-19\nMode: standalone\n";
-        assert_eq!(version(told), Some(("3.9.4".into(), (3, 9))));
+        let status = "Zookeeper version: 3.9.4-7246445ec281f3dbf53dc54e970c914f39713903, built on 2025-08-19\nMode: standalone\n";
+        assert_eq!(version(status), Some(("3.9.4".into(), (3, 9))));
         assert_eq!(version("This ZooKeeper instance is not currently serving requests"), None);
         let (text, number) = version("Zookeeper version: 3.5.\u{1b}[2J\u{202e}").unwrap();
         assert_eq!((text.as_str(), number), ("3.5.\\u{1b}[2J\\u{202e}", (3, 5)));

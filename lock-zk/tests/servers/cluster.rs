@@ -110,7 +110,7 @@ async fn a_release_is_carried_out_though_the_leader_is_killed_meanwhile() {
 
 /// Nothing that it says after its pause is believed.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_held_lock_is_granted_after_the_leader_was_paused_past_the_ttl() {
+async fn a_held_lock_is_not_granted_after_a_leader_paused_beyond_the_ttl() {
     let ensemble = Ensemble::start().await;
     let (holder, other) = (client(&url(&ensemble)), client(&url(&ensemble)));
     let ttl = TICK * 12;
@@ -189,7 +189,7 @@ async fn a_client_goes_on_when_the_member_that_it_talks_to_is_killed() {
 
 /// Nothing tells it: every answer just stays away. Z3: the crate's own word for that is no loss of a connection.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_goes_on_when_it_is_cut_off_from_the_member_that_it_talks_to() {
+async fn a_client_goes_on_when_it_is_cut_off_from_its_member() {
     let ensemble = Ensemble::start().await;
     let cut_off = async |ensemble: &Ensemble, lost| ensemble.front(lost).silence(Links::All);
     lose_the_member_that_is_talked_to(ensemble, cut_off).await;
@@ -197,7 +197,7 @@ async fn a_client_goes_on_when_it_is_cut_off_from_the_member_that_it_talks_to() 
 
 /// The member still answers, but nothing of what happens reaches it, until it gives up.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_goes_on_when_its_server_is_cut_off_from_the_others() {
+async fn a_client_goes_on_when_its_member_is_cut_off_from_the_others() {
     let ensemble = Ensemble::start().await;
     lose_the_member_that_is_talked_to(ensemble, async |ensemble, lost| ensemble.isolate(lost)).await;
 }

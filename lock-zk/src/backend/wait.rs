@@ -75,8 +75,8 @@ impl ZooKeeper {
         states: StateWatcher,
     ) -> Result<Option<WaitState>, BackendError> {
         let shown = snapshot.position_of_first().unwrap_or_default();
-        snapshot.holder = watches.holder.or(snapshot.holder.take());
-        let (keys, ahead_count) = (self.sessions.keys().clone(), snapshot.ahead_count.clone());
+        let mut known_holder = watches.holder.or_else(|| snapshot.holder().cloned());
+        let (keys, ahead_count) = (self.sessions.keys().clone(), snapshot.ahead_count().clone());
         let mut wait_state = WaitState::new(
             Arc::clone(member),
             keys,
@@ -85,11 +85,11 @@ impl ZooKeeper {
             watches.own_deletion,
             states,
         );
-        for (i, (entry, look)) in snapshot.watched.iter().zip(watches.answers).enumerate() {
+        for (i, (entry, look)) in snapshot.watched().iter().zip(watches.answers).enumerate() {
             match look {
                 Ok((data, _, watcher)) => {
-                    if i == shown && snapshot.holder.is_none() {
-                        snapshot.holder = holder(&data);
+                    if i == shown && known_holder.is_none() {
+                        known_holder = holder(&data);
                     }
                     wait_state.watch(watcher, self.sessions.find(*entry));
                 }
@@ -97,6 +97,7 @@ impl ZooKeeper {
                 Err(failure) => return Err(failure.into()),
             }
         }
+        snapshot.set_holder(known_holder);
         Ok(Some(wait_state))
     }
 
@@ -108,8 +109,8 @@ impl ZooKeeper {
         wait_state: WaitState,
         sent: BootTime,
     ) -> Standing {
-        let (ahead, first) = (snapshot.entries_ahead, snapshot.holder.clone());
-        snapshot.is_fresh = false;
+        let (ahead, first) = (snapshot.entries_ahead(), snapshot.holder().cloned());
+        snapshot.mark_old();
         member.set_snapshot(Some(snapshot));
         Standing::Waiting {
             token: own_node.token,
@@ -135,18 +136,18 @@ impl ZooKeeper {
             let (path, client) = (member.sibling_path(node), Arc::clone(client));
             async move { session.answer("a watch", client.get_and_watch_data(&path)).await }
         };
-        let looks = join_all(snapshot.ahead_count.watched_nodes().map(watch));
+        let looks = join_all(snapshot.ahead_count().watched_nodes().map(watch));
         let known = member.deletion_watch();
         let own = OptionFuture::from(known.is_none().then(|| watch(&own_node.name)));
         // A node that is watched already is only looked at, and not even that if the queue was just read.
-        let there = OptionFuture::from((known.is_some() && !snapshot.is_fresh).then(|| {
+        let there = OptionFuture::from((known.is_some() && !snapshot.is_fresh()).then(|| {
             let (path, client) = (member.sibling_path(&own_node.name), Arc::clone(client));
             async move { session.answer("a look", client.check_stat(&path)).await }
         }));
         // The first entry holds the lock. Usually it is watched anyway.
-        let asks = snapshot.position_of_first().is_none() && snapshot.holder.is_none();
+        let asks = snapshot.position_of_first().is_none() && snapshot.holder().is_none();
         let first = OptionFuture::from(asks.then(|| {
-            let (path, client) = (member.sibling_path(&snapshot.first), Arc::clone(client));
+            let (path, client) = (member.sibling_path(snapshot.first()), Arc::clone(client));
             async move { session.answer("a look", client.get_data(&path)).await }
         }));
         let ((own, there), (looks, first)) = join(join(own, there), join(looks, first)).await;

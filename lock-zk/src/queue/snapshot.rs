@@ -12,20 +12,19 @@ use super::{ahead_count::AheadCount, view::EntriesAhead};
 /// sum is never less than what is there, however old the snapshot is.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
-    /// Identifies the life of the entry.
-    pub(crate) token: FencingToken,
+    token: FencingToken,
     /// As of the look, before anything left.
-    pub(crate) ahead_count: AheadCount,
+    ahead_count: AheadCount,
     /// The entries whose nodes are watched, in the order of the count.
-    pub(crate) watched: Vec<EntryId>,
+    watched: Vec<EntryId>,
     /// How many entries were ahead, for people. Some may have left since.
-    pub(crate) entries_ahead: u64,
+    entries_ahead: u64,
     /// The node of the entry that holds the lock, or of one of those that do.
-    pub(crate) first: String,
+    first: String,
     /// The holder, if it is known.
-    pub(crate) holder: Option<Holder>,
+    holder: Option<Holder>,
     /// The queue was read just now.
-    pub(crate) is_fresh: bool,
+    is_fresh: bool,
 }
 
 impl Snapshot {
@@ -39,6 +38,47 @@ impl Snapshot {
             holder: None,
             is_fresh: true,
         }
+    }
+
+    /// Identifies the life of the entry that it belongs to.
+    pub(crate) fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    pub(crate) fn ahead_count(&self) -> &AheadCount {
+        &self.ahead_count
+    }
+
+    /// The entries to watch, in the order of the count.
+    pub(crate) fn watched(&self) -> &[EntryId] {
+        &self.watched
+    }
+
+    /// How many entries were ahead, for people.
+    pub(crate) fn entries_ahead(&self) -> u64 {
+        self.entries_ahead
+    }
+
+    /// The node of the first entry, which holds the lock.
+    pub(crate) fn first(&self) -> &str {
+        &self.first
+    }
+
+    pub(crate) fn holder(&self) -> Option<&Holder> {
+        self.holder.as_ref()
+    }
+
+    pub(crate) fn set_holder(&mut self, holder: Option<Holder>) {
+        self.holder = holder;
+    }
+
+    /// Whether the queue was read just now.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.is_fresh
+    }
+
+    pub(crate) fn mark_old(&mut self) {
+        self.is_fresh = false;
     }
 
     /// Which of the watched entries is the first of the queue, if any.

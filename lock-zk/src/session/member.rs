@@ -185,7 +185,7 @@ impl Member {
 
     /// The last snapshot of the queue, if no watched entry is known to have left since.
     pub(crate) fn snapshot(&self, own_node: &OwnNode) -> Option<Snapshot> {
-        self.lock().snapshot.clone().filter(|snapshot| snapshot.token == own_node.token)
+        self.lock().snapshot.clone().filter(|snapshot| snapshot.token() == own_node.token)
     }
 
     /// Sets the snapshot, or removes one that is out of date.

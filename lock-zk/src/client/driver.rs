@@ -12,7 +12,7 @@ use futures_util::{
     FutureExt,
     future::{JoinAll, join_all},
 };
-use parking_lot::Mutex;
+use lock_core::sync::Mutex;
 use spawns_core::{Spawn, Task};
 use tokio::{select, sync::watch};
 use zookeeper_client::{SessionState, StateWatcher};

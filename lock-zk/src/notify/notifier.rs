@@ -1,8 +1,8 @@
 //! [`Notifier`]: raises alarms about entries that may have been lost.
 
 use futures_channel::mpsc::{UnboundedSender, unbounded};
+use lock_core::sync::Mutex;
 use lock_core::{Alarms, EntryId};
-use parking_lot::Mutex;
 
 #[derive(Debug, Default)]
 pub(crate) struct Notifier(Mutex<Vec<UnboundedSender<EntryId>>>);

@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
+use lock_core::sync::{Mutex, MutexGuard};
 use lock_core::{EntryId, Keeper};
-use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use zookeeper_client::Acl;
 

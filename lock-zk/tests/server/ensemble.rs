@@ -8,7 +8,7 @@ use std::{
 };
 
 use lock_conformance::{Flow, Links, Newcomers, Port, Proxy, Way};
-use parking_lot::{Mutex, MutexGuard};
+use lock_core::sync::{Mutex, MutexGuard};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{Admin, Containers, TICK, ZkServer, zk_server::PATIENCE};

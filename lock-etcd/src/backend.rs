@@ -10,11 +10,11 @@ use lock_core::{
 
 use crate::{
     ConfigError, ConnectError, EtcdConfig,
-    connection::{Cluster, Wire},
-    crowds::Crowds,
+    connection::{Client, Cluster},
+    crowds::ContentionCache,
     diagnosis, guarantees,
     session::Sessions,
-    watch::Hub,
+    watch::WatchStream,
 };
 
 /// Locks on an etcd cluster, version 3.4 or later. Make one for a process, and share it.
@@ -32,10 +32,10 @@ use crate::{
 /// # }
 /// ```
 pub struct Etcd {
-    pub(crate) wire: Wire,
+    pub(crate) client: Client,
     pub(crate) sessions: Sessions,
-    pub(crate) hub: Hub,
-    pub(crate) crowds: Crowds,
+    pub(crate) watches: WatchStream,
+    pub(crate) contention: ContentionCache,
     pub(crate) keeper: Keeper,
     pub(crate) config: Arc<EtcdConfig>,
 }
@@ -48,10 +48,17 @@ impl Etcd {
     pub fn new(config: EtcdConfig, keeper: &Keeper) -> Result<Self, ConfigError> {
         let config = Arc::new(config);
         let cluster = Arc::new(Cluster::new(Arc::clone(&config))?);
-        let wire = Wire::new(cluster, keeper.clone());
-        let hub = Hub::new(wire.clone(), config.prefix.clone());
-        let sessions = Sessions::new(wire.clone(), config.prefix.clone(), Arc::clone(hub.board()));
-        Ok(Self { wire, sessions, hub, crowds: Crowds::new(), keeper: keeper.clone(), config })
+        let client = Client::new(cluster, keeper.clone());
+        let watches = WatchStream::new(client.clone(), config.prefix.clone());
+        let sessions = Sessions::new(client.clone(), config.prefix.clone(), Arc::clone(watches.hub()));
+        Ok(Self {
+            client,
+            sessions,
+            watches,
+            contention: ContentionCache::new(),
+            keeper: keeper.clone(),
+            config,
+        })
     }
 
     /// The same, after a member of the cluster has answered that it can be used, and that we may use it.
@@ -78,7 +85,7 @@ impl Backend for Etcd {
             Step::Again(token) => Box::pin(self.look_again(entry, token)).await,
         };
         if matches!(standing, Ok(Standing::Gone)) {
-            self.sessions.was_told_that_it_is_gone(entry.id);
+            self.sessions.mark_told_gone(entry.id);
         }
         standing
     }
@@ -97,7 +104,7 @@ impl Backend for Etcd {
     }
 
     fn alarms(&self) -> Alarms {
-        self.hub.alarms()
+        self.watches.alarms()
     }
 
     fn operator(&self) -> &dyn Operator {

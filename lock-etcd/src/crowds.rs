@@ -1,4 +1,4 @@
-//! [`Crowds`]: where others were met.
+//! [`ContentionCache`]: which queues are contended.
 
 use std::{
     fmt,
@@ -13,113 +13,113 @@ use std::{
 use lock_core::{BootTime, Keeper};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::connection::by;
+use crate::connection::timeout_at;
 
 /// So many names are told apart, more or less.
 const NAMES: u64 = 1024;
 
-/// So many looks at one queue are under way at once. Each takes etcd the longer the more stand there, and it answers them
+/// At most so many reads of one queue are under way at once. Each takes etcd the longer the more stand there, and it answers them
 /// one by one: of a thousand that came together the last would be answered after its time limit, and be sent again.
-const LOOKS_AT_ONCE: usize = 16;
+const MAX_CONCURRENT_READS: usize = 16;
 
 /// What is known of queues, so that the next request is made for that.
 ///
-/// It is about speed only: whoever is wrong about a queue sends one transaction more, or one that is longer than it need
-/// be. So names may share a place, and nothing is kept for a name.
-pub(crate) struct Crowds {
-    places: Box<[Crowd]>,
+/// It is about speed only: a client that is wrong about a queue sends one transaction more, or one that is longer than
+/// needed. So names may share an entry, and nothing is kept for a name.
+pub(crate) struct ContentionCache {
+    entries: Box<[QueueContention]>,
     hashes: RandomState,
 }
 
 /// What is known of one name.
-pub(crate) struct Crowd {
+pub(crate) struct QueueContention {
     /// Whether its queue was not empty when it was last seen.
-    met: AtomicBool,
-    looks: Semaphore,
-    /// When somebody was last done with a look.
-    moved: Mutex<BootTime>,
+    contended: AtomicBool,
+    reads: Semaphore,
+    /// When a read was last answered.
+    last_answer: Mutex<BootTime>,
 }
 
-impl Crowds {
+impl ContentionCache {
     pub(crate) fn new() -> Self {
-        let crowd = || Crowd {
-            met: AtomicBool::new(false),
-            looks: Semaphore::new(LOOKS_AT_ONCE),
-            moved: Mutex::new(BootTime::new(Duration::ZERO)),
+        let unknown = || QueueContention {
+            contended: AtomicBool::new(false),
+            reads: Semaphore::new(MAX_CONCURRENT_READS),
+            last_answer: Mutex::new(BootTime::new(Duration::ZERO)),
         };
-        Self { places: (0..NAMES).map(|_| crowd()).collect(), hashes: RandomState::new() }
+        Self { entries: (0..NAMES).map(|_| unknown()).collect(), hashes: RandomState::new() }
     }
 
     /// What is known of a name.
-    pub(crate) fn at(&self, name: &str) -> &Crowd {
+    pub(crate) fn at(&self, name: &str) -> &QueueContention {
         // A hash is as good in its last bits.
-        &self.places[(self.hashes.hash_one(name) % NAMES) as usize]
+        &self.entries[(self.hashes.hash_one(name) % NAMES) as usize]
     }
 }
 
-impl Crowd {
-    /// Whether somebody was there.
-    pub(crate) fn is_met(&self) -> bool {
-        self.met.load(Ordering::Relaxed)
+impl QueueContention {
+    /// Whether the queue was not empty when it was last seen.
+    pub(crate) fn is_contended(&self) -> bool {
+        self.contended.load(Ordering::Relaxed)
     }
 
-    /// Takes note of whether somebody is there.
-    pub(crate) fn note(&self, met: bool) {
+    /// Takes note of whether the queue is empty.
+    pub(crate) fn set_contended(&self, contended: bool) {
         // Mostly nothing changes, and what is only read stays in everybody's cache.
-        if self.is_met() != met {
-            self.met.store(met, Ordering::Relaxed);
+        if self.is_contended() != contended {
+            self.contended.store(contended, Ordering::Relaxed);
         }
     }
 
-    /// Waits for a turn to look, as long as looks are answered; if none was for `patience`, everybody finds out for
-    /// himself what is wrong.
+    /// Waits for a permit to read the queue, as long as reads are answered. If none was for `patience`, the caller reads
+    /// without one, and finds out what is wrong.
     ///
     /// # Cancel safety
     /// Safe to drop.
-    pub(crate) async fn turn(&self, keeper: &Keeper, patience: Duration) -> Turn<'_> {
-        let turn = |permit| Turn { crowd: self, keeper: keeper.clone(), permit };
-        if let Ok(permit) = self.looks.try_acquire() {
-            return turn(Some(permit));
+    pub(crate) async fn read_permit(&self, keeper: &Keeper, patience: Duration) -> ReadPermit<'_> {
+        let grant = |permit| ReadPermit { contention: self, keeper: keeper.clone(), permit };
+        if let Ok(permit) = self.reads.try_acquire() {
+            return grant(Some(permit));
         }
         let mut until = keeper.now() + patience;
         loop {
-            if let Some(permit) = by(keeper, until, self.looks.acquire()).await {
+            if let Some(permit) = timeout_at(keeper, until, self.reads.acquire()).await {
                 // Nobody closes it.
-                return turn(permit.ok());
+                return grant(permit.ok());
             }
             // Nothing panics while it is held.
-            let moved = *self.moved.lock().unwrap_or_else(PoisonError::into_inner) + patience;
-            if moved <= keeper.now() {
-                return turn(None);
+            let patient_until = *self.last_answer.lock().unwrap_or_else(PoisonError::into_inner) + patience;
+            if patient_until <= keeper.now() {
+                return grant(None);
             }
-            until = moved;
+            until = patient_until;
         }
     }
 }
 
-/// A turn to look at a queue.
-pub(crate) struct Turn<'a> {
-    crowd: &'a Crowd,
+/// A permit to read a queue.
+pub(crate) struct ReadPermit<'a> {
+    contention: &'a QueueContention,
     keeper: Keeper,
-    /// Given back when it is dropped. `None` for whoever was tired of waiting.
+    /// Given back when it is dropped. `None` after too long a wait.
     permit: Option<SemaphorePermit<'a>>,
 }
 
-impl Turn<'_> {
-    /// The look was answered.
-    pub(crate) fn done(self) {
+impl ReadPermit<'_> {
+    /// The read was answered.
+    pub(crate) fn mark_answered(self) {
         if self.permit.is_none() {
             return;
         }
         // Nothing panics while it is held.
-        *self.crowd.moved.lock().unwrap_or_else(PoisonError::into_inner) = self.keeper.now();
+        *self.contention.last_answer.lock().unwrap_or_else(PoisonError::into_inner) = self.keeper.now();
     }
 }
 
-impl fmt::Debug for Crowds {
+impl fmt::Debug for ContentionCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let met = self.places.iter().filter(|crowd| crowd.is_met()).count();
-        f.debug_struct("Crowds").field("met", &met).finish_non_exhaustive()
+        let contended = self.entries.iter().filter(|queue| queue.is_contended()).count();
+        f.debug_struct("ContentionCache").field("contended", &contended).finish_non_exhaustive()
     }
 }
 
@@ -131,42 +131,42 @@ mod tests {
 
     #[test]
     fn a_name_is_as_it_was_seen_last_and_free_before() {
-        let crowds = Crowds::new();
-        assert!(!crowds.at("a").is_met());
-        crowds.at("a").note(true);
-        assert!(crowds.at("a").is_met());
-        crowds.at("a").note(false);
-        assert!(!crowds.at("a").is_met());
+        let cache = ContentionCache::new();
+        assert!(!cache.at("a").is_contended());
+        cache.at("a").set_contended(true);
+        assert!(cache.at("a").is_contended());
+        cache.at("a").set_contended(false);
+        assert!(!cache.at("a").is_contended());
     }
 
     #[test]
-    fn hardly_any_two_names_share_a_place() {
-        let crowds = Crowds::new();
-        crowds.at("a").note(true);
-        let shared = (0..1000).filter(|i| crowds.at(&format!("b {i}")).is_met()).count();
+    fn hardly_any_two_names_share_an_entry() {
+        let cache = ContentionCache::new();
+        cache.at("a").set_contended(true);
+        let shared = (0..1000).filter(|i| cache.at(&format!("b {i}")).is_contended()).count();
         assert!(shared < 20, "{shared} of 1000");
     }
 
     #[tokio::test]
-    async fn whoever_has_no_turn_waits_while_looks_are_answered_and_no_longer() {
+    async fn a_read_waits_for_its_permit_while_others_are_answered_and_no_longer() {
         const PATIENCE: Duration = Duration::from_millis(200);
-        let (crowds, keeper) = (Crowds::new(), Keeper::start().unwrap());
-        let crowd = crowds.at("a");
-        let mut turns = Vec::new();
-        for _ in 0..LOOKS_AT_ONCE {
-            turns.push(crowd.turn(&keeper, PATIENCE).await);
+        let (cache, keeper) = (ContentionCache::new(), Keeper::start().unwrap());
+        let contention = cache.at("a");
+        let mut permits = Vec::new();
+        for _ in 0..MAX_CONCURRENT_READS {
+            permits.push(contention.read_permit(&keeper, PATIENCE).await);
         }
         let started = Instant::now();
         let answering = async {
             for _ in 0..4 {
                 tokio::time::sleep(PATIENCE / 2).await;
-                *crowd.moved.lock().unwrap() = keeper.now();
+                *contention.last_answer.lock().unwrap() = keeper.now();
             }
         };
-        let (without, ()) = tokio::join!(crowd.turn(&keeper, PATIENCE), answering);
+        let (without, ()) = tokio::join!(contention.read_permit(&keeper, PATIENCE), answering);
         assert!(without.permit.is_none());
-        assert!(started.elapsed() >= PATIENCE * 2 + PATIENCE, "not while looks were answered");
-        turns.pop();
-        assert!(crowd.turn(&keeper, PATIENCE).await.permit.is_some());
+        assert!(started.elapsed() >= PATIENCE * 2 + PATIENCE, "not while reads were answered");
+        permits.pop();
+        assert!(contention.read_permit(&keeper, PATIENCE).await.permit.is_some());
     }
 }

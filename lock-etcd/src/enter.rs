@@ -10,128 +10,131 @@ use lock_core::{
 
 use crate::{
     Etcd,
-    crowds::{Crowd, Turn},
+    crowds::{QueueContention, ReadPermit},
     error::{Cause, Failure},
-    recipe::{self, Created, Creation, Look, Refusal},
+    recipe::{self, Created, Creation, QueueView, Refusal},
     session::{Member, delete},
-    watch::{Attending, Confirmed},
+    watch::{ConfirmedHints, Subscription},
 };
 
 /// How often a create is tried again that was refused for a reason that is over. Each time somebody else got through.
-const TRIES: usize = 32;
+const MAX_CREATES: usize = 32;
 
 /// How often a waiter looks again before it waits, because somebody left while it prepared to. Each time somebody did.
-const LOOKS: usize = 16;
+const MAX_LOOKS: usize = 16;
 
 /// A waiter looks again at least this often: etcd has lost events (F13, H75).
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// More keys than these are looked at with the whole queue: etcd takes 128 operations.
-const MANY_WATCHED: usize = 100;
+const MAX_CHECKED: usize = 100;
 
 /// A queue that is no longer than this is looked at as a whole: what that takes grows with its length.
-const SHORT: u64 = 16;
+const SHORT_QUEUE: u64 = 16;
 
 /// What a create that was refused comes to.
-enum Next {
+enum AfterRefusal {
     Standing(Standing),
     /// Nobody came after this revision, and there was room then.
     Again(Option<i64>),
 }
 
 /// What another look showed.
-enum Seen {
+enum LookResult {
     /// Nothing that the waiter does not know.
-    AsBefore(Attending),
-    Queue(Look),
+    Unchanged(Subscription),
+    Changed(QueueView),
 }
 
 impl Etcd {
     pub(crate) async fn create(&self, entry: &Entry, wait: WaitMode) -> Result<Standing, BackendError> {
-        if self.sessions.is_shut_out(entry.id) {
+        if self.sessions.has_tombstone(entry.id) {
             return Ok(Standing::Gone);
         }
         // What is rarely needed is boxed, here and below, so that it is not part of every acquisition's future.
-        let seated = self.sessions.sit_down(entry);
-        let joined = if seated.is_some() { seated } else { Box::pin(self.sessions.join(entry)).await? };
+        let reserved = self.sessions.reserve(entry);
+        let joined = if reserved.is_some() { reserved } else { Box::pin(self.sessions.join(entry)).await? };
         let Some(member) = joined else { return Ok(Standing::Gone) };
-        let crowd = self.crowds.at(entry.name.as_str());
+        let contention = self.contention.at(entry.name.as_str());
         let mut none_since = None;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_CREATES {
             // A queue that has to be counted was not empty.
-            let alone = none_since.is_none() && !crowd.is_met();
-            let turn = if alone { None } else { Some(Box::pin(self.turn(crowd)).await) };
+            let alone = none_since.is_none() && !contention.is_contended();
+            let permit = if alone { None } else { Some(Box::pin(self.read_permit(contention)).await) };
             let sent = self.keeper.now();
             let creation = Creation::new(&member, wait, none_since, sent);
             // Whether this future is dropped or gets an error: it stays in doubt.
-            if !member.creates() {
+            if !member.begin_create() {
                 return Ok(Standing::Gone);
             }
-            let txn = || if alone { creation.alone() } else { creation.behind() };
-            let created = match self.freshen(&member) {
-                None => self.wire.txn(txn).await,
-                Some(proof) => Box::pin(async { join(self.wire.txn(txn), proof).await.0 }).await,
+            let txn = || if alone { creation.in_empty_queue() } else { creation.in_any_queue() };
+            let created = match self.refresh_lease(&member) {
+                None => self.client.txn(txn).await,
+                Some(proof) => Box::pin(async { join(self.client.txn(txn), proof).await.0 }).await,
             };
-            if let (Some(turn), Ok(_)) = (turn, &created.answer) {
-                turn.done();
+            if let (Some(permit), Ok(_)) = (permit, &created.answer) {
+                permit.mark_answered();
             }
             let answered = !created.unanswered;
             let created = match created.answer {
-                Ok(answer) => {
-                    recipe::put(&member, &answer, alone, answered).map_err(|failure| self.here(failure))?
-                }
+                Ok(answer) => recipe::read_create(&member, &answer, alone, answered)
+                    .map_err(|failure| self.here(failure))?,
                 Err(failure) => {
                     if answered {
-                        member.created(None);
+                        member.create_answered(None);
                     }
                     return self.not_created(&member, failure);
                 }
             };
             match created {
-                Created::Put(look) => {
-                    crowd.note(look.ahead != Some(0));
-                    return match self.stands_at_once(&member, &look, sent) {
+                Created::Put(view) => {
+                    contention.set_contended(view.ahead != Some(0));
+                    return match self.grant_at_once(&member, &view, sent) {
                         Some(standing) => Ok(standing),
-                        None => Box::pin(self.stand_first(&member, look)).await,
+                        None => Box::pin(self.judge_first_view(&member, view)).await,
                     };
                 }
                 // Whatever it is, the other transaction tells.
-                Created::NotAlone => crowd.note(true),
+                Created::NotEmpty => contention.set_contended(true),
                 Created::Refused(refusal) => match Box::pin(self.refused(&member, refusal, wait)).await? {
-                    Next::Standing(standing) => return Ok(standing),
-                    Next::Again(since) => none_since = since,
+                    AfterRefusal::Standing(standing) => return Ok(standing),
+                    AfterRefusal::Again(since) => none_since = since,
                 },
             }
         }
-        let overtaken = format!("{TRIES} others came first, one after the other");
+        let overtaken = format!("{MAX_CREATES} others came first, one after the other");
         Err(self.here(Failure::new(Kind::Unavailable, overtaken)))
     }
 
     /// What an entry that was put comes to, where nothing more has to be asked.
-    fn stands_at_once(&self, member: &Member, look: &Look, sent: BootTime) -> Option<Standing> {
-        let token = look.revision;
-        member.stands(token, look.ahead);
+    fn grant_at_once(&self, member: &Member, view: &QueueView, sent: BootTime) -> Option<Standing> {
+        let token = view.revision;
+        member.set_position(token, view.ahead);
         if !member.refresh(sent) {
             return Some(Standing::Gone);
         }
-        let granted = look.admits(member.entry.claim) && self.is_proved(member);
+        let granted = view.admits(member.entry.claim) && self.is_fresh(member);
         granted.then(|| self.admitted(member, token))
     }
 
     /// The same where something has.
-    async fn stand_first(&self, member: &Arc<Member>, look: Look) -> Result<Standing, BackendError> {
-        let place = look.revision;
-        let look = self.look_on(member, look).await?;
-        self.stand(member, place, look).await
+    async fn judge_first_view(
+        &self,
+        member: &Arc<Member>,
+        view: QueueView,
+    ) -> Result<Standing, BackendError> {
+        let place = view.revision;
+        let view = self.look_further(member, view).await?;
+        self.judge(member, place, view).await
     }
 
     fn not_created(&self, member: &Arc<Member>, failure: Failure) -> Result<Standing, BackendError> {
         // Nothing can be created under it any more.
         if failure.cause() == Cause::LeaseGone {
-            member.session.doubt();
+            member.session.mark_doubtful();
             return Ok(Standing::Gone);
         }
-        self.sessions.is_gone(member);
+        self.sessions.mark_gone(member);
         Err(failure.into())
     }
 
@@ -140,45 +143,45 @@ impl Etcd {
         member: &Arc<Member>,
         refusal: Refusal,
         wait: WaitMode,
-    ) -> Result<Next, BackendError> {
+    ) -> Result<AfterRefusal, BackendError> {
         if let Some(token) = refusal.own {
             // An earlier request did it. Who came later is not ahead (PR17).
             let look = self.look(member, FencingToken::new(token.unsigned_abs()));
-            return look.await.map(Next::Standing);
+            return look.await.map(AfterRefusal::Standing);
         }
-        if let Some(place) = refusal.squatter {
+        if let Some(place) = refusal.leftover {
             // Under our own lease, and nobody knows it: it is left over from something that was cut short.
-            delete(&self.wire, &member.key, CompareOp::Equal, place).await?;
-            return Ok(Next::Again(None));
+            delete(&self.client, &member.key, CompareOp::Equal, place).await?;
+            return Ok(AfterRefusal::Again(None));
         }
-        if let Some(stranger) = refusal.stranger {
-            self.sessions.stays_out(member).await?;
-            return Err(self.here(stranger));
+        if let Some(mismatch) = refusal.mismatch {
+            self.sessions.keep_out(member).await?;
+            return Err(self.here(mismatch));
         }
-        if let Some((_, shut)) = member.door_key().filter(|(_, shut)| *shut != refusal.door) {
-            // Whoever has left for it meanwhile has shut it. One that is gone was not shut.
-            if refusal.door < shut {
-                member.session.give_up();
+        if let Some((_, set_at)) = member.tombstone_key().filter(|(_, set_at)| *set_at != refusal.tombstone) {
+            // A leave in doubt has set it meanwhile. A tombstone that is gone was not set.
+            if refusal.tombstone < set_at {
+                member.session.abandon();
             }
-            return Ok(Next::Standing(Standing::Gone));
+            return Ok(AfterRefusal::Standing(Standing::Gone));
         }
-        let look = match refusal.look {
-            Some(look) => Some(self.look_on(member, look).await?),
+        let view = match refusal.view {
+            Some(view) => Some(self.look_further(member, view).await?),
             None => None,
         };
-        match look {
-            Some(look) if look.admits(member.entry.claim) => Ok(Next::Again(Some(look.revision))),
+        match view {
+            Some(view) if view.admits(member.entry.claim) => Ok(AfterRefusal::Again(Some(view.revision))),
             _ if wait == WaitMode::Try && refusal.busy => {
-                self.sessions.stays_out(member).await?;
-                Ok(Next::Standing(Standing::Busy))
+                self.sessions.keep_out(member).await?;
+                Ok(AfterRefusal::Standing(Standing::Busy))
             }
             // Nothing that is shown was in the way. So it was that the session's key is gone, where that has to be there.
-            _ if member.session.has_to_stand(self.keeper.now()).is_some() => {
-                member.session.give_up();
-                Ok(Next::Standing(Standing::Gone))
+            _ if member.session.key_guard(self.keeper.now()).is_some() => {
+                member.session.abandon();
+                Ok(AfterRefusal::Standing(Standing::Gone))
             }
             // Whoever was in the way has left between the compares and the look, which cannot be: but asking again is right.
-            _ => Ok(Next::Again(None)),
+            _ => Ok(AfterRefusal::Again(None)),
         }
     }
 
@@ -198,50 +201,54 @@ impl Etcd {
     async fn look(&self, member: &Arc<Member>, token: FencingToken) -> Result<Standing, BackendError> {
         let place = i64::try_from(token.get()).unwrap_or(i64::MAX);
         let sent = self.keeper.now();
-        let looked = match self.freshen(member) {
-            None => self.look_at_need(member, place).await,
-            Some(proof) => join(self.look_at_need(member, place), proof).await.0,
+        let looked = match self.refresh_lease(member) {
+            None => self.look_if_needed(member, place).await,
+            Some(proof) => join(self.look_if_needed(member, place), proof).await.0,
         };
         // A proof that failed leaves the one before, which may do for a while.
         let lives =
             |seen| (member.refresh(sent) && member.session.is_alive(self.keeper.now())).then_some(seen);
         match looked?.and_then(lives) {
             None => Ok(Standing::Gone),
-            Some(Seen::AsBefore(hints)) => Ok(self.waits(member, place, hints)),
-            Some(Seen::Queue(look)) => {
-                member.stands(place, look.ahead);
-                self.stand(member, place, look).await
+            Some(LookResult::Unchanged(hints)) => Ok(self.waits(member, place, hints)),
+            Some(LookResult::Changed(view)) => {
+                member.set_position(place, view.ahead);
+                self.judge(member, place, view).await
             }
         }
     }
 
     /// A waiter that was told nothing looks whether something was kept from it: whether those whom it watches still stand tells as
     /// much as the whole queue, and takes etcd no longer however many wait.
-    async fn look_at_need(&self, member: &Arc<Member>, place: i64) -> Result<Option<Seen>, BackendError> {
-        if let Some((hints, watched)) = self.hub.board().attend_on(member.entry.id)
-            && self.still(place, &watched).await?.is_some()
+    async fn look_if_needed(
+        &self,
+        member: &Arc<Member>,
+        place: i64,
+    ) -> Result<Option<LookResult>, BackendError> {
+        if let Some((hints, watched)) = self.watches.hub().resubscribe(member.entry.id)
+            && self.still_standing(place, &watched).await?.is_some()
         {
-            return Ok(Some(Seen::AsBefore(hints)));
+            return Ok(Some(LookResult::Unchanged(hints)));
         }
-        Ok(self.look_once(member, place).await?.map(Seen::Queue))
+        Ok(self.look_once(member, place).await?.map(LookResult::Changed))
     }
 
     /// Who is ahead of this place. `None` if the entry is not there, or has another place.
-    async fn look_once(&self, member: &Arc<Member>, place: i64) -> Result<Option<Look>, BackendError> {
-        let turn = self.turn(self.crowds.at(member.entry.name.as_str())).await;
-        let answer = self.wire.txn(|| recipe::look_again(member, place)).await.answer?;
-        turn.done();
-        match recipe::looked(member, &answer).map_err(|failure| self.here(failure))? {
-            (Some(found), mut look) if found == place => {
-                if look.more && look.holder.is_none() {
-                    let first = self.wire.txn(|| recipe::first_ahead(member, place)).await.answer?;
-                    look.holder = recipe::label_of_first(&first);
+    async fn look_once(&self, member: &Arc<Member>, place: i64) -> Result<Option<QueueView>, BackendError> {
+        let permit = self.read_permit(self.contention.at(member.entry.name.as_str())).await;
+        let answer = self.client.txn(|| recipe::look_again(member, place)).await.answer?;
+        permit.mark_answered();
+        match recipe::read_view(member, &answer).map_err(|failure| self.here(failure))? {
+            (Some(found), mut view) if found == place => {
+                if view.more && view.holder.is_none() {
+                    let first = self.client.txn(|| recipe::first_ahead(member, place)).await.answer?;
+                    view.holder = recipe::label_of_first(&first);
                 }
-                self.look_on(member, look).await.map(Some)
+                self.look_further(member, view).await.map(Some)
             }
             (found, _) => {
                 if found.is_none() && member.token().is_none_or(|token| token == place) {
-                    self.sessions.is_gone(member);
+                    self.sessions.mark_gone(member);
                 }
                 Ok(None)
             }
@@ -249,21 +256,21 @@ impl Etcd {
     }
 
     /// Sees the others of those ahead, where they count and one answer did not show all.
-    async fn look_on(&self, member: &Member, mut look: Look) -> Result<Look, BackendError> {
-        while look.leaves_open(member.entry.claim) {
-            let answer = self.wire.txn(|| recipe::look_on(member, &look)).await.answer?;
-            look = recipe::looked_on(member, &answer, look).map_err(|failure| self.here(failure))?;
+    async fn look_further(&self, member: &Member, mut view: QueueView) -> Result<QueueView, BackendError> {
+        while view.leaves_open(member.entry.claim) {
+            let answer = self.client.txn(|| recipe::look_further(member, &view)).await.answer?;
+            view = recipe::read_further(member, &answer, view).map_err(|failure| self.here(failure))?;
         }
-        Ok(look)
+        Ok(view)
     }
 
     /// Whether the waiter and all whom it watches are where a look showed them: then that holds for this later revision, too.
     /// To see that is the same for etcd however many wait.
-    async fn still(&self, place: i64, watched: &[Vec<u8>]) -> Result<Option<i64>, BackendError> {
-        if watched.len() > MANY_WATCHED {
+    async fn still_standing(&self, place: i64, watched: &[Vec<u8>]) -> Result<Option<i64>, BackendError> {
+        if watched.len() > MAX_CHECKED {
             return Ok(None);
         }
-        let answer = self.wire.txn(|| recipe::are_there(watched.iter().map(Vec::as_slice))).await.answer?;
+        let answer = self.client.txn(|| recipe::are_there(watched.iter().map(Vec::as_slice))).await.answer?;
         recipe::all_stand(&answer, watched.len(), place).map_err(|failure| self.here(failure))
     }
 
@@ -272,59 +279,60 @@ impl Etcd {
         failure.at(&self.config).into()
     }
 
-    /// A turn to look at a queue.
-    async fn turn<'a>(&self, crowd: &'a Crowd) -> Turn<'a> {
-        crowd.turn(&self.keeper, self.config.command_timeout).await
+    /// A permit to read a queue.
+    async fn read_permit<'a>(&self, contention: &'a QueueContention) -> ReadPermit<'a> {
+        contention.read_permit(&self.keeper, self.config.command_timeout).await
     }
 
     /// What a place that was seen comes to. A waiter's watches are there before it is judged for good (C6).
-    async fn stand(
+    async fn judge(
         &self,
         member: &Arc<Member>,
         place: i64,
-        mut look: Look,
+        mut view: QueueView,
     ) -> Result<Standing, BackendError> {
         let claim = member.entry.claim;
-        if !self.is_proved(member) {
+        if !self.is_fresh(member) {
             let (session, age) = (&member.session, member.entry.ttl / 2);
-            let proved = session.prove(&self.wire, age).await.is_ok();
+            let proved = session.prove(&self.client, age).await.is_ok();
             if !proved && !session.is_alive(self.keeper.now()) {
                 return Ok(Standing::Gone);
             }
         }
-        if look.admits(claim) {
+        if view.admits(claim) {
             return Ok(self.admitted(member, place));
         }
         let id = member.entry.id;
         let until = self.keeper.now() + self.config.command_timeout;
-        self.hub.live(until).await;
-        let board = self.hub.board();
-        let hints = board.attend(id, look.sight(place, claim, &member.key));
-        for _ in 0..LOOKS {
+        self.watches.wait_live(until).await;
+        let hub = self.watches.hub();
+        let hints = hub.subscribe(id, view.snapshot(place, claim, &member.key));
+        for _ in 0..MAX_LOOKS {
             // Without watches the waiter polls, and is told when there are some.
-            let Some(since) = board.watched(id, &self.keeper, until).await else { break };
-            if since <= look.revision {
-                board.arm(id);
+            let Some(since) = hub.watching_since(id, &self.keeper, until).await else { break };
+            if since <= view.revision {
+                hub.arm(id);
                 break;
             }
             // Something may have happened between the look and the watch (PR27): mostly to others. Where few stand it is cheap
             // to see what, and saves a second question.
-            let watched = || look.sight(place, claim, &member.key).watched();
-            let still = if look.length > SHORT { self.still(place, &watched()).await? } else { None };
+            let watched = || view.snapshot(place, claim, &member.key).watched();
+            let still =
+                if view.length > SHORT_QUEUE { self.still_standing(place, &watched()).await? } else { None };
             match still {
-                Some(revision) => look.revision = revision,
+                Some(revision) => view.revision = revision,
                 None => match self.look_once(member, place).await? {
-                    Some(again) => look = again,
+                    Some(again) => view = again,
                     None => return Ok(Standing::Gone),
                 },
             }
-            if look.admits(claim) {
+            if view.admits(claim) {
                 return Ok(self.admitted(member, place));
             }
-            board.see(id, look.sight(place, claim, &member.key));
+            hub.update(id, view.snapshot(place, claim, &member.key));
         }
-        let ahead = member.stands(place, look.ahead).unwrap_or(look.near.len() as u64);
-        member.sees(ahead, look.holder);
+        let ahead = member.set_position(place, view.ahead).unwrap_or(view.near.len() as u64);
+        member.set_seen(ahead, view.holder);
         Ok(self.waits(member, place, hints))
     }
 
@@ -341,7 +349,7 @@ impl Etcd {
         }
     }
 
-    fn waits(&self, member: &Member, place: i64, hints: Attending) -> Standing {
+    fn waits(&self, member: &Member, place: i64, hints: Subscription) -> Standing {
         let (ahead, label) = member.seen();
         Standing::Waiting {
             token: FencingToken::new(place.unsigned_abs()),
@@ -350,26 +358,26 @@ impl Etcd {
             ahead,
             holder: Some(Holder::Ours { label }),
             look_again: self.keeper.now() + (member.entry.ttl / 3).min(LOOK_AGAIN),
-            hints: Box::pin(Confirmed::new(hints, &self.wire)),
+            hints: Box::pin(ConfirmedHints::new(hints, &self.client)),
         }
     }
 
     /// Whether the session's last proof does for a grant: what is granted on a shared proof that is nearly over would be
     /// lost in a moment, and the store has just answered. A lease of its own was asked for a proof with the look.
-    fn is_proved(&self, member: &Member) -> bool {
+    fn is_fresh(&self, member: &Member) -> bool {
         let session = &member.session;
         session.is_private() || self.keeper.now().since(session.proved()) <= member.entry.ttl / 2
     }
 
     /// What it takes that the session's last proof leaves two thirds of the entry's ttl. Where leases are long that is
     /// nothing; one of an entry's own is extended by every look.
-    fn freshen<'a>(
+    fn refresh_lease<'a>(
         &'a self,
         member: &'a Member,
     ) -> Option<impl Future<Output = Result<(), Failure>> + Send + 'a> {
         let session = &member.session;
         let age = if session.is_private() { Duration::ZERO } else { member.entry.ttl / 3 };
         let stale = self.keeper.now().since(session.proved()) > age;
-        stale.then(|| session.prove(&self.wire, age))
+        stale.then(|| session.prove(&self.client, age))
     }
 }

@@ -13,7 +13,7 @@ use lock_core::{BackendError, Departure, Diagnosis, EntryId, LockName, Operator,
 use crate::{
     Etcd, diagnosis,
     error::Cause,
-    keys::{self, Keys, Range, Row},
+    keys::{self, EntryKey, Keys, Range},
     recipe::{foreign, token_of},
 };
 
@@ -30,20 +30,20 @@ impl Operator for Etcd {
         let keys = Keys::new(&self.config.prefix, name);
         let mut found = Vec::new();
         for kv in self.range(keys.all(), false).await? {
-            let known = keys.row(kv.key()).zip(keys::read_value(kv.value()));
-            let (row, (entry, label)) = known.ok_or_else(|| self.here(foreign(kv.key())))?;
-            found.push(Found { place: kv.create_revision(), row, entry, label });
+            let known = keys.read_entry(kv.key()).zip(keys::read_value(kv.value()));
+            let (key, (entry, label)) = known.ok_or_else(|| self.here(foreign(kv.key())))?;
+            found.push(FoundEntry { place: kv.create_revision(), key, entry, label });
         }
         found.sort_by_key(|found| found.place);
         let left = self.leases_left(&found).await?;
-        found.retain(|found| left.contains_key(&found.row.lease));
-        let admitted = admission::admitted(found.iter().map(|found| found.row.claim));
+        found.retain(|found| left.contains_key(&found.key.lease));
+        let admitted = admission::admitted(found.iter().map(|found| found.key.claim));
         let rows = found.into_iter().enumerate().map(|(i, found)| QueueRow {
             entry: Some(found.entry),
-            claim: found.row.claim,
+            claim: found.key.claim,
             admitted: i < admitted,
             token: Some(token_of(found.place)),
-            lease_left: left.get(&found.row.lease).copied(),
+            lease_left: left.get(&found.key.lease).copied(),
             label: found.label,
         });
         Ok(rows.collect())
@@ -60,14 +60,14 @@ impl Operator for Etcd {
         let keys = Keys::new(&self.config.prefix, name);
         let found = self.range(keys.all(), false).await?;
         let is_it = |kv: &&KeyValue| keys::read_value(kv.value()).is_some_and(|(found, _)| found == entry);
-        let Some(kv) = found.iter().filter(|kv| keys.row(kv.key()).is_some()).find(is_it) else {
+        let Some(kv) = found.iter().filter(|kv| keys.read_entry(kv.key()).is_some()).find(is_it) else {
             return Ok(Departure::Absent);
         };
         let there = Compare::create_revision(kv.key(), CompareOp::Equal, kv.create_revision());
         // Whoever it is learns of it at once.
         let told = TxnOp::put(keys::evictions(&self.config.prefix), entry.to_string(), None);
         let evict = Txn::new().when([there]).and_then([TxnOp::delete(kv.key(), None), told]);
-        let sent = self.wire.txn(|| evict.clone()).await;
+        let sent = self.client.txn(|| evict.clone()).await;
         // What an earlier sending did is not found by a later one.
         let evicted = sent.answer?.succeeded() || sent.unanswered;
         Ok(if evicted { Departure::Left } else { Departure::Absent })
@@ -79,9 +79,9 @@ impl Operator for Etcd {
 }
 
 /// An entry that stands in a queue.
-struct Found {
+struct FoundEntry {
     place: i64,
-    row: Row,
+    key: EntryKey,
     entry: EntryId,
     label: Option<String>,
 }
@@ -95,8 +95,8 @@ impl Etcd {
             if keys_only {
                 options = options.with_keys_only();
             }
-            let page = self.wire.call(|link| {
-                let (mut kv, from, options) = (link.kv.clone(), from.clone(), options.clone());
+            let page = self.client.call(|channel| {
+                let (mut kv, from, options) = (channel.kv.clone(), from.clone(), options.clone());
                 async move { kv.get(from, Some(options)).await }
             });
             let mut page = match page.await {
@@ -114,12 +114,12 @@ impl Etcd {
     }
 
     /// What is left of each lease that is there.
-    async fn leases_left(&self, found: &[Found]) -> Result<BTreeMap<i64, Duration>, BackendError> {
-        let leases: BTreeSet<i64> = found.iter().map(|found| found.row.lease).collect();
+    async fn leases_left(&self, found: &[FoundEntry]) -> Result<BTreeMap<i64, Duration>, BackendError> {
+        let leases: BTreeSet<i64> = found.iter().map(|found| found.key.lease).collect();
         let asked = leases.into_iter().map(|lease| async move {
-            let asked = self.wire.call(|link| {
-                let mut client = link.lease.clone();
-                async move { client.time_to_live(lease, None).await }
+            let asked = self.client.call(|channel| {
+                let mut leases = channel.lease.clone();
+                async move { leases.time_to_live(lease, None).await }
             });
             asked.await.map(|answer| (lease, answer.ttl()))
         });

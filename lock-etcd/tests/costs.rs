@@ -106,7 +106,7 @@ async fn a_waiter_whose_blocker_leaves_before_it_is_watched_asks_once_more_and_h
     guard.release().await.unwrap().confirmed().unwrap();
 }
 
-/// Whoever gives up unanswered may still be put into the queue, so a door is shut behind each, and nobody else begins again (PR08).
+/// An entry whose create was not answered may still be put into the queue, so each leave sets a tombstone, and nobody else begins again (PR08).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_that_gives_up_unanswered_costs_a_few_requests_each_and_leaves_nobody_behind() {
     const CROWD: u64 = 200;

@@ -1,4 +1,4 @@
-//! [`Budget`]: how many requests may be sent beside others.
+//! [`HedgeBudget`]: how many requests may be sent beside others that are not answered.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,9 +11,9 @@ const AT_ONCE: u32 = 10;
 /// What may be sent beside requests that are not answered: a small share of all. Where a cluster is slow, each request that is
 /// sent again makes it slower, and a create that may arrive twice concerns others when it leaves.
 #[derive(Debug)]
-pub(super) struct Budget(AtomicU32);
+pub(super) struct HedgeBudget(AtomicU32);
 
-impl Budget {
+impl HedgeBudget {
     pub(super) fn new() -> Self {
         Self(AtomicU32::new(SHARE * AT_ONCE))
     }
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn a_few_at_once_and_then_one_of_ten() {
-        let budget = Budget::new();
+        let budget = HedgeBudget::new();
         assert_eq!((0..100).filter(|_| budget.spend()).count(), 10);
         let mut spent = 0;
         for _ in 0..1_000 {

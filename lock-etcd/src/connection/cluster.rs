@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
-use etcd_client::{Client, ConnectOptions, StatusResponse};
+use etcd_client::{ConnectOptions, StatusResponse};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use lock_core::{BackendErrorKind as Kind, CircuitBreaker, Keeper, excerpt};
 
-use super::lane::Link;
+use super::lane::Channel;
 use crate::{
     ConfigError, EtcdConfig,
     config::tls,
@@ -25,7 +25,7 @@ use crate::{
 const HEAD_START: Duration = Duration::from_millis(250);
 
 /// So long after a member could not be used it is asked again.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// A server drops who pings it more often than every 5 s, or while nothing is asked (E12).
 const PING_EVERY: Duration = Duration::from_secs(10);
@@ -74,7 +74,7 @@ impl Cluster {
     /// after all others; the next one starts when one fails, or is silent for a moment, which it is as well while it has to wait for its
     /// turn. Each has to say hello: a connection alone shows nothing. As long as one is silent, which it may be
     /// for ever, those that failed are asked again: a cluster that has no leader may have one soon.
-    pub(crate) async fn open(&self, keeper: &Keeper) -> Result<Link, Failure> {
+    pub(crate) async fn open(&self, keeper: &Keeper) -> Result<Channel, Failure> {
         let (first, count) = (self.first.load(Ordering::Relaxed), self.config.endpoints.len());
         let (away, there): (Vec<_>, Vec<_>) = (0..count)
             .map(|i| (first + i) % count)
@@ -82,9 +82,9 @@ impl Cluster {
         let mut waiting = there.into_iter().chain(away);
         let ask = |endpoint, again: bool| async move {
             if again {
-                keeper.sleep_until(keeper.now() + ASK_AGAIN).await;
+                keeper.sleep_until(keeper.now() + ASK_AGAIN_AFTER).await;
             }
-            (endpoint, again, self.greet(endpoint, keeper).await)
+            (endpoint, again, self.open_member(endpoint, keeper).await)
         };
         let mut tries = FuturesUnordered::new();
         // How many have not said anything yet.
@@ -98,21 +98,21 @@ impl Cluster {
                 biased;
                 Some((endpoint, again, greeted)) = tries.next() => {
                     let failure = match greeted {
-                        Ok(link) => {
-                            self.first.store(link.endpoint, Ordering::Relaxed);
-                            return Ok(link);
+                        Ok(channel) => {
+                            self.first.store(channel.endpoint, Ordering::Relaxed);
+                            return Ok(channel);
                         }
                         Err(failure) => failure,
                     };
                     silent -= usize::from(!again);
                     next = waiting.next();
                     if next.is_none() && silent == 0 {
-                        return Err(worse(failed, failure));
+                        return Err(more_telling(failed, failure));
                     }
                     if *failure.kind() != Kind::Denied {
                         tries.push(ask(endpoint, true));
                     }
-                    failed = Some(worse(failed, failure));
+                    failed = Some(more_telling(failed, failure));
                 },
                 () = keeper.sleep_until(keeper.now() + HEAD_START) => next = waiting.next(),
             }
@@ -126,8 +126,8 @@ impl Cluster {
         let _ = self.first.compare_exchange(endpoint, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    async fn greet(&self, endpoint: usize, keeper: &Keeper) -> Result<Link, Failure> {
-        let (client, status) = self.breakers[endpoint].attempt(keeper, self.hello(endpoint)).await?;
+    async fn open_member(&self, endpoint: usize, keeper: &Keeper) -> Result<Channel, Failure> {
+        let (client, status) = self.breakers[endpoint].attempt(keeper, self.connect_member(endpoint)).await?;
         let address = self.config.address(endpoint);
         if status.leader() == 0 {
             return Err(Failure::new(Kind::Unavailable, format!("{address} is a member without a leader")));
@@ -137,14 +137,17 @@ impl Cluster {
             return Err(Failure::new(Kind::Unavailable, message).advised());
         }
         self.check_version(&address, status.version());
-        Ok(Link::new(client, address, endpoint))
+        Ok(Channel::new(client, address, endpoint))
     }
 
     /// Connects to one member, and asks how it is. The caller bounds the time.
-    pub(crate) async fn hello(&self, endpoint: usize) -> Result<(Client, StatusResponse), Failure> {
+    pub(crate) async fn connect_member(
+        &self,
+        endpoint: usize,
+    ) -> Result<(etcd_client::Client, StatusResponse), Failure> {
         let address = self.config.address(endpoint);
         let failed = |error: etcd_client::Error| Failure::of(&address, &error);
-        let client = Client::connect([self.config.url(endpoint)], Some(self.options.clone()));
+        let client = etcd_client::Client::connect([self.config.url(endpoint)], Some(self.options.clone()));
         let client = client.await.map_err(failed)?;
         let status = client.maintenance_client().status().await.map_err(failed)?;
         Ok((client, status))
@@ -163,7 +166,7 @@ impl Cluster {
 }
 
 /// Which of two failures is told: what somebody has to mend says more than that a member is down.
-fn worse(before: Option<Failure>, now: Failure) -> Failure {
+fn more_telling(before: Option<Failure>, now: Failure) -> Failure {
     before.filter(|failure| *failure.kind() == Kind::Denied).unwrap_or(now)
 }
 

@@ -1,4 +1,4 @@
-//! [`Lane`]: one connection for requests, driven by the runtime that it was opened on.
+//! [`Connection`]: one connection for requests, driven by the runtime that opened it.
 
 use std::{
     fmt,
@@ -11,15 +11,15 @@ use std::{
     time::Duration,
 };
 
-use etcd_client::{Client, DeleteResponse, Error, KvClient, LeaseClient, Txn, TxnResponse, WatchClient};
+use etcd_client::{DeleteResponse, Error, KvClient, LeaseClient, Txn, TxnResponse, WatchClient};
 use futures_util::future::{AbortHandle, Abortable};
 use lock_core::{BackendErrorKind as Kind, BootTime, Keeper};
 use tokio::{net::UdpSocket, runtime::Id, sync::SetOnce};
 
-use super::{by, cluster::Cluster, terminal::Terminal};
+use super::{cluster::Cluster, terminal::ConnectionPool, timeout_at};
 use crate::error::Failure;
 
-/// So many clients are kept for whoever comes next: more are under way at once only in a crowd.
+/// So many clients are kept for the next requests: more are under way at once only in a crowd.
 const SPARE: usize = 64;
 
 /// So large an answer is read. Ours are [smaller](crate::recipe::PAGE_BYTES), but whoever else writes among the entries makes them
@@ -27,7 +27,7 @@ const SPARE: usize = 64;
 const MAX_ANSWER: usize = 64 << 20;
 
 /// One connection to one member, over which all requests go at the same time.
-pub(crate) struct Link {
+pub(crate) struct Channel {
     pub(crate) kv: KvClient,
     /// Clients that were used before: to make one takes a handful of allocations, which a lock is too short for.
     spare: Mutex<Vec<KvClient>>,
@@ -37,17 +37,17 @@ pub(crate) struct Link {
     pub(crate) address: String,
     /// Which one of the endpoints it is.
     pub(crate) endpoint: usize,
-    client: Client,
-    /// What it did not answer was answered by another one.
-    given_up: SetOnce<()>,
+    client: etcd_client::Client,
+    /// Another member answered what this one did not.
+    unresponsive: SetOnce<()>,
 }
 
-impl Link {
-    pub(super) fn new(client: Client, address: String, endpoint: usize) -> Self {
+impl Channel {
+    pub(super) fn new(client: etcd_client::Client, address: String, endpoint: usize) -> Self {
         let (kv, lease, watch) = (client.kv_client(), client.lease_client(), client.watch_client());
         let kv = kv.max_decoding_message_size(MAX_ANSWER);
-        let (spare, given_up) = (Mutex::default(), SetOnce::new());
-        Self { kv, spare, lease, watch, address, endpoint, client, given_up }
+        let (spare, unresponsive) = (Mutex::default(), SetOnce::new());
+        Self { kv, spare, lease, watch, address, endpoint, client, unresponsive }
     }
 
     /// Carries out a transaction.
@@ -82,97 +82,110 @@ impl Link {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever waits for an answer here asks elsewhere.
-    pub(super) fn give_up(&self) {
+    /// Requests that wait for an answer here are sent elsewhere as well.
+    pub(super) fn mark_unresponsive(&self) {
         // Once is enough.
-        let _ = self.given_up.set(());
+        let _ = self.unresponsive.set(());
     }
 
-    /// Waits until it is given up.
-    pub(super) async fn given_up(&self) {
-        self.given_up.wait().await;
+    /// Waits until another member has answered what this one did not.
+    pub(super) async fn until_unresponsive(&self) {
+        self.unresponsive.wait().await;
     }
 
     /// A client for what is asked for rarely.
-    pub(crate) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> etcd_client::Client {
         self.client.clone()
     }
 }
 
-/// A connection: being opened, open, or over. Over is over: the next request gets another lane.
+/// A connection: opening, open, or closed for good. Then the next request gets another one.
 ///
 /// One task opens it. The connection's own tasks live on the same runtime; the task waits for the end of that, and ends
-/// when nobody has the lane any more.
-pub(super) struct Lane {
-    /// Whose it is: a runtime's, or the keeper's.
-    pub(super) home: Option<Id>,
-    link: SetOnce<Result<Arc<Link>, Failure>>,
+/// when nobody has the connection any more.
+pub(super) struct Connection {
+    /// The runtime that drives it; `None` for the keeper's.
+    pub(super) runtime: Option<Id>,
+    channel: SetOnce<Result<Arc<Channel>, Failure>>,
     /// When it has to be open.
     open_by: BootTime,
-    over: AtomicBool,
+    closed: AtomicBool,
     task: AbortHandle,
 }
 
-impl Lane {
-    /// A lane, and the task that has to be spawned at its home.
+impl Connection {
+    /// A connection, and the task to be spawned on its runtime.
     pub(super) fn new(
-        home: Option<Id>,
-        terminal: &Arc<Terminal>,
+        runtime: Option<Id>,
+        pool: &Arc<ConnectionPool>,
     ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
         let (task, registration) = AbortHandle::new_pair();
-        let (cluster, keeper) = (Arc::clone(&terminal.cluster), terminal.keeper.clone());
+        let (cluster, keeper) = (Arc::clone(&pool.cluster), pool.keeper.clone());
         let open_by = keeper.now() + cluster.config.connect_timeout;
-        let lane = Arc::new(Self { home, link: SetOnce::new(), open_by, over: AtomicBool::new(false), task });
-        let ending = Ending { lane: Arc::downgrade(&lane), terminal: Arc::downgrade(terminal) };
+        let connection = Arc::new(Self {
+            runtime,
+            channel: SetOnce::new(),
+            open_by,
+            closed: AtomicBool::new(false),
+            task,
+        });
+        let ending = CloseGuard { connection: Arc::downgrade(&connection), pool: Arc::downgrade(pool) };
         let driven = Abortable::new(run(ending, cluster, keeper, open_by), registration);
         // Aborted or not: the ending tells.
         let drive = async move { driven.await.unwrap_or_default() };
-        (lane, drive)
+        (connection, drive)
     }
 
     /// One that is open, and that nobody drives.
     #[cfg(test)]
-    pub(super) fn open_to(link: Link, home: Option<Id>) -> Arc<Self> {
-        let link = SetOnce::new_with(Some(Ok(Arc::new(link))));
+    pub(super) fn open_for_test(channel: Channel, runtime: Option<Id>) -> Arc<Self> {
+        let channel = SetOnce::new_with(Some(Ok(Arc::new(channel))));
         let (task, _) = AbortHandle::new_pair();
-        Arc::new(Self { home, link, open_by: BootTime::FAR_FUTURE, over: AtomicBool::new(false), task })
+        Arc::new(Self {
+            runtime,
+            channel,
+            open_by: BootTime::FAR_FUTURE,
+            closed: AtomicBool::new(false),
+            task,
+        })
     }
 
     /// Whether no request should be given to it any more.
-    pub(super) fn is_over(&self) -> bool {
-        self.over.load(Ordering::Acquire)
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// The connection, if it is open.
-    pub(super) fn opened(&self) -> Option<&Arc<Link>> {
-        self.link.get()?.as_ref().ok()
+    pub(super) fn open_channel(&self) -> Option<&Arc<Channel>> {
+        self.channel.get()?.as_ref().ok()
     }
 
     /// The connection, as soon as it is open.
-    pub(super) async fn link(&self, cluster: &Cluster, keeper: &Keeper) -> Result<Arc<Link>, Failure> {
-        if let Some(link) = self.link.get() {
-            return link.clone();
+    pub(super) async fn channel(&self, cluster: &Cluster, keeper: &Keeper) -> Result<Arc<Channel>, Failure> {
+        if let Some(channel) = self.channel.get() {
+            return channel.clone();
         }
         // The task has the same limit, but the runtime that has to run it may be blocked.
-        match by(keeper, self.open_by, self.link.wait()).await {
-            Some(link) => link.clone(),
+        match timeout_at(keeper, self.open_by, self.channel.wait()).await {
+            Some(channel) => channel.clone(),
             None => Err(too_slow(cluster)),
         }
     }
 }
 
 /// Opens the connection, and waits for its end.
-async fn run(ending: Ending, cluster: Arc<Cluster>, keeper: Keeper, open_by: BootTime) {
+async fn run(ending: CloseGuard, cluster: Arc<Cluster>, keeper: Keeper, open_by: BootTime) {
     // A runtime without timers or without I/O panics here, where it is seen, and not in the tasks of the connection.
     drop(tokio::time::sleep(Duration::ZERO));
     drop(UdpSocket::bind(("127.0.0.1", 0)).await);
-    let opened = by(&keeper, open_by, cluster.open(&keeper)).await.unwrap_or_else(|| Err(too_slow(&cluster)));
+    let opened =
+        timeout_at(&keeper, open_by, cluster.open(&keeper)).await.unwrap_or_else(|| Err(too_slow(&cluster)));
     // A keeper that only a task of its own still has would never end.
     drop(keeper);
     match opened {
-        Ok(link) => {
-            tracing::debug!(member = %link.address, "etcd connection opened");
-            ending.publish(Ok(Arc::new(link)));
+        Ok(channel) => {
+            tracing::debug!(member = %channel.address, "etcd connection opened");
+            ending.publish(Ok(Arc::new(channel)));
             pending::<()>().await;
         }
         Err(failure) => {
@@ -186,33 +199,33 @@ fn too_slow(cluster: &Cluster) -> Failure {
     Failure::timed_out(&cluster.config, "opening a connection", cluster.config.connect_timeout)
 }
 
-/// Says that the lane is over, however its task ends: aborted, with its runtime, in a panic.
-struct Ending {
-    lane: Weak<Lane>,
-    terminal: Weak<Terminal>,
+/// Closes the connection however its task ends: aborted, with its runtime, in a panic.
+struct CloseGuard {
+    connection: Weak<Connection>,
+    pool: Weak<ConnectionPool>,
 }
 
-impl Ending {
-    fn publish(&self, link: Result<Arc<Link>, Failure>) {
-        if let Some(lane) = self.lane.upgrade() {
-            if link.is_err() {
-                // First, so that whoever is woken by the failure does not find the lane again.
-                lane.over.store(true, Ordering::Release);
+impl CloseGuard {
+    fn publish(&self, channel: Result<Arc<Channel>, Failure>) {
+        if let Some(connection) = self.connection.upgrade() {
+            if channel.is_err() {
+                // First, so that whoever is woken by the failure does not find the connection again.
+                connection.closed.store(true, Ordering::Release);
             }
             // The only other one to set it is the end of this task.
-            let _ = lane.link.set(link);
+            let _ = connection.channel.set(channel);
         }
     }
 }
 
-impl Drop for Ending {
+impl Drop for CloseGuard {
     fn drop(&mut self) {
-        let Some(lane) = self.lane.upgrade() else { return };
-        lane.over.store(true, Ordering::Release);
-        if let Some(terminal) = self.terminal.upgrade() {
+        let Some(connection) = self.connection.upgrade() else { return };
+        connection.closed.store(true, Ordering::Release);
+        if let Some(pool) = self.pool.upgrade() {
             // Tokio panics where a runtime was built without its drivers, and has no other way to tell.
-            let without_io = thread::panicking() && !lane.link.initialized();
-            terminal.remove(&lane, without_io);
+            let without_io = thread::panicking() && !connection.channel.initialized();
+            pool.remove(&connection, without_io);
         }
         let failure = if thread::panicking() {
             Failure::new(Kind::Panicked, "opening a connection panicked")
@@ -220,18 +233,21 @@ impl Drop for Ending {
             Failure::new(Kind::Unreachable, "the runtime that opened the connection was shut down")
         };
         // Nobody waits for it if it is set.
-        let _ = lane.link.set(Err(failure));
+        let _ = connection.channel.set(Err(failure));
     }
 }
 
-impl Drop for Lane {
+impl Drop for Connection {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl fmt::Debug for Lane {
+impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lane").field("home", &self.home).field("over", &self.over).finish_non_exhaustive()
+        f.debug_struct("Connection")
+            .field("runtime", &self.runtime)
+            .field("closed", &self.closed)
+            .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! [`Wire`]: requests to the cluster and their answers.
+//! [`Client`]: requests to the cluster and their answers.
 
 mod budget;
 mod cluster;
@@ -18,8 +18,8 @@ use etcd_client::{DeleteResponse, Txn, TxnResponse};
 use futures_util::future::poll_fn;
 use lock_core::{BootTime, Keeper};
 
-pub(crate) use self::{cluster::Cluster, lane::Link};
-use self::{lane::Lane, terminal::Terminal};
+pub(crate) use self::{cluster::Cluster, lane::Channel};
+use self::{lane::Connection, terminal::ConnectionPool};
 use crate::error::Failure;
 
 /// Sends requests, on the caller's own runtime where it has one. Cheap to clone; the last one to go closes all
@@ -35,12 +35,12 @@ use crate::error::Failure;
 ///   twice, or late. If there is no other, the member is asked how it is over the same connection: one that has ended
 ///   without a word to the request is noticed by that. A connection that broke, or did not answer in time, gets no more requests.
 #[derive(Clone, Debug)]
-pub(crate) struct Wire(Arc<Terminal>);
+pub(crate) struct Client(Arc<ConnectionPool>);
 
-impl Wire {
+impl Client {
     /// No connection is opened yet.
     pub(crate) fn new(cluster: Arc<Cluster>, keeper: Keeper) -> Self {
-        Self(Arc::new(Terminal::new(cluster, keeper)))
+        Self(Arc::new(ConnectionPool::new(cluster, keeper)))
     }
 
     pub(crate) fn cluster(&self) -> &Arc<Cluster> {
@@ -60,16 +60,20 @@ impl Wire {
     ///
     /// # Cancel safety
     /// Safe to drop. The transaction may have been carried out.
-    pub(crate) async fn txn(&self, txn: impl Fn() -> Txn + Send + Sync) -> Sent<TxnResponse> {
-        self.send(self.0.cluster.config.command_timeout, |link| Arc::clone(link).txn(txn())).await
+    pub(crate) async fn txn(&self, txn: impl Fn() -> Txn + Send + Sync) -> Outcome<TxnResponse> {
+        self.send_within(self.0.cluster.config.command_timeout, |channel| Arc::clone(channel).txn(txn()))
+            .await
     }
 
     /// Deletes a key, whatever stands there by then.
     ///
     /// # Cancel safety
     /// Safe to drop. The request may have been carried out.
-    pub(crate) async fn delete(&self, key: &[u8]) -> Sent<DeleteResponse> {
-        self.send(self.0.cluster.config.command_timeout, |link| Arc::clone(link).delete(key.to_vec())).await
+    pub(crate) async fn delete(&self, key: &[u8]) -> Outcome<DeleteResponse> {
+        self.send_within(self.0.cluster.config.command_timeout, |channel| {
+            Arc::clone(channel).delete(key.to_vec())
+        })
+        .await
     }
 
     /// Makes a request, within `command_timeout`. It may be made more than once.
@@ -78,57 +82,58 @@ impl Wire {
     /// Safe to drop. The request may have been carried out.
     pub(crate) async fn call<T, F>(
         &self,
-        request: impl Fn(&Arc<Link>) -> F + Send + Sync,
+        request: impl Fn(&Arc<Channel>) -> F + Send + Sync,
     ) -> Result<T, Failure>
     where
         T: Send,
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        self.sent(request).await.answer
+        self.send(request).await.answer
     }
 
     /// The same, and whether it may be made later.
     ///
     /// # Cancel safety
     /// Safe to drop. The request may have been carried out.
-    pub(crate) async fn sent<T, F>(&self, request: impl Fn(&Arc<Link>) -> F + Send + Sync) -> Sent<T>
+    pub(crate) async fn send<T, F>(&self, request: impl Fn(&Arc<Channel>) -> F + Send + Sync) -> Outcome<T>
     where
         T: Send,
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        self.send(self.0.cluster.config.command_timeout, request).await
+        self.send_within(self.0.cluster.config.command_timeout, request).await
     }
 
     /// The same with another time limit.
     pub(crate) async fn call_within<T, F>(
         &self,
         limit: Duration,
-        request: impl Fn(&Arc<Link>) -> F + Send + Sync,
+        request: impl Fn(&Arc<Channel>) -> F + Send + Sync,
     ) -> Result<T, Failure>
     where
         T: Send,
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        self.send(limit, request).await.answer
+        self.send_within(limit, request).await.answer
     }
 
     /// The connection of this runtime, for whoever keeps a stream on it.
-    pub(crate) async fn link(&self) -> Result<Held, Failure> {
-        let (lane, link) = self.connect().await?;
-        Ok(Held { terminal: Arc::clone(&self.0), lane, link })
+    pub(crate) async fn connection(&self) -> Result<ConnectionHandle, Failure> {
+        let (connection, channel) = self.connect().await?;
+        Ok(ConnectionHandle { pool: Arc::clone(&self.0), connection, channel })
     }
 
-    async fn connect(&self) -> Result<(Arc<Lane>, Arc<Link>), Failure> {
-        let Terminal { cluster, keeper, .. } = &*self.0;
+    async fn connect(&self) -> Result<(Arc<Connection>, Arc<Channel>), Failure> {
+        let ConnectionPool { cluster, keeper, .. } = &*self.0;
         loop {
-            let lane = self.0.lane();
-            match lane.link(cluster, keeper).await {
-                Ok(link) => return Ok((lane, link)),
+            let connection = self.0.connection();
+            match connection.channel(cluster, keeper).await {
+                Ok(channel) => return Ok((connection, channel)),
                 // The caller's runtime has no I/O, or no timers; the keeper's has both.
                 Err(failure)
-                    if failure.kind() == &lock_core::BackendErrorKind::Panicked && lane.home.is_some() => {}
+                    if failure.kind() == &lock_core::BackendErrorKind::Panicked
+                        && connection.runtime.is_some() => {}
                 Err(failure) => {
-                    self.0.retire(&lane);
+                    self.0.retire(&connection);
                     return Err(failure.unsent());
                 }
             }
@@ -138,28 +143,28 @@ impl Wire {
 
 /// What became of a request.
 #[derive(Debug)]
-pub(crate) struct Sent<T> {
+pub(crate) struct Outcome<T> {
     pub(crate) answer: Result<T, Failure>,
     /// It was sent, once or more, without being answered: so often it may still be carried out, or was.
     pub(crate) unanswered: bool,
 }
 
 /// A connection that somebody keeps a stream on.
-pub(crate) struct Held {
-    terminal: Arc<Terminal>,
-    lane: Arc<Lane>,
-    pub(crate) link: Arc<Link>,
+pub(crate) struct ConnectionHandle {
+    pool: Arc<ConnectionPool>,
+    connection: Arc<Connection>,
+    pub(crate) channel: Arc<Channel>,
 }
 
-impl Held {
+impl ConnectionHandle {
     /// The member does not do: another one is tried first the next time.
     pub(crate) fn fail(&self) {
-        self.terminal.fail(&self.lane, &self.link);
+        self.pool.fail(&self.connection, &self.channel);
     }
 }
 
 /// The result of a future, or `None` if it is not there by `until` on the keeper's clock. Needs no runtime.
-pub(crate) async fn by<T>(
+pub(crate) async fn timeout_at<T>(
     keeper: &Keeper,
     until: BootTime,
     future: impl Future<Output = T> + Send,

@@ -1,4 +1,4 @@
-//! [`Terminal`]: the lanes to one cluster, one for each runtime that calls.
+//! [`ConnectionPool`]: the connections to one cluster, one for each runtime that calls.
 
 use std::{
     mem,
@@ -9,102 +9,114 @@ use lock_core::{Keeper, Paced};
 use tokio::runtime::{Handle, Id};
 
 use super::{
-    budget::Budget,
+    budget::HedgeBudget,
     cluster::Cluster,
-    lane::{Lane, Link},
+    lane::{Channel, Connection},
 };
 
-/// The lanes to one cluster.
+/// The connections to one cluster.
 ///
 /// A caller is served by the runtime it runs on: no thread hop on the way, and a runtime that is blocked or shut down
-/// stalls only its own callers. The keeper has a lane as well, which also serves callers without a tokio runtime.
+/// stalls only its own callers. The keeper has a connection as well, which also serves callers without a tokio runtime.
 #[derive(Debug)]
-pub(super) struct Terminal {
+pub(super) struct ConnectionPool {
     pub(super) cluster: Arc<Cluster>,
     pub(super) keeper: Keeper,
-    /// The keeper's own runtime, as soon as it told.
-    keepers_id: Arc<OnceLock<Id>>,
-    /// For requests that are sent beside others.
-    pub(super) beside: Budget,
+    /// The keeper's own runtime, as soon as it is known.
+    keeper_runtime: Arc<OnceLock<Id>>,
+    /// For requests that are sent beside others that are not answered.
+    pub(super) hedges: HedgeBudget,
     /// What everybody who has it says of the cluster.
     pub(super) paced: Paced<&'static str>,
-    lanes: Mutex<Lanes>,
+    connections: Mutex<Connections>,
 }
 
 #[derive(Debug, Default)]
-struct Lanes {
-    /// At most one that is not over for each home; few, for a process has few runtimes.
-    all: Vec<Arc<Lane>>,
+struct Connections {
+    /// At most one that is not closed for each runtime; few, for a process has few runtimes.
+    all: Vec<Arc<Connection>>,
     /// Runtimes that cannot drive a connection. The keeper serves their callers.
     without_io: Vec<Id>,
 }
 
-impl Terminal {
+impl ConnectionPool {
     pub(super) fn new(cluster: Arc<Cluster>, keeper: Keeper) -> Self {
-        let keepers_id = Arc::new(OnceLock::new());
-        let told = Arc::clone(&keepers_id);
+        let keeper_runtime = Arc::new(OnceLock::new());
+        let told = Arc::clone(&keeper_runtime);
         // Runs before any verb that the keeper runs for us.
         keeper.spawn(async move { told.set(Handle::current().id()).unwrap_or_default() });
         let paced = Paced::new(&keeper);
-        Self { cluster, keeper, keepers_id, beside: Budget::new(), paced, lanes: Mutex::default() }
+        Self {
+            cluster,
+            keeper,
+            keeper_runtime,
+            hedges: HedgeBudget::new(),
+            paced,
+            connections: Mutex::default(),
+        }
     }
 
-    /// The lane for whoever calls, which may still be being opened.
-    pub(super) fn lane(self: &Arc<Self>) -> Arc<Lane> {
-        let runtime = Handle::try_current().ok();
-        let home = runtime.as_ref().map(Handle::id).filter(|id| self.keepers_id.get() != Some(id));
-        let mut lanes = self.lock();
-        let home = home.filter(|id| !lanes.without_io.contains(id));
-        if let Some(lane) = lanes.all.iter().find(|lane| lane.home == home && !lane.is_over()) {
-            return Arc::clone(lane);
+    /// The connection for the caller, which may still be opening.
+    pub(super) fn connection(self: &Arc<Self>) -> Arc<Connection> {
+        let current = Handle::try_current().ok();
+        let runtime = current.as_ref().map(Handle::id).filter(|id| self.keeper_runtime.get() != Some(id));
+        let mut connections = self.lock();
+        let runtime = runtime.filter(|id| !connections.without_io.contains(id));
+        if let Some(connection) =
+            connections.all.iter().find(|connection| connection.runtime == runtime && !connection.is_closed())
+        {
+            return Arc::clone(connection);
         }
-        let (lane, drive) = Lane::new(home, self);
-        lanes.all.push(Arc::clone(&lane));
+        let (connection, drive) = Connection::new(runtime, self);
+        connections.all.push(Arc::clone(&connection));
         // Only now: a runtime that is being shut down drops the task at once, and that comes back to `remove`.
-        drop(lanes);
-        match runtime {
-            Some(runtime) if home.is_some() => drop(runtime.spawn(drive)),
+        drop(connections);
+        match current {
+            Some(current) if runtime.is_some() => drop(current.spawn(drive)),
             _ => self.keeper.spawn(drive),
         }
-        lane
+        connection
     }
 
-    /// Gives no more requests to a lane. It lives on while somebody waits for an answer on it.
-    pub(super) fn retire(&self, lane: &Arc<Lane>) {
-        self.remove(lane, false);
+    /// Gives no more requests to a connection. It lives on while somebody waits for an answer on it.
+    pub(super) fn retire(&self, connection: &Arc<Connection>) {
+        self.remove(connection, false);
     }
 
-    /// The same, because of the member: the next lane is opened to another one, if there is one.
-    pub(super) fn fail(&self, lane: &Arc<Lane>, link: &Link) {
-        self.cluster.avoid(link.endpoint);
-        if lane.home.is_none() {
+    /// The same, because of the member: the next connection is opened to another one, if there is one.
+    pub(super) fn fail(&self, connection: &Arc<Connection>, channel: &Channel) {
+        self.cluster.avoid(channel.endpoint);
+        if connection.runtime.is_none() {
             // The keeper is never blocked: what it finds is so for all.
-            let mut lanes = self.lock();
-            let there = |one: &Arc<Lane>| one.opened().is_some_and(|opened| opened.endpoint == link.endpoint);
-            let (gone, kept): (Vec<_>, Vec<_>) = mem::take(&mut lanes.all).into_iter().partition(there);
-            lanes.all = kept;
-            drop(lanes);
+            let mut connections = self.lock();
+            let there = |one: &Arc<Connection>| {
+                one.open_channel().is_some_and(|opened| opened.endpoint == channel.endpoint)
+            };
+            let (gone, kept): (Vec<_>, Vec<_>) = mem::take(&mut connections.all).into_iter().partition(there);
+            connections.all = kept;
+            drop(connections);
             drop(gone);
         }
-        self.remove(lane, false);
+        self.remove(connection, false);
     }
 
-    pub(super) fn remove(&self, lane: &Arc<Lane>, without_io: bool) {
-        let mut lanes = self.lock();
-        let (gone, kept) =
-            mem::take(&mut lanes.all).into_iter().partition(|one| Arc::ptr_eq(one, lane) || one.is_over());
-        lanes.all = kept;
-        lanes.without_io.extend(lane.home.filter(|_| without_io));
-        drop(lanes);
-        // Only now: the last one to have a lane aborts its task, and that is code of others.
-        let gone: Vec<Arc<Lane>> = gone;
+    pub(super) fn remove(&self, connection: &Arc<Connection>, without_io: bool) {
+        let mut connections = self.lock();
+        let (gone, kept) = mem::take(&mut connections.all)
+            .into_iter()
+            .partition(|one| Arc::ptr_eq(one, connection) || one.is_closed());
+        connections.all = kept;
+        connections.without_io.extend(connection.runtime.filter(|_| without_io));
+        drop(connections);
+        // Only now: the last one to have a connection aborts its task, and that is code of others.
+        let gone: Vec<Arc<Connection>> = gone;
         drop(gone);
     }
 
-    /// A lane of this runtime that is open to a link that was made for a test.
+    /// A connection of this runtime that is open to a channel that was made for a test.
     #[cfg(test)]
-    pub(super) fn put(&self, link: Link) {
-        self.lock().all.push(Lane::open_to(link, Some(Handle::current().id())));
+    pub(super) fn put(&self, channel: Channel) {
+        self.lock().all.push(Connection::open_for_test(channel, Some(Handle::current().id())));
     }
 
     #[cfg(test)]
@@ -112,8 +124,8 @@ impl Terminal {
         self.lock().all.is_empty()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Lanes> {
-        // Nothing panics while the lanes are held, and each change to them is whole.
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Connections> {
+        // Nothing panics while the connections are held, and each change to them is whole.
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

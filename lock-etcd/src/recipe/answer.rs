@@ -3,7 +3,7 @@
 use etcd_client::{GetResponse, KeyValue, ResponseHeader, TxnOpResponse, TxnResponse};
 use lock_core::{BackendErrorKind as Kind, Claim, FencingToken, excerpt};
 
-use super::{Look, needs_all, token_of};
+use super::{QueueView, is_exclusive, token_of};
 use crate::{
     error::{Failure, misunderstood},
     keys::{self, Keys},
@@ -14,9 +14,9 @@ use crate::{
 #[derive(Debug)]
 pub(crate) enum Created {
     /// The entry is there, and this is what was ahead then. Its create revision is that of the look.
-    Put(Look),
-    /// Somebody is there, or the door is shut. Nothing else was asked.
-    NotAlone,
+    Put(QueueView),
+    /// Somebody is there, or its tombstone was set. Nothing else was asked.
+    NotEmpty,
     Refused(Refusal),
 }
 
@@ -26,20 +26,20 @@ pub(crate) struct Refusal {
     /// The create revision of the entry, if it is there already.
     pub(crate) own: Option<i64>,
     /// The create revision of another entry under its key, which should not be there.
-    pub(crate) squatter: Option<i64>,
+    pub(crate) leftover: Option<i64>,
     /// Somebody who stands there with another claim, or is none of ours.
-    pub(crate) stranger: Option<Failure>,
+    pub(crate) mismatch: Option<Failure>,
     /// Whether anybody is there.
     pub(crate) busy: bool,
-    /// The mod revision of the key of the member's door: 0 if it is not there.
-    pub(crate) door: i64,
+    /// The mod revision of the key of the member's tombstone: 0 if it is not there.
+    pub(crate) tombstone: i64,
     /// Who is there, where a try has to count.
-    pub(crate) look: Option<Look>,
+    pub(crate) view: Option<QueueView>,
 }
 
 /// Reads what a create came to, and has the member take note of it. In one step with its place: whoever leaves for it in between would
 /// find a create that was answered, and no place. What is not understood, or was sent to another member too, stays in doubt.
-pub(crate) fn put(
+pub(crate) fn read_create(
     member: &Member,
     answer: &TxnResponse,
     alone: bool,
@@ -47,23 +47,23 @@ pub(crate) fn put(
 ) -> Result<Created, Failure> {
     let created = if alone { created_alone(answer)? } else { created(member, answer)? };
     let place = match &created {
-        Created::Put(look) => Some((look.revision, look.ahead)),
-        Created::NotAlone | Created::Refused(_) => None,
+        Created::Put(view) => Some((view.revision, view.ahead)),
+        Created::NotEmpty | Created::Refused(_) => None,
     };
     if answered {
-        member.created(place);
+        member.create_answered(place);
     } else if let Some((token, ahead)) = place {
-        member.stands(token, ahead);
+        member.set_position(token, ahead);
     }
     Ok(created)
 }
 
-/// Reads the answer to [`Creation::alone`](super::Creation::alone).
+/// Reads the answer to [`Creation::in_empty_queue`](super::Creation::in_empty_queue).
 fn created_alone(answer: &TxnResponse) -> Result<Created, Failure> {
-    Ok(if answer.succeeded() { Created::Put(Look::free(revision(answer)?)) } else { Created::NotAlone })
+    Ok(if answer.succeeded() { Created::Put(QueueView::free(revision(answer)?)) } else { Created::NotEmpty })
 }
 
-/// Reads the answer to [`Creation::behind`](super::Creation::behind).
+/// Reads the answer to [`Creation::in_any_queue`](super::Creation::in_any_queue).
 fn created(member: &Member, answer: &TxnResponse) -> Result<Created, Failure> {
     let wrong = || misunderstood("a create");
     let revision = revision(answer)?;
@@ -73,9 +73,9 @@ fn created(member: &Member, answer: &TxnResponse) -> Result<Created, Failure> {
         // A try sees nobody who matters.
         return match &ops[..] {
             [TxnOpResponse::Get(near), TxnOpResponse::Get(first), TxnOpResponse::Put(_)] => {
-                Ok(Created::Put(look(&member.keys, claim, revision, near, seen(first), true)?))
+                Ok(Created::Put(read_nearest(&member.keys, claim, revision, near, seen(first), true)?))
             }
-            [TxnOpResponse::Put(_)] => Ok(Created::Put(Look::free(revision))),
+            [TxnOpResponse::Put(_)] => Ok(Created::Put(QueueView::free(revision))),
             _ => Err(wrong()),
         };
     }
@@ -84,24 +84,24 @@ fn created(member: &Member, answer: &TxnResponse) -> Result<Created, Failure> {
         .map(|op| if let TxnOpResponse::Get(get) = op { Ok(get) } else { Err(wrong()) })
         .collect::<Result<_, _>>()?;
     let [own, first, before, behind, rest @ ..] = &gets[..] else { return Err(wrong()) };
-    let (door, rest) = match rest {
-        [door, rest @ ..] if !member.session.is_private() => {
-            (door.kvs().first().map_or(0, KeyValue::mod_revision), rest)
+    let (tombstone, rest) = match rest {
+        [tombstone, rest @ ..] if !member.session.is_private() => {
+            (tombstone.kvs().first().map_or(0, KeyValue::mod_revision), rest)
         }
         rest => (0, rest),
     };
     let own = own.kvs().first();
     let place = own.map(KeyValue::create_revision);
     let mine = own.and_then(|kv| keys::read_value(kv.value())).is_some_and(|(id, _)| id == member.entry.id);
-    let stranger = [before, behind].into_iter().find_map(|get| get.kvs().first());
+    let disagreeing = [before, behind].into_iter().find_map(|get| get.kvs().first());
     Ok(Created::Refused(Refusal {
         own: mine.then_some(place).flatten(),
-        squatter: place.filter(|_| !mine),
-        stranger: stranger.map(|kv| mismatch(&member.keys, kv.key())),
+        leftover: place.filter(|_| !mine),
+        mismatch: disagreeing.map(|kv| claim_mismatch(&member.keys, kv.key())),
         busy: !first.kvs().is_empty(),
-        door,
-        look: match rest {
-            [near, first] => Some(look(&member.keys, claim, revision, near, seen(first), true)?),
+        tombstone,
+        view: match rest {
+            [near, first] => Some(read_nearest(&member.keys, claim, revision, near, seen(first), true)?),
             _ => None,
         },
     }))
@@ -109,7 +109,7 @@ fn created(member: &Member, answer: &TxnResponse) -> Result<Created, Failure> {
 
 /// Reads the answer to [`look_again`](super::look_again): the create revision of the entry, if it is there, and who is
 /// ahead of it.
-pub(crate) fn looked(member: &Member, answer: &TxnResponse) -> Result<(Option<i64>, Look), Failure> {
+pub(crate) fn read_view(member: &Member, answer: &TxnResponse) -> Result<(Option<i64>, QueueView), Failure> {
     let ops = answer.op_responses();
     let gets: Vec<_> =
         ops.iter().filter_map(|op| if let TxnOpResponse::Get(get) = op { Some(get) } else { None }).collect();
@@ -120,22 +120,26 @@ pub(crate) fn looked(member: &Member, answer: &TxnResponse) -> Result<(Option<i6
         [own, near] => (own, near, (near.count(), near.kvs().last().filter(|_| !near.more()))),
         _ => return Err(misunderstood("a look")),
     };
-    let look = look(&member.keys, member.entry.claim, revision, near, first, false)?;
-    Ok((own.kvs().first().map(KeyValue::create_revision), look))
+    let view = read_nearest(&member.keys, member.entry.claim, revision, near, first, false)?;
+    Ok((own.kvs().first().map(KeyValue::create_revision), view))
 }
 
-/// Reads the answer to [`look_on`](super::look_on). Some of those whom the look showed may have left since, and nobody has
+/// Reads the answer to [`look_further`](super::look_further). Some of those whom the look showed may have left since, and nobody has
 /// come ahead: so the look shows all who are there, and perhaps more, as of its own revision.
-pub(crate) fn looked_on(member: &Member, answer: &TxnResponse, mut look: Look) -> Result<Look, Failure> {
+pub(crate) fn read_further(
+    member: &Member,
+    answer: &TxnResponse,
+    mut view: QueueView,
+) -> Result<QueueView, Failure> {
     let ops = answer.op_responses();
     let Some(TxnOpResponse::Get(further)) = ops.first() else { return Err(misunderstood("a look")) };
-    look.near.extend(rows(&member.keys, further)?);
-    look.furthest = furthest(further).unwrap_or(look.furthest);
-    look.more = further.more();
-    if !look.more {
-        look.ahead.get_or_insert(look.near.len() as u64);
+    view.near.extend(rows(&member.keys, further)?);
+    view.furthest = furthest(further).unwrap_or(view.furthest);
+    view.more = further.more();
+    if !view.more {
+        view.ahead.get_or_insert(view.near.len() as u64);
     }
-    Ok(look)
+    Ok(view)
 }
 
 /// Reads the answer to [`first_ahead`](super::first_ahead).
@@ -181,31 +185,31 @@ fn label(first: &KeyValue) -> Option<String> {
 }
 
 /// `all_ahead`: whether everybody who is there is ahead. If not, etcd counts also those behind.
-fn look(
+fn read_nearest(
     queue: &Keys,
     claim: Claim,
     revision: i64,
     near: &GetResponse,
     (length, first): (i64, Option<&KeyValue>),
     all_ahead: bool,
-) -> Result<Look, Failure> {
+) -> Result<QueueView, Failure> {
     let rows = rows(queue, near)?;
     let length = length.unsigned_abs();
     let ahead = if all_ahead {
         Some(length)
-    } else if !near.more() && (needs_all(claim) || claim != Claim::reader()) {
+    } else if !near.more() && (is_exclusive(claim) || claim != Claim::reader()) {
         Some(rows.len() as u64)
     } else {
         None
     };
     let (furthest, holder) = (furthest(near).unwrap_or_default(), first.and_then(label));
-    Ok(Look { revision, near: rows, furthest, more: near.more(), ahead, length, holder })
+    Ok(QueueView { revision, near: rows, furthest, more: near.more(), ahead, length, holder })
 }
 
 /// Those whom a look shows, with their permits.
 fn rows(queue: &Keys, near: &GetResponse) -> Result<Vec<(Vec<u8>, Claim)>, Failure> {
     let row = |kv: &KeyValue| {
-        let row = queue.row(kv.key()).ok_or_else(|| foreign(kv.key()))?;
+        let row = queue.read_entry(kv.key()).ok_or_else(|| foreign(kv.key()))?;
         Ok((kv.key().to_vec(), row.claim))
     };
     near.kvs().iter().map(row).collect()
@@ -217,8 +221,8 @@ fn furthest(near: &GetResponse) -> Option<i64> {
 }
 
 /// Somebody with another claim, or data that is no entry.
-fn mismatch(keys: &Keys, key: &[u8]) -> Failure {
-    let Some(row) = keys.row(key) else { return foreign(key) };
+fn claim_mismatch(keys: &Keys, key: &[u8]) -> Failure {
+    let Some(row) = keys.read_entry(key) else { return foreign(key) };
     let (found_kind, found_limit) = (row.claim.kind(), row.claim.limit());
     let kind = Kind::ClaimMismatch { found_kind, found_limit };
     Failure::new(kind, format!("the queue is that of {}", row.claim))

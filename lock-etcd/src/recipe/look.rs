@@ -1,16 +1,16 @@
-//! [`Look`]: who is ahead, as one answer of etcd showed it.
+//! [`QueueView`]: who is ahead, as one answer of etcd showed it.
 
 use lock_core::{Claim, FencingToken, admission};
 
-use crate::watch::Sight;
+use crate::watch::Snapshot;
 
-/// So many ahead are all attended to, where fewer would be enough to know when it is worth looking (PR15): the price of a
+/// So many ahead are all watched, where fewer would be enough to know when it is worth looking (PR15): the price of a
 /// grant without a look is some watches more, which those who wait in one process share.
-pub(super) const ATTENDED: u8 = 8;
+pub(super) const MAX_WATCHED_AHEAD: u8 = 8;
 
 /// Who is ahead of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct QueueView {
     /// The store's revision.
     pub(crate) revision: i64,
     /// The nearest first, with their permits. Of those ahead of a reader, only writers.
@@ -27,7 +27,7 @@ pub(crate) struct Look {
     pub(crate) holder: Option<String>,
 }
 
-impl Look {
+impl QueueView {
     /// Nobody is there.
     pub(crate) fn free(revision: i64) -> Self {
         let near = Vec::new();
@@ -45,22 +45,22 @@ impl Look {
     }
 
     /// What a waiter makes of it.
-    pub(crate) fn sight(&self, token: i64, claim: Claim, own: &[u8]) -> Sight {
+    pub(crate) fn snapshot(&self, token: i64, claim: Claim, own: &[u8]) -> Snapshot {
         let nearest = self.near.iter().map(|(_, claim)| *claim);
         // Where even all that were seen leave room, the others are not seen: all of these, and the timer.
         let mut count = admission::blockers(claim, nearest).unwrap_or(self.near.len());
-        let mut scout = None;
-        let attended = usize::from(ATTENDED);
-        if self.near.len() <= attended && !self.more {
-            // Few enough to attend to all: then the last delete is the grant, with nothing left to ask.
+        let mut lookahead = None;
+        let watched = usize::from(MAX_WATCHED_AHEAD);
+        if self.near.len() <= watched && !self.more {
+            // Few enough to watch all: then the last delete is the grant, with nothing left to ask.
             count = self.near.len();
-        } else if count < attended {
+        } else if count < watched {
             // When this one goes, there are few enough.
-            scout = self.near.get(attended - 1).map(|(key, _)| key.clone());
+            lookahead = self.near.get(watched - 1).map(|(key, _)| key.clone());
         }
         let blockers = self.near.iter().take(count).map(|(key, claim)| (key.clone(), claim.permits()));
-        Sight {
-            scout,
+        Snapshot {
+            lookahead,
             revision: self.revision,
             token: token_of(token),
             claim,
@@ -92,23 +92,23 @@ mod tests {
 
     use super::*;
 
-    fn look(claims: &[Claim], more: bool) -> Look {
+    fn look(claims: &[Claim], more: bool) -> QueueView {
         let near =
             claims.iter().enumerate().map(|(i, claim)| (vec![u8::try_from(i).unwrap()], *claim)).collect();
-        Look { revision: 9, near, furthest: 1, more, ahead: None, length: 0, holder: None }
+        QueueView { revision: 9, near, furthest: 1, more, ahead: None, length: 0, holder: None }
     }
 
-    fn keys(sight: &Sight) -> Vec<u8> {
-        sight.blockers.iter().map(|(key, _)| key[0]).collect()
+    fn keys(snapshot: &Snapshot) -> Vec<u8> {
+        snapshot.blockers.iter().map(|(key, _)| key[0]).collect()
     }
 
     #[test]
-    fn few_ahead_are_all_attended_to_and_of_many_the_nearest_and_a_scout() {
+    fn few_ahead_are_all_watched_and_of_many_the_nearest_and_a_lookahead() {
         let mutex = Claim::mutex();
-        let sight = look(&[mutex; 8], false).sight(5, mutex, b"own");
-        assert_eq!((keys(&sight), sight.scout, sight.sum), ((0..8).collect(), None, Some(8)));
-        let sight = look(&[mutex; 8], true).sight(5, mutex, b"own");
-        assert_eq!((keys(&sight), sight.scout, sight.sum), (vec![0], Some(vec![7]), None));
+        let snapshot = look(&[mutex; 8], false).snapshot(5, mutex, b"own");
+        assert_eq!((keys(&snapshot), snapshot.lookahead, snapshot.sum), ((0..8).collect(), None, Some(8)));
+        let snapshot = look(&[mutex; 8], true).snapshot(5, mutex, b"own");
+        assert_eq!((keys(&snapshot), snapshot.lookahead, snapshot.sum), (vec![0], Some(vec![7]), None));
     }
 
     #[test]
@@ -132,16 +132,16 @@ mod tests {
     proptest! {
         // PR15.
         #[test]
-        fn while_all_live_whom_one_attends_to_one_is_not_admitted(
+        fn while_all_that_are_watched_live_nobody_is_admitted(
             portions in prop::collection::vec(1..5_u32, 1..30), mine in 1..=8_u32, more: bool,
         ) {
             let claim = |permits| Claim::semaphore(permits, 8).unwrap();
             let claims: Vec<_> = portions.iter().map(|permits| claim(*permits)).collect();
             let look = look(&claims, more);
-            let sight = look.sight(5, claim(mine), b"own");
-            let attended = sight.blockers.iter().map(|(_, permits)| u64::from(*permits)).sum();
-            let all_of_them = sight.blockers.len() == claims.len();
-            prop_assert!(all_of_them || !admission::fits(attended, claim(mine)));
+            let snapshot = look.snapshot(5, claim(mine), b"own");
+            let watched = snapshot.blockers.iter().map(|(_, permits)| u64::from(*permits)).sum();
+            let all_of_them = snapshot.blockers.len() == claims.len();
+            prop_assert!(all_of_them || !admission::fits(watched, claim(mine)));
         }
     }
 }

@@ -11,10 +11,10 @@ use lock_core::{BootTime, Claim, Kind, WaitMode};
 
 pub(crate) use self::{
     answer::{
-        Created, Refusal, all_stand, foreign, label_of_first, looked, looked_on, present, put, revision,
-        stands_since,
+        Created, Refusal, all_stand, foreign, label_of_first, present, read_create, read_further, read_view,
+        revision, stands_since,
     },
-    look::{Look, token_of},
+    look::{QueueView, token_of},
 };
 use crate::{
     keys::{self, Keys, Range},
@@ -22,16 +22,16 @@ use crate::{
 };
 
 /// So many of those ahead are looked at where one of them is enough, for it may be that they are all.
-const FEW: u8 = look::ATTENDED;
+const MAX_WATCHED: u8 = look::MAX_WATCHED_AHEAD;
 
 /// So many of those ahead are looked at at once where all of them count.
-const MANY: usize = 16_384;
+const MAX_ROWS: usize = 16_384;
 
 /// So many bytes of keys are in one answer, however long the name is.
 pub(crate) const PAGE_BYTES: usize = 8 << 20;
 
 /// What etcd says of a key beside the key, and what stands in it behind the claim.
-const ROW: usize = 96;
+const ROW_OVERHEAD: usize = 96;
 
 /// What it takes to create an entry.
 pub(crate) struct Creation<'a> {
@@ -45,29 +45,29 @@ pub(crate) struct Creation<'a> {
 
 impl<'a> Creation<'a> {
     pub(crate) fn new(member: &'a Member, wait: WaitMode, none_since: Option<i64>, now: BootTime) -> Self {
-        Self { member, wait, none_since, session: member.session.has_to_stand(now) }
+        Self { member, wait, none_since, session: member.session.key_guard(now) }
     }
 
     /// For a queue that is thought to be empty: puts the entry if it is, and says nothing more. It is what a lock that
     /// nobody else wants costs, so it has no part that an empty queue does not need: whatever stands in a transaction is
     /// sent, checked and logged, also in a branch that is not taken.
-    pub(crate) fn alone(&self) -> Txn {
-        let mut free = self.door_open();
+    pub(crate) fn in_empty_queue(&self) -> Txn {
+        let mut free = self.not_tombstoned();
         free.push(empty(self.member.keys.all()));
         Txn::new().when(free).and_then([self.put()])
     }
 
     /// However the queue is: puts the entry behind those who are there, if they allow it; else says what is in the way.
-    pub(crate) fn behind(&self) -> Txn {
+    pub(crate) fn in_any_queue(&self) -> Txn {
         let Member { keys, entry, key, .. } = self.member;
         let claim = entry.claim;
-        let mut allowed = self.door_open();
+        let mut allowed = self.not_tombstoned();
         allowed.push(absent(key));
         allowed.extend(keys.disagreeing(claim).map(empty));
-        let mut refusal = self.why();
+        let mut refusal = self.reasons();
         let put = match (self.wait, self.none_since) {
             (WaitMode::Queue, _) => {
-                let mut put = look(keys, claim, None);
+                let mut put = nearest_and_first(keys, claim, None);
                 put.push(self.put());
                 put
             }
@@ -79,14 +79,14 @@ impl<'a> Creation<'a> {
             (WaitMode::Try, Some(revision)) => {
                 let (from, to) = keys.all();
                 allowed.push(Compare::create_revision(from, CompareOp::Less, revision + 1).with_range(to));
-                refusal.extend(look(keys, claim, None));
+                refusal.extend(nearest_and_first(keys, claim, None));
                 vec![self.put()]
             }
             (WaitMode::Try, None) => {
                 // Where somebody is there, one that needs all permits is not admitted; the others have to count.
                 allowed.push(empty(keys.all()));
-                if !needs_all(claim) {
-                    refusal.extend(look(keys, claim, None));
+                if !is_exclusive(claim) {
+                    refusal.extend(nearest_and_first(keys, claim, None));
                 }
                 vec![self.put()]
             }
@@ -94,16 +94,16 @@ impl<'a> Creation<'a> {
         Txn::new().when(allowed).and_then(put).or_else(refusal)
     }
 
-    /// The member was not told to stay out since it came (PR08).
-    fn door_open(&self) -> Vec<Compare> {
-        let door = self.member.door_key();
-        let as_it_was = door.map(|(key, shut)| Compare::mod_revision(key, CompareOp::Equal, shut));
-        let mut open: Vec<_> = as_it_was.into_iter().collect();
+    /// No tombstone was set since the member came (PR08).
+    fn not_tombstoned(&self) -> Vec<Compare> {
+        let tombstone = self.member.tombstone_key();
+        let unchanged = tombstone.map(|(key, set_at)| Compare::mod_revision(key, CompareOp::Equal, set_at));
+        let mut conditions: Vec<_> = unchanged.into_iter().collect();
         if let Some((key, opened)) = self.session {
-            open.push(Compare::create_revision(key, CompareOp::Greater, 0));
-            open.push(Compare::create_revision(key, CompareOp::Less, opened + 1));
+            conditions.push(Compare::create_revision(key, CompareOp::Greater, 0));
+            conditions.push(Compare::create_revision(key, CompareOp::Less, opened + 1));
         }
-        open
+        conditions
     }
 
     fn put(&self) -> TxnOp {
@@ -112,40 +112,43 @@ impl<'a> Creation<'a> {
         TxnOp::put(key.clone(), keys::value(entry), Some(options))
     }
 
-    /// What is in the way: the entry itself, whoever is first, and the door.
-    fn why(&self) -> Vec<TxnOp> {
+    /// What is in the way: the entry itself, the first in the queue, and the tombstone.
+    fn reasons(&self) -> Vec<TxnOp> {
         let Member { keys, entry, key, .. } = self.member;
-        let mut why = vec![TxnOp::get(key.clone(), None), first(keys.all(), None)];
+        let mut reasons = vec![TxnOp::get(key.clone(), None), first(keys.all(), None)];
         // Whoever does not agree, for the first may be one of the same kind beside somebody else's data.
         for (from, to) in keys.disagreeing(entry.claim) {
-            why.push(TxnOp::get(from, Some(GetOptions::new().with_range(to).with_limit(1).with_keys_only())));
+            reasons.push(TxnOp::get(
+                from,
+                Some(GetOptions::new().with_range(to).with_limit(1).with_keys_only()),
+            ));
         }
-        why.extend(self.member.door_key().map(|(key, _)| exists(&key)));
-        why
+        reasons.extend(self.member.tombstone_key().map(|(key, _)| exists(&key)));
+        reasons
     }
 }
 
 /// Looks again: whether the entry is there, and who is ahead of this place.
 ///
 /// Each range of a queue takes etcd a pass over all of it, for it sorts by hand. Where one is enough there is no other: whoever needs
-/// everybody to leave sees the first one, whose label is told, among the nearest, unless there are [more](Look::more).
+/// everybody to leave sees the first one, whose label is told, among the nearest, unless there are [more](QueueView::more).
 pub(crate) fn look_again(member: &Member, token: i64) -> Txn {
     let Member { keys, entry, key, .. } = member;
     // Whoever came later is behind, also if his key stands before (PR17).
     let up_to = Some(token - 1);
     let mut looks = vec![exists(key)];
-    if needs_all(entry.claim) {
+    if is_exclusive(entry.claim) {
         let (from, options) = nearest(keys, entry.claim, up_to);
         looks.push(TxnOp::get(from, Some(options)));
     } else {
-        looks.extend(look(keys, entry.claim, up_to));
+        looks.extend(nearest_and_first(keys, entry.claim, up_to));
     }
     Txn::new().and_then(looks)
 }
 
 /// Looks on: at those who stand ahead of all whom a look has shown.
-pub(crate) fn look_on(member: &Member, look: &Look) -> Txn {
-    let (from, options) = nearest(&member.keys, member.entry.claim, Some(look.furthest - 1));
+pub(crate) fn look_further(member: &Member, view: &QueueView) -> Txn {
+    let (from, options) = nearest(&member.keys, member.entry.claim, Some(view.furthest - 1));
     Txn::new().and_then([TxnOp::get(from, Some(options.with_keys_only()))])
 }
 
@@ -184,7 +187,7 @@ fn exists(key: &[u8]) -> TxnOp {
 }
 
 /// The nearest ahead, and the first one. `up_to` is a create revision; without it, everybody who is there.
-fn look(keys: &Keys, claim: Claim, up_to: Option<i64>) -> Vec<TxnOp> {
+fn nearest_and_first(keys: &Keys, claim: Claim, up_to: Option<i64>) -> Vec<TxnOp> {
     let (from, options) = nearest(keys, claim, up_to);
     vec![TxnOp::get(from, Some(options.with_keys_only())), first(keys.agreeing(claim), up_to)]
 }
@@ -192,11 +195,11 @@ fn look(keys: &Keys, claim: Claim, up_to: Option<i64>) -> Vec<TxnOp> {
 fn nearest(keys: &Keys, claim: Claim, up_to: Option<i64>) -> (Vec<u8>, GetOptions) {
     // Readers do not keep each other out.
     let (from, to) = if claim == Claim::reader() { keys.writers() } else { keys.agreeing(claim) };
-    let rows = if needs_all(claim) || claim == Claim::reader() {
-        FEW.into()
+    let rows = if is_exclusive(claim) || claim == Claim::reader() {
+        MAX_WATCHED.into()
     } else {
-        let page = (PAGE_BYTES / (from.len() + ROW)).clamp(1, MANY);
-        (i64::from(claim.limit()) + i64::from(FEW)).min(i64::try_from(page).unwrap_or(i64::MAX))
+        let page = (PAGE_BYTES / (from.len() + ROW_OVERHEAD)).clamp(1, MAX_ROWS);
+        (i64::from(claim.limit()) + i64::from(MAX_WATCHED)).min(i64::try_from(page).unwrap_or(i64::MAX))
     };
     let mut options =
         GetOptions::new().with_range(to).with_sort(SortTarget::Create, SortOrder::Descend).with_limit(rows);
@@ -225,6 +228,6 @@ fn absent(key: &[u8]) -> Compare {
 }
 
 /// Whether it is admitted only if nobody is ahead.
-fn needs_all(claim: Claim) -> bool {
+fn is_exclusive(claim: Claim) -> bool {
     claim.kind() == Kind::Mutex || claim.permits() == claim.limit()
 }

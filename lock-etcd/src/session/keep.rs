@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::{Pool, Session, leave::delete};
 use crate::{
-    connection::Wire,
+    connection::Client,
     error::{Cause, Failure},
     keys,
 };
@@ -33,23 +33,23 @@ const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Dura
 
 /// So long after its owner is gone it is tried to revoke a lease, which ends by itself then: an outage is mostly shorter. So long, too,
 /// a grant is reckoned with that was not answered.
-pub(super) const AFTERWARDS: Duration = Duration::from_secs(60);
+pub(super) const REVOKE_FOR: Duration = Duration::from_secs(60);
 
 /// Keeps a session alive, on the keeper, until it has ended or nobody needs it.
 pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, seconds: u64) {
     let weak = Arc::downgrade(pool);
-    let mut care = Care { due: session.proved() + session.granted() / 3, proofs: 0, session, seconds };
+    let mut task = SessionTask { due: session.proved() + session.granted() / 3, proofs: 0, session, seconds };
     pool.keeper.spawn(async move {
-        while let Some(next) = care.round(&weak).await {
+        while let Some(next) = task.round(&weak).await {
             tokio::select! {
                 () = next => {}
-                () = care.session.doubts() => {}
+                () = task.session.until_doubtful() => {}
             }
         }
     });
 }
 
-struct Care {
+struct SessionTask {
     session: Arc<Session>,
     seconds: u64,
     /// When the next proof is to be asked for.
@@ -57,7 +57,7 @@ struct Care {
     proofs: u32,
 }
 
-impl Care {
+impl SessionTask {
     /// Does what is due. What to wait for then, or `None` if the session is over.
     async fn round(&mut self, pool: &Weak<Pool>) -> Option<lock_core::Sleep> {
         // Whoever drops the pool gives its leases back.
@@ -66,15 +66,15 @@ impl Care {
         let now = pool.keeper.now();
         sweep(&pool, &session, now).await;
         if !session.is_alive(now) || session.close_if_idle(IDLE.max(session.granted()), now) {
-            return self.over(&pool);
+            return self.finish(&pool);
         }
-        if session.is_doubted() {
+        if session.take_doubt() {
             self.due = now;
         }
         if now >= self.due {
             self.prove(&pool).await;
             if session.has_ended() {
-                return self.over(&pool);
+                return self.finish(&pool);
             }
         }
         Some(pool.keeper.sleep_until(self.due.min(pool.keeper.now() + SWEEP)))
@@ -83,8 +83,8 @@ impl Care {
     async fn prove(&mut self, pool: &Arc<Pool>) {
         let session = &self.session;
         // So that several tries fit between the first and the deadline.
-        let limit = (session.granted() / 6).min(pool.wire.cluster().config.command_timeout);
-        match session.ask(&pool.wire, limit).await {
+        let limit = (session.granted() / 6).min(pool.client.cluster().config.command_timeout);
+        match session.keep_alive(&pool.client, limit).await {
             Ok(()) => {
                 self.due = session.proved() + session.granted() / 3;
                 self.proofs += 1;
@@ -94,7 +94,7 @@ impl Care {
             }
             Err(failure) => {
                 let lease = format!("{:x}", session.lease());
-                pool.wire.warn("not proved", move |times| {
+                pool.client.warn("not proved", move |times| {
                     tracing::warn!(lease, times, "an etcd session is not proved alive: {failure}");
                 });
                 let pause = (session.granted() / 20).clamp(Duration::from_millis(50), Duration::from_secs(1));
@@ -103,24 +103,24 @@ impl Care {
         }
     }
 
-    fn over(&self, pool: &Arc<Pool>) -> Option<lock_core::Sleep> {
-        over(pool, &self.session, self.seconds);
+    fn finish(&self, pool: &Arc<Pool>) -> Option<lock_core::Sleep> {
+        finish(pool, &self.session, self.seconds);
         None
     }
 }
 
 /// A session has ended: nobody finds it any more, whoever it kept alive is told, and its lease is revoked. Once.
-fn over(pool: &Pool, session: &Arc<Session>, seconds: u64) {
-    let mut book = pool.lock();
-    let Some(class) = book.classes.get_mut(&seconds) else { return };
+fn finish(pool: &Pool, session: &Arc<Session>, seconds: u64) {
+    let mut registry = pool.lock();
+    let Some(class) = registry.classes.get_mut(&seconds) else { return };
     let Some(at) = class.sessions.iter().position(|known| Arc::ptr_eq(known, session)) else { return };
     class.sessions.remove(at);
-    drop(book);
-    pool.board.session_ended(session);
+    drop(registry);
+    pool.hub.session_ended(session);
     revoke(pool, session);
 }
 
-/// Ends the sessions that nobody has a seat in.
+/// Ends the sessions that nobody has a slot in.
 pub(super) fn end_idle(pool: &Pool) {
     let now = pool.keeper.now();
     let mut all = Vec::new();
@@ -129,7 +129,7 @@ pub(super) fn end_idle(pool: &Pool) {
     }
     for (seconds, session) in all {
         if session.close_if_idle(Duration::ZERO, now) {
-            over(pool, &session, seconds);
+            finish(pool, &session, seconds);
         }
     }
 }
@@ -138,7 +138,7 @@ pub(super) fn end_idle(pool: &Pool) {
 async fn sweep(pool: &Arc<Pool>, session: &Arc<Session>, now: BootTime) {
     let overdue: Vec<_> = session.members().into_iter().filter(|member| member.is_overdue(now)).collect();
     for some in overdue.chunks(64) {
-        let left = join_all(some.iter().map(|member| pool.take_out(member, false))).await;
+        let left = join_all(some.iter().map(|member| pool.remove_entry(member, false))).await;
         // What failed is tried again at the next look.
         if let Some(failure) = left.iter().find_map(|left| left.as_ref().err()) {
             tracing::debug!(
@@ -153,9 +153,9 @@ async fn sweep(pool: &Arc<Pool>, session: &Arc<Session>, now: BootTime) {
 /// Deletes what the lease keeps alive and nobody knows: there should be none.
 async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
     let lease = session.lease();
-    let asked = pool.wire.call(|link| {
-        let mut client = link.lease.clone();
-        async move { client.time_to_live(lease, Some(LeaseTimeToLiveOptions::new().with_keys())).await }
+    let asked = pool.client.call(|channel| {
+        let mut leases = channel.lease.clone();
+        async move { leases.time_to_live(lease, Some(LeaseTimeToLiveOptions::new().with_keys())).await }
     });
     let Ok(answer) = asked.await else { return };
     let revision = answer.header().map_or(0, ResponseHeader::revision);
@@ -165,11 +165,11 @@ async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
             continue;
         }
         let shown = excerpt(format_args!("{}", String::from_utf8_lossy(key)));
-        pool.wire.warn("nobody knows", move |times| {
+        pool.client.warn("nobody knows", move |times| {
             tracing::warn!(key = %shown, times, "an entry that nobody knows is deleted");
         });
         // Not one that has the key since. What fails is found again at the next inspection.
-        drop(delete(&pool.wire, key, CompareOp::Less, revision + 1).await);
+        drop(delete(&pool.client, key, CompareOp::Less, revision + 1).await);
     }
 }
 
@@ -191,15 +191,15 @@ pub(super) fn revoke_lease(pool: &Pool, lease: i64, late: Option<BootTime>) {
 
 /// The task does not need the pool: whoever drops that gives its leases back, and may end the process as soon as he has nothing else.
 fn revoke_then(pool: &Pool, lease: i64, late: Option<BootTime>, then: impl FnOnce(&Pool) + Send + 'static) {
-    let (weak, wire, revoking) =
-        (Weak::clone(&pool.this), pool.wire.clone(), Revoking::begin(&pool.revoking));
+    let (weak, client, revoking) =
+        (Weak::clone(&pool.this), pool.client.clone(), Revoking::begin(&pool.revoking));
     pool.keeper.spawn(async move {
-        let keeper = wire.keeper().clone();
+        let keeper = client.keeper().clone();
         let (mut failures, mut give_up) = (0, None);
-        while let Err(failure) = revoke_once(&wire, lease).await {
+        while let Err(failure) = revoke_once(&client, lease).await {
             tracing::debug!(lease = format_args!("{lease:x}"), "a lease is not revoked yet: {failure}");
             let now = keeper.now();
-            if weak.strong_count() == 0 && now >= *give_up.get_or_insert(now + AFTERWARDS) {
+            if weak.strong_count() == 0 && now >= *give_up.get_or_insert(now + REVOKE_FOR) {
                 return;
             }
             failures += 1;
@@ -214,7 +214,7 @@ fn revoke_then(pool: &Pool, lease: i64, late: Option<BootTime>, then: impl FnOnc
         while late.is_some_and(|late| keeper.now() < late) {
             rounds += 1;
             keeper.sleep_until(keeper.now() + BACK_OFF.pause(rounds, SystemEntropy.bits() as u64)).await;
-            drop(revoke_once(&wire, lease).await);
+            drop(revoke_once(&client, lease).await);
         }
     });
 }
@@ -236,10 +236,10 @@ impl Drop for Revoking {
 }
 
 /// Revokes a lease. That it is gone already is as good.
-pub(super) async fn revoke_once(wire: &Wire, lease: i64) -> Result<(), Failure> {
-    let revoked = wire.call(|link| {
-        let mut client = link.lease.clone();
-        async move { client.revoke(lease).await }
+pub(super) async fn revoke_once(client: &Client, lease: i64) -> Result<(), Failure> {
+    let revoked = client.call(|channel| {
+        let mut leases = channel.lease.clone();
+        async move { leases.revoke(lease).await }
     });
     match revoked.await {
         Err(failure) if failure.cause() != Cause::LeaseGone => Err(failure),

@@ -14,11 +14,11 @@ use tokio::sync::Notify;
 
 use super::{
     Member,
-    doors::{Door, Doors},
-    slots::Slots,
+    doors::{Tombstone, Tombstones},
+    slots::Numbers,
 };
 use crate::{
-    connection::Wire,
+    connection::Client,
     error::{Cause, Failure},
     keys::Keys,
 };
@@ -34,7 +34,7 @@ pub(crate) struct Session {
     granted: Duration,
     /// A grant of it was not answered, and may be carried out until then: it would make the lease anew behind a revoke.
     pub(super) late_grant: Option<BootTime>,
-    /// Its key, which goes with the lease. Those of its doors begin with it. `None` for a lease of one entry, which has no doors: to
+    /// Its key, which goes with the lease. Those of its tombstones begin with it. `None` for a lease of one entry, which has none: to
     /// revoke it does the same.
     key: Option<Vec<u8>>,
     /// The revision in which the key was put, or was there already.
@@ -49,23 +49,24 @@ pub(crate) struct Session {
 struct State {
     proved: BootTime,
     dead: bool,
-    seats: usize,
-    /// When a seat was last taken or left.
+    slots: usize,
+    /// When a slot was last taken or left.
     used: BootTime,
-    /// Keys and doors that are nobody's any more, because a delete of them may still arrive. Each takes a seat: so a session
-    /// that has seen many ends when those who sit in it have left.
+    /// Keys and tombstones that are nobody's any more, because a request that deletes or sets them may still arrive. Each takes a
+    /// slot: so a session that has seen many ends when its members have left.
     lost: usize,
     members: HashMap<EntryId, Arc<Member>>,
-    doors: Doors,
-    /// Which numbers are taken, for each lock and claim.
-    slots: HashMap<Vec<u8>, Slots>,
+    tombstones: Tombstones,
+    /// Which numbers at the end of keys are taken, for each lock and claim.
+    key_numbers: HashMap<Vec<u8>, Numbers>,
 }
 
 impl Session {
     pub(crate) fn new(lease: i64, granted: Duration, proved: BootTime, key: Option<(Vec<u8>, i64)>) -> Self {
         let (key, opened) = key.map_or((None, 0), |(key, opened)| (Some(key), opened));
-        let (members, doors, slots) = (HashMap::new(), Doors::default(), HashMap::new());
-        let state = State { proved, dead: false, seats: 0, used: proved, lost: 0, members, doors, slots };
+        let (members, tombstones, key_numbers) = (HashMap::new(), Tombstones::default(), HashMap::new());
+        let state =
+            State { proved, dead: false, slots: 0, used: proved, lost: 0, members, tombstones, key_numbers };
         let (doubted, doubts) = (AtomicBool::new(false), Notify::new());
         let late_grant = None;
         Self { lease, granted, late_grant, key, opened, doubted, doubts, state: Mutex::new(state) }
@@ -103,27 +104,31 @@ impl Session {
     }
 
     /// Sees to it that its last proof is no older than `age`: asks for a new one if need be.
-    pub(crate) async fn prove(&self, wire: &Wire, age: Duration) -> Result<(), Failure> {
-        let limit = wire.cluster().config.command_timeout;
-        if wire.keeper().now().since(self.proved()) <= age { Ok(()) } else { self.ask(wire, limit).await }
+    pub(crate) async fn prove(&self, client: &Client, age: Duration) -> Result<(), Failure> {
+        let limit = client.cluster().config.command_timeout;
+        if client.keeper().now().since(self.proved()) <= age {
+            Ok(())
+        } else {
+            self.keep_alive(client, limit).await
+        }
     }
 
     /// Asks for a proof: a keep-alive, on a stream of its own. A stream that stays open would have to be watched: it can
     /// take requests and be dead (E1).
-    pub(super) async fn ask(&self, wire: &Wire, limit: Duration) -> Result<(), Failure> {
-        let sent = wire.keeper().now();
+    pub(super) async fn keep_alive(&self, client: &Client, limit: Duration) -> Result<(), Failure> {
+        let sent = client.keeper().now();
         if !self.is_alive(sent) {
             let ended = Failure::new(Kind::Unavailable, "the session has ended");
-            return Err(ended.at(&wire.cluster().config));
+            return Err(ended.at(&client.cluster().config));
         }
         let lease = self.lease;
-        let asked = wire.call_within(limit, |link| {
-            let mut client = link.lease.clone();
-            async move { client.keep_alive(lease).await }
+        let asked = client.call_within(limit, |channel| {
+            let mut leases = channel.lease.clone();
+            async move { leases.keep_alive(lease).await }
         });
         match asked.await {
             Ok(_) => {
-                let now = wire.keeper().now();
+                let now = client.keeper().now();
                 let mut state = self.lock();
                 // An answer that comes after the end does not bring it back: others were told that it is over.
                 state.dead |= now >= self.deadline(&state);
@@ -140,16 +145,16 @@ impl Session {
     }
 
     /// Has the keeper ask at once whether the lease is there.
-    pub(crate) fn doubt(&self) {
+    pub(crate) fn mark_doubtful(&self) {
         self.doubted.store(true, Ordering::Release);
         self.doubts.notify_one();
     }
 
-    pub(crate) fn is_doubted(&self) -> bool {
+    pub(crate) fn take_doubt(&self) -> bool {
         self.doubted.swap(false, Ordering::AcqRel)
     }
 
-    pub(super) async fn doubts(&self) {
+    pub(super) async fn until_doubtful(&self) {
         self.doubts.notified().await;
     }
 
@@ -161,9 +166,9 @@ impl Session {
     }
 
     /// Ends it, and has the keeper see to the rest: something is gone that goes with the lease, or somebody deletes what is ours.
-    pub(crate) fn give_up(&self) {
+    pub(crate) fn abandon(&self) {
         self.end();
-        self.doubt();
+        self.mark_doubtful();
     }
 
     /// Whether it is known to be over.
@@ -178,59 +183,59 @@ impl Session {
 
     /// Its key, and a revision in which that was there, for as long as a grant of the lease may still arrive. Behind its end that
     /// would make it anew: what is created under it then needs more than a lease.
-    pub(crate) fn has_to_stand(&self, now: BootTime) -> Option<(&[u8], i64)> {
+    pub(crate) fn key_guard(&self, now: BootTime) -> Option<(&[u8], i64)> {
         let key = self.key.as_deref().filter(|_| self.late_grant.is_some_and(|late| now < late))?;
         Some((key, self.opened))
     }
 
-    /// A door of it was shut, in this revision.
-    pub(super) fn was_shut(&self, door: Door, revision: i64) {
-        self.lock().doors.was_shut(door, revision);
+    /// A tombstone of it was set, in this revision.
+    pub(super) fn mark_tombstone_set(&self, tombstone: Tombstone, revision: i64) {
+        self.lock().tombstones.mark_set(tombstone, revision);
     }
 
-    /// Takes a seat, if there is one: then it is not [closed](Self::close_if_idle) until that is given back.
-    pub(super) fn take_seat(&self, seats: usize, now: BootTime) -> bool {
+    /// Takes a slot, if there is one: then it is not [closed](Self::close_if_idle) until that is given back.
+    pub(super) fn reserve(&self, capacity: usize, now: BootTime) -> bool {
         let mut state = self.lock();
-        let free = self.lives(&state, now) && state.seats + state.lost < seats;
+        let free = self.lives(&state, now) && state.slots + state.lost < capacity;
         if free {
-            state.seats += 1;
+            state.slots += 1;
             state.used = now;
         }
         free
     }
 
-    /// A new member, which has a seat, under a key of its own and behind a door of its own.
-    pub(crate) fn admit(self: &Arc<Self>, entry: &Entry, keys: Keys, now: BootTime) -> Arc<Member> {
-        let place = keys.slots(entry.claim, self.lease).into_bytes();
+    /// A new member, which has a slot, a key of its own and a tombstone of its own.
+    pub(crate) fn add_member(self: &Arc<Self>, entry: &Entry, keys: Keys, now: BootTime) -> Arc<Member> {
+        let prefix = keys.entry_prefix(entry.claim, self.lease).into_bytes();
         let mut state = self.lock();
-        let slot = match state.slots.get_mut(&place) {
-            Some(slots) => slots.take(),
-            None => state.slots.entry(place.clone()).or_default().take(),
+        let number = match state.key_numbers.get_mut(&prefix) {
+            Some(numbers) => numbers.take(),
+            None => state.key_numbers.entry(prefix.clone()).or_default().take(),
         };
-        let door = self.key.is_some().then(|| state.doors.take());
-        let member = Arc::new(Member::new(entry, (place, slot), door, keys, Arc::clone(self), now));
+        let tombstone = self.key.is_some().then(|| state.tombstones.take());
+        let member = Arc::new(Member::new(entry, (prefix, number), tombstone, keys, Arc::clone(self), now));
         state.members.insert(entry.id, Arc::clone(&member));
         member
     }
 
-    /// A member gives back its seat; and its key and its door, if nothing can delete the one or shut the other any more.
-    pub(super) fn dismiss(&self, member: &Arc<Member>, now: BootTime) {
+    /// A member gives back its slot; and its key and its tombstone, if nothing can delete the one or set the other any more.
+    pub(super) fn remove_member(&self, member: &Arc<Member>, now: BootTime) {
         let mut state = self.lock();
         if state.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
             state.members.remove(&member.entry.id);
             // That of one entry has none that could be taken.
-            state.seats = state.seats.saturating_sub(1);
+            state.slots = state.slots.saturating_sub(1);
             state.used = now;
-            if !member.yields_its_key() {
+            if !member.release_key() {
                 state.lost += 1;
                 return;
             }
-            if let Some(door) = member.door {
-                state.doors.give_back(door);
+            if let Some(tombstone) = member.tombstone {
+                state.tombstones.give_back(tombstone);
             }
-            let (place, slot) = member.slot();
-            if state.slots.get_mut(place).is_some_and(|taken| taken.give_back(slot)) {
-                state.slots.remove(place);
+            let (prefix, number) = member.key_number();
+            if state.key_numbers.get_mut(prefix).is_some_and(|taken| taken.give_back(number)) {
+                state.key_numbers.remove(prefix);
             }
         }
     }
@@ -244,10 +249,10 @@ impl Session {
         self.lock().members.values().any(|member| member.key == key)
     }
 
-    /// Ends it if nobody has had a seat for so long. Then nobody gets one any more.
+    /// Ends it if nobody has had a slot for so long. Then nobody gets one any more.
     pub(super) fn close_if_idle(&self, idle: Duration, now: BootTime) -> bool {
         let mut state = self.lock();
-        let close = state.seats == 0 && now.since(state.used) >= idle;
+        let close = state.slots == 0 && now.since(state.used) >= idle;
         state.dead |= close;
         close
     }

@@ -1,4 +1,4 @@
-//! [`Attending`]: what one waiter hears of those ahead.
+//! [`Subscription`]: what one waiter hears of those ahead.
 
 use std::{
     pin::Pin,
@@ -9,51 +9,51 @@ use std::{
 use futures_core::Stream;
 use lock_core::{EntryId, Hint, Hints};
 
-use super::{Board, vigil::Room};
+use super::{WatchHub, vigil::GrantCondition};
 
 /// What a waiter is told of those ahead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum WaitEvent {
     /// It is worth looking again.
     Changed,
-    /// They leave room.
-    Room(Room),
+    /// They leave condition.
+    Admissible(GrantCondition),
 }
 
-/// What one waiter is told. When it is dropped, nobody attends to those ahead any more.
-pub(crate) struct Attending {
+/// What one waiter is told. When the last one is dropped, nothing is watched for the waiter any more.
+pub(crate) struct Subscription {
     hints: Hints,
     entry: EntryId,
-    board: Arc<Board>,
+    hub: Arc<WatchHub>,
     /// The process that it was made in.
     pid: u32,
 }
 
-impl Attending {
-    /// The board counts it until it is dropped.
-    pub(super) fn new(hints: Hints, entry: EntryId, board: &Arc<Board>) -> Self {
-        Self { hints, entry, board: Arc::clone(board), pid: std::process::id() }
+impl Subscription {
+    /// The hub counts it until it is dropped.
+    pub(super) fn new(hints: Hints, entry: EntryId, hub: &Arc<WatchHub>) -> Self {
+        Self { hints, entry, hub: Arc::clone(hub), pid: std::process::id() }
     }
 }
 
-impl Stream for Attending {
-    type Item = Told;
+impl Stream for Subscription {
+    type Item = WaitEvent;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Told>> {
-        let room = match ready!(self.hints.as_mut().poll_next(cx)) {
-            Some(Hint::Admitted { .. }) => self.board.room(self.entry),
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<WaitEvent>> {
+        let condition = match ready!(self.hints.as_mut().poll_next(cx)) {
+            Some(Hint::Admitted { .. }) => self.hub.grant_condition(self.entry),
             Some(Hint::Changed) => None,
             None => return Poll::Ready(None),
         };
-        Poll::Ready(Some(room.map_or(Told::Changed, Told::Room)))
+        Poll::Ready(Some(condition.map_or(WaitEvent::Changed, WaitEvent::Admissible)))
     }
 }
 
-impl Drop for Attending {
+impl Drop for Subscription {
     fn drop(&mut self) {
-        // In a fork the keeper, which is not there, may seem to hold the board for ever.
+        // In a fork the keeper, which is not there, may seem to hold the hub for ever.
         if self.pid == std::process::id() {
-            self.board.release(self.entry);
+            self.hub.release(self.entry);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! [`Board`]: who waits for which event.
+//! [`WatchHub`]: who waits for which event.
 
 use std::{
     collections::BTreeSet,
@@ -12,19 +12,19 @@ use lock_core::{Alarms, BootTime, EntryId, Hint, Keeper, Switchboard};
 use tokio::sync::Notify;
 
 use super::{
-    Attending,
-    catch_up::{CatchUp, Stood},
-    state::{Command, State, Woken},
-    vigil::{Room, Sight, Vigil},
+    Subscription,
+    catch_up::{CatchUp, Presence},
+    state::{Command, HubState, Wakeups},
+    vigil::{GrantCondition, Snapshot, WaitState},
 };
-use crate::{connection::by, session::Session};
+use crate::{connection::timeout_at, session::Session};
 
 /// The watch on evictions. The others have larger numbers.
 pub(super) const EVICTIONS: i64 = 1;
 
 /// What is told of a watch.
 #[derive(Clone, Copy, Debug)]
-enum News {
+enum WatchEvent {
     /// It is there, and tells what comes after this revision.
     Created(i64),
     /// Its key was deleted, in this revision.
@@ -33,106 +33,111 @@ enum News {
     Canceled,
 }
 
-/// The watches of this process, and whom their events concern.
+/// The watches of this process, and the waiters and sessions that their events concern.
 #[derive(Default)]
-pub(crate) struct Board {
-    state: Mutex<State>,
-    hints: Switchboard,
+pub(crate) struct WatchHub {
+    state: Mutex<HubState>,
+    notifier: Switchboard,
     /// Told of each watch that is there, or that the server has ended.
     created: Notify,
 }
 
-impl Board {
-    /// Attends to those whom a waiter has seen ahead, and to its own entry. The hints begin at once; they say only what is
-    /// certain once the sight is [good](Self::arm).
-    pub(crate) fn attend(self: &Arc<Self>, entry: EntryId, sight: Sight) -> Attending {
-        let hints = self.hints.listen(entry);
-        self.see(entry, sight);
-        if let Some(vigil) = self.lock().vigils.get_mut(&entry) {
-            vigil.listeners += 1;
+impl WatchHub {
+    /// Watches the entries that a waiter has seen ahead, and its own. The hints begin at once; they say only what is
+    /// certain once the snapshot is [good](Self::arm).
+    pub(crate) fn subscribe(self: &Arc<Self>, entry: EntryId, snapshot: Snapshot) -> Subscription {
+        let hints = self.notifier.listen(entry);
+        self.update(entry, snapshot);
+        if let Some(wait_state) = self.lock().waiters.get_mut(&entry) {
+            wait_state.listeners += 1;
         }
-        Attending::new(hints, entry, self)
+        Subscription::new(hints, entry, self)
     }
 
-    /// Attends to those whom another look showed.
-    pub(crate) fn see(&self, entry: EntryId, sight: Sight) {
+    /// Watches what another look showed instead.
+    pub(crate) fn update(&self, entry: EntryId, snapshot: Snapshot) {
         let mut state = self.lock();
         let mut before = BTreeSet::new();
-        if let Some(vigil) = state.vigils.get_mut(&entry) {
-            before = vigil.keys();
-            vigil.look(sight);
+        if let Some(wait_state) = state.waiters.get_mut(&entry) {
+            before = wait_state.keys();
+            wait_state.update(snapshot);
         } else {
-            state.vigils.insert(entry, Vigil::new(sight));
+            state.waiters.insert(entry, WaitState::new(snapshot));
         }
-        let after = state.vigils.get(&entry).map(Vigil::keys).unwrap_or_default();
+        let after = state.waiters.get(&entry).map(WaitState::keys).unwrap_or_default();
         for key in before.difference(&after) {
-            state.unsubscribe(entry, key);
+            state.unwatch_for(entry, key);
         }
         for key in after {
-            state.subscribe(entry, &key);
+            state.watch_for(entry, &key);
         }
     }
 
     /// Waits until everything that the waiter saw is watched. Up to which revision its look has to reach so that nothing
     /// was missed, or `None` if there is no watching now.
-    pub(crate) async fn watched(&self, entry: EntryId, keeper: &Keeper, until: BootTime) -> Option<i64> {
+    pub(crate) async fn watching_since(
+        &self,
+        entry: EntryId,
+        keeper: &Keeper,
+        until: BootTime,
+    ) -> Option<i64> {
         // A watch that is not there. The last one, for they come in their order: then all are, mostly.
         let mut missing: Option<Vec<u8>> = None;
         loop {
             let notify = {
                 let state = self.lock();
-                let vigil = state.vigils.get(&entry)?;
-                if vigil.broken || state.commands.is_none() {
+                let wait_state = state.waiters.get(&entry)?;
+                if wait_state.broken || state.commands.is_none() {
                     return None;
                 }
                 let awaits =
                     |key: &Vec<u8>| state.watches.get(key).is_some_and(|watch| watch.since.is_none());
                 if missing.as_ref().is_none_or(|key| !awaits(key)) {
                     let since = |key| state.watches.get(key).and_then(|watch| watch.since);
-                    let keys = vigil.keys();
+                    let keys = wait_state.keys();
                     match keys.iter().rev().find(|key| since(*key).is_none()) {
                         Some(key) => missing = Some(key.clone()),
                         None => return keys.iter().filter_map(since).max(),
                     }
                 }
-                Arc::clone(&vigil.notify)
+                Arc::clone(&wait_state.notify)
             };
             // A permit that was given in between is kept.
-            by(keeper, until, notify.notified()).await?;
+            timeout_at(keeper, until, notify.notified()).await?;
         }
     }
 
-    /// The sight is good: all its watches were there before.
+    /// The snapshot is good: all its watches were there before it.
     pub(crate) fn arm(&self, entry: EntryId) {
-        let hints = self.lock().vigils.get_mut(&entry).map(Vigil::arm).unwrap_or_default();
+        let hints = self.lock().waiters.get_mut(&entry).map(WaitState::arm).unwrap_or_default();
         for hint in hints {
-            self.hints.send(entry, hint);
+            self.notifier.send(entry, hint);
         }
     }
 
     /// What has to be true for a waiter to be admitted that was told that those ahead leave room. `None` if it is not: its own entry
     /// has gone.
-    pub(super) fn room(&self, entry: EntryId) -> Option<Room> {
-        self.lock().vigils.get(&entry)?.room()
+    pub(super) fn grant_condition(&self, entry: EntryId) -> Option<GrantCondition> {
+        self.lock().waiters.get(&entry)?.grant_condition()
     }
 
-    /// Attends on to those whom a waiter attends to, and who are named here. `None` if that would not do: somebody has left, or not
+    /// One more subscription to what a waiter watches, and the keys of that. `None` if that would not do: somebody has left, or not
     /// everything is watched though it could be.
-    pub(crate) fn attend_on(self: &Arc<Self>, entry: EntryId) -> Option<(Attending, Vec<Vec<u8>>)> {
-        let hints = self.hints.listen(entry);
+    pub(crate) fn resubscribe(self: &Arc<Self>, entry: EntryId) -> Option<(Subscription, Vec<Vec<u8>>)> {
+        let hints = self.notifier.listen(entry);
         let mut state = self.lock();
         let none_is_watched = state.commands.is_none();
-        let vigil = state.vigils.get_mut(&entry).filter(|vigil| vigil.is_as_seen())?;
-        if !(vigil.is_watched() || vigil.is_resuming() || none_is_watched) {
+        let wait_state = state.waiters.get_mut(&entry).filter(|wait_state| wait_state.is_unchanged())?;
+        if !(wait_state.is_watched() || wait_state.is_catching_up() || none_is_watched) {
             return None;
         }
-        vigil.listeners += 1;
-        let keys = vigil.sight.watched();
+        wait_state.listeners += 1;
+        let keys = wait_state.snapshot.watched();
         drop(state);
-        Some((Attending::new(hints, entry, self), keys))
+        Some((Subscription::new(hints, entry, self), keys))
     }
 
-    /// Attends to a session: if its key is deleted, its lease was revoked, and it is over.
+    /// Watches the key of a session: if it is deleted, the lease was revoked, and the session is over.
     pub(crate) fn watch_session(&self, session: &Arc<Session>) {
         let Some(key) = session.key() else { return };
         let mut state = self.lock();
@@ -148,18 +153,18 @@ impl Board {
             state.drop_if_unused(key);
         }
         for entry in session.end() {
-            self.hints.send(entry, Hint::Changed);
-            self.hints.alarm(entry);
+            self.notifier.send(entry, Hint::Changed);
+            self.notifier.alarm(entry);
         }
     }
 
     pub(super) fn alarms(&self) -> Alarms {
-        self.hints.alarms()
+        self.notifier.alarms()
     }
 
     /// There is a stream: what was watched before is watched on it. What happened in between is to be caught up with; whoever did not
     /// know what to watch for looks again (PR14).
-    pub(super) fn opened(&self) -> (UnboundedReceiver<Command>, CatchUp) {
+    pub(super) fn on_stream_opened(&self) -> (UnboundedReceiver<Command>, CatchUp) {
         let (sender, commands) = unbounded();
         let mut state = self.lock();
         state.commands = Some(sender);
@@ -169,18 +174,18 @@ impl Board {
         for (key, _) in &sessions {
             state.watch(key);
         }
-        let (keys, others) = state.resume();
+        let (keys, others) = state.rewatch_all();
         drop(state);
         // What happened to them before is not told.
-        sessions.into_iter().filter_map(|(_, session)| session).for_each(|session| session.doubt());
+        sessions.into_iter().filter_map(|(_, session)| session).for_each(|session| session.mark_doubtful());
         for entry in others {
-            self.hints.send(entry, Hint::Changed);
+            self.notifier.send(entry, Hint::Changed);
         }
         (commands, CatchUp::new(keys))
     }
 
     /// Waits until all of these are watched, or cannot be.
-    pub(super) async fn all_watched(&self, keys: &[Vec<u8>]) {
+    pub(super) async fn until_watched(&self, keys: &[Vec<u8>]) {
         // The last ones first: watches come in the order in which they were asked for.
         for key in keys.iter().rev() {
             loop {
@@ -193,34 +198,34 @@ impl Board {
         }
     }
 
-    /// Tells waiters what became of those whom they attended to before there was this stream.
-    pub(super) fn caught_up(&self, stood: &Stood) {
+    /// Tells waiters what became of the entries that they watched before there was this stream.
+    pub(super) fn caught_up(&self, presence: &Presence) {
         let mut told = Vec::new();
         let mut state = self.lock();
-        let State { vigils, watches, .. } = &mut *state;
+        let HubState { waiters, watches, .. } = &mut *state;
         // Watched before the look, or what happened in between is not known.
         let known = |key: &Vec<u8>| {
             let since = watches.get(key).and_then(|watch| watch.since);
-            stood.get(key).zip(since).is_some_and(|((revision, _), since)| since <= *revision)
+            presence.get(key).zip(since).is_some_and(|((revision, _), since)| since <= *revision)
         };
-        for (entry, vigil) in vigils.iter_mut().filter(|(_, vigil)| vigil.is_resuming()) {
-            if vigil.keys().iter().all(known) {
-                told.extend(vigil.resumed(stood).into_iter().map(|hint| (*entry, hint)));
+        for (entry, wait_state) in waiters.iter_mut().filter(|(_, wait_state)| wait_state.is_catching_up()) {
+            if wait_state.keys().iter().all(known) {
+                told.extend(wait_state.finish_catch_up(presence).into_iter().map(|hint| (*entry, hint)));
             } else {
-                vigil.give_up();
+                wait_state.require_look();
                 told.push((*entry, Hint::Changed));
             }
         }
         drop(state);
         for (entry, hint) in told {
-            self.hints.send(entry, hint);
+            self.notifier.send(entry, hint);
         }
     }
 
     /// There is no stream any more.
-    pub(super) fn closed(&self) {
-        let woken = self.lock().closed();
-        woken.wake();
+    pub(super) fn on_stream_closed(&self) {
+        let wakeups = self.lock().on_stream_closed();
+        wakeups.wake();
     }
 
     pub(super) fn ask_for_progress(&self) {
@@ -228,45 +233,45 @@ impl Board {
     }
 
     /// Takes in what came.
-    pub(super) fn hear(&self, response: &WatchResponse) {
+    pub(super) fn on_response(&self, response: &WatchResponse) {
         let id = response.watch_id();
         if id == EVICTIONS {
-            return self.hear_of_evictions(response);
+            return self.on_evictions(response);
         }
         let revision = response.header().map_or(0, ResponseHeader::revision);
         if response.canceled() {
-            self.take_in(id, News::Canceled);
+            self.on_event(id, WatchEvent::Canceled);
         } else if response.created() {
-            self.take_in(id, News::Created(revision));
+            self.on_event(id, WatchEvent::Created(revision));
         }
         // Puts are filtered out by the server.
         for kv in response.events().iter().filter_map(Event::kv) {
-            self.take_in(id, News::Deleted(kv.mod_revision()));
+            self.on_event(id, WatchEvent::Deleted(kv.mod_revision()));
         }
     }
 
-    fn take_in(&self, id: i64, news: News) {
-        let (mut told, mut woken) = (Vec::new(), Woken::default());
+    fn on_event(&self, id: i64, event: WatchEvent) {
+        let (mut told, mut wakeups) = (Vec::new(), Wakeups::default());
         let mut of_session = None;
         let mut state = self.lock();
-        match news {
-            News::Canceled => (told, woken) = state.canceled(id),
-            News::Created(revision) => woken = state.created(id, revision),
-            News::Deleted(revision) => {
+        match event {
+            WatchEvent::Canceled => (told, wakeups) = state.on_canceled(id),
+            WatchEvent::Created(revision) => wakeups = state.on_created(id, revision),
+            WatchEvent::Deleted(revision) => {
                 if let Some(key) = state.keys.get(&id).cloned() {
                     of_session = state.sessions.get(&key).and_then(Weak::upgrade).map(|one| (one, revision));
-                    told = state.deleted(&key, revision);
+                    told = state.on_deleted(&key, revision);
                 }
             }
         }
         drop(state);
         // Nothing is locked: what is woken may come back.
-        woken.wake();
-        if matches!(news, News::Canceled | News::Created(_)) {
+        wakeups.wake();
+        if matches!(event, WatchEvent::Canceled | WatchEvent::Created(_)) {
             self.created.notify_waiters();
         }
         for (entry, hint) in told {
-            self.hints.send(entry, hint);
+            self.notifier.send(entry, hint);
         }
         if let Some((session, revision)) = of_session {
             // At once: whoever asks for the lease has to wait for an answer, and the next one is admitted meanwhile.
@@ -274,43 +279,43 @@ impl Board {
                 self.session_ended(&session);
             }
             // Then whoever keeps it finds it over.
-            session.doubt();
+            session.mark_doubtful();
         }
     }
 
-    fn hear_of_evictions(&self, response: &WatchResponse) {
+    fn on_evictions(&self, response: &WatchResponse) {
         let puts = response.events().iter().filter(|event| event.event_type() == EventType::Put);
         let evicted = puts.filter_map(|event| event.kv()?.value_str().ok()?.parse().ok());
-        evicted.for_each(|entry| self.hints.alarm(entry));
+        evicted.for_each(|entry| self.notifier.alarm(entry));
     }
 
-    /// Somebody who attended for a waiter does not any more.
+    /// A subscription of a waiter has ended.
     pub(super) fn release(&self, entry: EntryId) {
         let mut state = self.lock();
-        let Some(vigil) = state.vigils.get_mut(&entry) else { return };
-        vigil.listeners -= 1;
-        if vigil.listeners == 0 {
-            let keys = vigil.keys();
-            state.vigils.remove(&entry);
+        let Some(wait_state) = state.waiters.get_mut(&entry) else { return };
+        wait_state.listeners -= 1;
+        if wait_state.listeners == 0 {
+            let keys = wait_state.keys();
+            state.waiters.remove(&entry);
             for key in keys {
-                state.unsubscribe(entry, &key);
+                state.unwatch_for(entry, &key);
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HubState> {
         // Nothing panics while the state is held, and each change to it is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Debug for Board {
+impl fmt::Debug for WatchHub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.lock();
-        f.debug_struct("Board")
+        f.debug_struct("WatchHub")
             .field("live", &state.commands.is_some())
             .field("watches", &state.watches.len())
-            .field("vigils", &state.vigils.len())
+            .field("waiters", &state.waiters.len())
             .finish_non_exhaustive()
     }
 }

@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 
-use super::Board;
-use crate::{connection::Wire, recipe};
+use super::WatchHub;
+use crate::{connection::Client, recipe};
 
 /// So many keys are asked for at once: etcd takes 128 operations.
 const AT_ONCE: usize = 100;
 
 /// Entries by their keys: the revision of the look, and that in which the entry was created, if it is there.
-pub(super) type Stood = HashMap<Vec<u8>, (i64, Option<i64>)>;
+pub(super) type Presence = HashMap<Vec<u8>, (i64, Option<i64>)>;
 
-/// A look at all those whom waiters attended to before there was this stream, once they are watched on it.
+/// A look at all entries that waiters watched before there was this stream, once they are watched on it.
 ///
 /// It takes one transaction for each hundred of them. If all waiters looked for themselves instead, each at its queue, it would take
 /// etcd the square of their number.
@@ -26,16 +26,16 @@ impl CatchUp {
     }
 
     /// Tells each waiter what has changed for it, and those of whom that is not known that they have to look.
-    pub(super) async fn run(self, board: &Board, wire: &Wire) {
-        board.all_watched(&self.keys).await;
-        let mut stood = Stood::with_capacity(self.keys.len());
+    pub(super) async fn run(self, hub: &WatchHub, client: &Client) {
+        hub.until_watched(&self.keys).await;
+        let mut presence = Presence::with_capacity(self.keys.len());
         for keys in self.keys.chunks(AT_ONCE) {
             let asked = || recipe::are_there(keys.iter().map(Vec::as_slice));
-            let Ok(answer) = wire.txn(asked).await.answer else { break };
+            let Ok(answer) = client.txn(asked).await.answer else { break };
             let Ok(revision) = recipe::revision(&answer) else { break };
             let created = recipe::present(&answer).into_iter().map(|created| (revision, created));
-            stood.extend(keys.iter().cloned().zip(created));
+            presence.extend(keys.iter().cloned().zip(created));
         }
-        board.caught_up(&stood);
+        hub.caught_up(&presence);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Confirmed`]: what a waiter is told, once it is certain.
+//! [`ConfirmedHints`]: what a waiter is told, once it is certain.
 
 use std::{
     pin::Pin,
@@ -9,9 +9,9 @@ use futures_core::Stream;
 use futures_util::{FutureExt, future::BoxFuture};
 use lock_core::Hint;
 
-use super::{Attending, attending::Told, vigil::Room};
+use super::{Subscription, attending::WaitEvent, vigil::GrantCondition};
 use crate::{
-    connection::Wire,
+    connection::Client,
     recipe::{self, Reads},
 };
 
@@ -26,20 +26,20 @@ use crate::{
 /// create revision that is the waiter's token, it stood there all the time, and so in the revision of that delete: there it was the next.
 /// Any member can answer that by itself: what it has applied is the history of the cluster, and only how far it has come is to be looked
 /// at. Mostly it is the one that told of the delete, and has come that far.
-pub(crate) struct Confirmed {
-    attending: Attending,
-    wire: Wire,
+pub(crate) struct ConfirmedHints {
+    subscription: Subscription,
+    client: Client,
     /// The waker that it is polled with is the core's own: one of a user that panics harms no connection.
     asking: Option<BoxFuture<'static, Hint>>,
 }
 
-impl Confirmed {
-    pub(crate) fn new(attending: Attending, wire: &Wire) -> Self {
-        Self { attending, wire: wire.clone(), asking: None }
+impl ConfirmedHints {
+    pub(crate) fn new(subscription: Subscription, client: &Client) -> Self {
+        Self { subscription, client: client.clone(), asking: None }
     }
 }
 
-impl Stream for Confirmed {
+impl Stream for ConfirmedHints {
     type Item = Hint;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Hint>> {
@@ -50,9 +50,11 @@ impl Stream for Confirmed {
                 this.asking = None;
                 return Poll::Ready(Some(hint));
             }
-            match ready!(Pin::new(&mut this.attending).poll_next(cx)) {
-                Some(Told::Room(room)) => this.asking = Some(ask(this.wire.clone(), room).boxed()),
-                Some(Told::Changed) => return Poll::Ready(Some(Hint::Changed)),
+            match ready!(Pin::new(&mut this.subscription).poll_next(cx)) {
+                Some(WaitEvent::Admissible(condition)) => {
+                    this.asking = Some(confirm(this.client.clone(), condition).boxed())
+                }
+                Some(WaitEvent::Changed) => return Poll::Ready(Some(Hint::Changed)),
                 None => return Poll::Ready(None),
             }
         }
@@ -60,11 +62,11 @@ impl Stream for Confirmed {
 }
 
 /// Whether there is room for an entry that stands. Where that is not known, the waiter has to look.
-async fn ask(wire: Wire, room: Room) -> Hint {
-    let token = room.token;
+async fn confirm(client: Client, condition: GrantCondition) -> Hint {
+    let token = condition.token;
     for reads in [Reads::WhatAMemberHas, Reads::TheLatest] {
-        let Ok(answer) = wire.txn(|| recipe::is_there(&room.own, reads)).await.answer else { break };
-        if let Some(stands) = recipe::stands_since(&answer, token, room.revision) {
+        let Ok(answer) = client.txn(|| recipe::is_there(&condition.own, reads)).await.answer else { break };
+        if let Some(stands) = recipe::stands_since(&answer, token, condition.revision) {
             return if stands { Hint::Admitted { token } } else { Hint::Changed };
         }
     }

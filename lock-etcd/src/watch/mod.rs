@@ -1,4 +1,4 @@
-//! [`Hub`]: the one stream on which etcd speaks unasked.
+//! [`WatchStream`]: the one stream on which etcd speaks unasked.
 
 mod attending;
 mod board;
@@ -25,9 +25,9 @@ use lock_core::{Alarms, BackOff, BackendErrorKind as Kind, BootTime, Entropy, Ke
 use tokio::sync::watch;
 
 use self::catch_up::CatchUp;
-pub(crate) use self::{attending::Attending, board::Board, confirmed::Confirmed, vigil::Sight};
+pub(crate) use self::{attending::Subscription, board::WatchHub, confirmed::ConfirmedHints, vigil::Snapshot};
 use crate::{
-    connection::{Held, Wire, by},
+    connection::{Client, ConnectionHandle, timeout_at},
     error::{Cause, Failure},
     keys,
     watch::{board::EVICTIONS, state::Command},
@@ -41,9 +41,9 @@ const BACK_OFF: BackOff =
 /// What happened before a new stream is not told on it. So after every one it is [looked](CatchUp) for all waiters, and those look
 /// again whom that does not serve (PR14). While there is none, waiters poll: nothing here is needed for a lock to be right. Dropping it
 /// closes the stream.
-pub(crate) struct Hub {
-    board: Arc<Board>,
-    wire: Wire,
+pub(crate) struct WatchStream {
+    hub: Arc<WatchHub>,
+    client: Client,
     prefix: String,
     phase: watch::Sender<Phase>,
     started: AtomicBool,
@@ -60,13 +60,13 @@ enum Phase {
     Down,
 }
 
-impl Hub {
+impl WatchStream {
     /// No stream is opened yet.
-    pub(crate) fn new(wire: Wire, prefix: String) -> Self {
+    pub(crate) fn new(client: Client, prefix: String) -> Self {
         let (task, registration) = AbortHandle::new_pair();
         Self {
-            board: Arc::default(),
-            wire,
+            hub: Arc::default(),
+            client,
             prefix,
             phase: watch::Sender::new(Phase::Starting),
             started: AtomicBool::new(false),
@@ -75,8 +75,8 @@ impl Hub {
         }
     }
 
-    pub(crate) fn board(&self) -> &Arc<Board> {
-        &self.board
+    pub(crate) fn hub(&self) -> &Arc<WatchHub> {
+        &self.hub
     }
 
     /// Opens the stream if that was not done, and waits until it has succeeded or failed once, until then at the most.
@@ -84,20 +84,21 @@ impl Hub {
     ///
     /// # Cancel safety
     /// Safe to drop.
-    pub(crate) async fn live(&self, until: BootTime) {
+    pub(crate) async fn wait_live(&self, until: BootTime) {
         self.start();
         if *self.phase.borrow() != Phase::Starting {
             return;
         }
         let mut phase = self.phase.subscribe();
         // Either way the waiter goes on. The sender lives in `self`, so that there is always a phase.
-        let _ = by(self.wire.keeper(), until, phase.wait_for(|phase| *phase != Phase::Starting)).await;
+        let _ =
+            timeout_at(self.client.keeper(), until, phase.wait_for(|phase| *phase != Phase::Starting)).await;
     }
 
     /// Entries that may have been lost, from now on. Opens the stream if that was not done, but does not wait.
     pub(crate) fn alarms(&self) -> Alarms {
         self.start();
-        self.board.alarms()
+        self.hub.alarms()
     }
 
     /// Opens the stream if that was not done.
@@ -109,55 +110,56 @@ impl Hub {
         let registration = self.registration.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(registration) = registration {
             self.started.store(true, Ordering::Relaxed);
-            let stream = Stream {
-                board: Arc::clone(&self.board),
-                wire: self.wire.clone(),
+            let stream = WatchTask {
+                hub: Arc::clone(&self.hub),
+                client: self.client.clone(),
                 evictions: keys::evictions(&self.prefix),
                 phase: self.phase.clone(),
             };
             let listening = Abortable::new(stream.run(), registration);
-            self.wire.keeper().spawn(async move { listening.await.unwrap_or_default() });
+            self.client.keeper().spawn(async move { listening.await.unwrap_or_default() });
         }
     }
 }
 
-/// The task of a [`Hub`].
-struct Stream {
-    board: Arc<Board>,
-    wire: Wire,
+/// The task of a [`WatchStream`].
+struct WatchTask {
+    hub: Arc<WatchHub>,
+    client: Client,
     evictions: Vec<u8>,
     phase: watch::Sender<Phase>,
 }
 
-impl Stream {
+impl WatchTask {
     /// Opens the stream again and again.
     async fn run(self) {
-        let keeper = self.wire.keeper().clone();
+        let keeper = self.client.keeper().clone();
         let mut failures: u32 = 0;
         loop {
             let failure = match self.open(&keeper).await {
-                Ok((held, sender, responses)) => {
-                    let (commands, catch_up) = self.board.opened();
+                Ok((handle, sender, responses)) => {
+                    let (commands, catch_up) = self.hub.on_stream_opened();
                     self.phase.send_replace(Phase::Live);
-                    tracing::debug!(member = %held.link.address, "etcd watch stream is live");
+                    tracing::debug!(member = %handle.channel.address, "etcd watch stream is live");
                     let began = keeper.now();
-                    let failure = self.listen(&keeper, &held, (sender, responses), commands, catch_up).await;
+                    let failure =
+                        self.listen(&keeper, &handle, (sender, responses), commands, catch_up).await;
                     if keeper.now().since(began) > BACK_OFF.most {
                         failures = 0;
                     }
                     match failure.cause() {
                         // A new stream is let in with the token of its time, which nobody renews (E11).
-                        Cause::StaleToken => self.refresh_token(&keeper, &held).await,
-                        _ => held.fail(),
+                        Cause::StaleToken => self.refresh_token(&keeper, &handle).await,
+                        _ => handle.fail(),
                     }
                     failure
                 }
                 Err(failure) => failure,
             };
-            self.board.closed();
+            self.hub.on_stream_closed();
             self.phase.send_replace(Phase::Down);
-            let cluster = Arc::clone(self.wire.cluster());
-            self.wire.warn("stream down", move |times| {
+            let cluster = Arc::clone(self.client.cluster());
+            self.client.warn("stream down", move |times| {
                 let cluster = &cluster.config;
                 tracing::warn!(%cluster, times, "the etcd watch stream is down, waiters poll: {failure}");
             });
@@ -168,11 +170,11 @@ impl Stream {
     }
 
     /// Whether or not it succeeds: then the next stream is refused, too.
-    async fn refresh_token(&self, keeper: &Keeper, held: &Held) {
-        let limit = self.wire.cluster().config.command_timeout;
-        let client = held.link.client();
-        if by(keeper, keeper.now() + limit, client.refresh_token()).await.is_none() {
-            held.fail();
+    async fn refresh_token(&self, keeper: &Keeper, handle: &ConnectionHandle) {
+        let limit = self.client.cluster().config.command_timeout;
+        let etcd = handle.channel.client();
+        if timeout_at(keeper, keeper.now() + limit, etcd.refresh_token()).await.is_none() {
+            handle.fail();
         }
     }
 
@@ -180,24 +182,24 @@ impl Stream {
     async fn open(
         &self,
         keeper: &Keeper,
-    ) -> Result<(Held, WatchRequestSender, WatchResponseStream), Failure> {
-        let held = self.wire.link().await?;
-        let limit = self.wire.cluster().config.command_timeout;
-        let mut client = held.link.watch.clone();
+    ) -> Result<(ConnectionHandle, WatchRequestSender, WatchResponseStream), Failure> {
+        let handle = self.client.connection().await?;
+        let limit = self.client.cluster().config.command_timeout;
+        let mut watches = handle.channel.watch.clone();
         let options = WatchOptions::new().with_watch_id(EVICTIONS);
-        let watched = client.watch(self.evictions.clone(), Some(options));
-        match by(keeper, keeper.now() + limit, watched).await {
+        let watched = watches.watch(self.evictions.clone(), Some(options));
+        match timeout_at(keeper, keeper.now() + limit, watched).await {
             Some(Ok(stream)) => {
                 let (sender, responses) = stream.split();
-                Ok((held, sender, responses))
+                Ok((handle, sender, responses))
             }
             Some(Err(error)) => {
-                held.fail();
-                Err(Failure::of(&held.link.address, &error))
+                handle.fail();
+                Err(Failure::of(&handle.channel.address, &error))
             }
             None => {
-                held.fail();
-                Err(Failure::timed_out(&held.link.address, "opening a watch stream", limit))
+                handle.fail();
+                Err(Failure::timed_out(&handle.channel.address, "opening a watch stream", limit))
             }
         }
     }
@@ -206,13 +208,13 @@ impl Stream {
     async fn listen(
         &self,
         keeper: &Keeper,
-        held: &Held,
+        handle: &ConnectionHandle,
         (mut sender, mut responses): (WatchRequestSender, WatchResponseStream),
         mut commands: UnboundedReceiver<Command>,
         catch_up: CatchUp,
     ) -> Failure {
-        let address = &held.link.address;
-        let every = self.wire.cluster().config.heartbeat;
+        let address = &handle.channel.address;
+        let every = self.client.cluster().config.heartbeat;
         let heard = Mutex::new(keeper.now());
         let last = || *heard.lock().unwrap_or_else(PoisonError::into_inner);
         let writing = async {
@@ -234,7 +236,7 @@ impl Stream {
                 } else if now >= asked + every {
                     return Failure::timed_out(address, "a sign of life of the watch stream", every);
                 }
-                self.board.ask_for_progress();
+                self.hub.ask_for_progress();
                 keeper.sleep_until((now + every / 2).min((asked + every).max(now + every / 4))).await;
             }
         };
@@ -246,7 +248,7 @@ impl Stream {
                         if let Some(failure) = refusal(address, &response) {
                             return failure;
                         }
-                        self.board.hear(&response);
+                        self.hub.on_response(&response);
                     }
                     Ok(None) => {
                         return Failure::new(Kind::Unreachable, format!("{address} ended the watch stream"));
@@ -256,7 +258,7 @@ impl Stream {
             }
         };
         let catching_up = async {
-            catch_up.run(&self.board, &self.wire).await;
+            catch_up.run(&self.hub, &self.client).await;
             pending().await
         };
         tokio::select! {
@@ -300,14 +302,14 @@ async fn send(sender: &mut WatchRequestSender, command: Command) -> Result<(), e
     }
 }
 
-impl Drop for Hub {
+impl Drop for WatchStream {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl fmt::Debug for Hub {
+impl fmt::Debug for WatchStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hub").field("phase", &*self.phase.borrow()).finish_non_exhaustive()
+        f.debug_struct("WatchStream").field("phase", &*self.phase.borrow()).finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use etcd_client::{Client, Error};
+use etcd_client::Error;
 use futures_util::future::join_all;
 use lock_core::Keeper;
 use tonic::{Code, Status};
@@ -27,18 +27,18 @@ const BROKEN: Fate = Fate::Refused(Code::Unknown, "transport error");
 const NOT_OPENED: Fate = Fate::Refused(Code::Unavailable, "tcp connect error");
 
 /// Sends one request over members that nobody has to answer for: as many as there are fates.
-async fn send(members: usize, fates: &[Fate]) -> (Sent<&'static str>, usize, Wire) {
+async fn send(members: usize, fates: &[Fate]) -> (Outcome<&'static str>, usize, Client) {
     let endpoints = ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"][..members].join(",");
     let config: EtcdConfig = format!("etcd://{endpoints}/p").parse().unwrap();
-    let wire = Wire::new(Arc::new(Cluster::new(Arc::new(config)).unwrap()), Keeper::start().unwrap());
+    let client = Client::new(Arc::new(Cluster::new(Arc::new(config)).unwrap()), Keeper::start().unwrap());
     for _ in fates {
         // Nothing is connected before something is asked.
-        let client = Client::connect(["127.0.0.1:1"], None).await.unwrap();
-        wire.0.put(Link::new(client, "there".into(), 0));
+        let connected = etcd_client::Client::connect(["127.0.0.1:1"], None).await.unwrap();
+        client.0.put(Channel::new(connected, "there".into(), 0));
     }
     let sent = AtomicUsize::new(0);
-    let answer = wire
-        .send(LIMIT, |_| {
+    let answer = client
+        .send_within(LIMIT, |_| {
             let fate = fates.get(sent.fetch_add(1, Ordering::Relaxed)).copied();
             async move {
                 match fate.unwrap_or(Fate::Silent) {
@@ -49,7 +49,7 @@ async fn send(members: usize, fates: &[Fate]) -> (Sent<&'static str>, usize, Wir
             }
         })
         .await;
-    (answer, sent.into_inner(), wire)
+    (answer, sent.into_inner(), client)
 }
 
 #[tokio::test]
@@ -101,18 +101,18 @@ async fn a_cluster_that_is_not_ready_is_asked_again_after_a_while() {
     let (sent, times, _) =
         send(1, &[Fate::Refused(Code::Unavailable, "etcdserver: request timed out"), Fate::Answered]).await;
     assert_eq!((sent.answer.unwrap(), sent.unanswered, times), ("done", true, 2));
-    assert!(keeper.now().since(began) >= NOT_READY);
+    assert!(keeper.now().since(began) >= NOT_READY_DELAY);
 }
 
 #[tokio::test]
 async fn silence_of_the_only_member_ends_with_the_time_limit_and_with_its_connection() {
     let keeper = Keeper::start().unwrap();
     let began = keeper.now();
-    let (sent, times, wire) = send(1, &[Fate::Silent]).await;
+    let (sent, times, client) = send(1, &[Fate::Silent]).await;
     assert_eq!(*sent.answer.unwrap_err().kind(), Kind::TimedOut);
     assert!(sent.unanswered && times == 1);
     assert!(keeper.now().since(began) >= LIMIT);
-    assert!(wire.0.is_empty(), "a connection that does not answer gets no more requests");
+    assert!(client.0.is_empty(), "a connection that does not answer gets no more requests");
 }
 
 /// Beside the first, which may still be answered, and may still be carried out.
@@ -128,39 +128,39 @@ async fn silence_of_one_of_several_is_followed_by_another_sending_in_a_third_of_
 
 #[tokio::test]
 async fn a_token_that_is_not_known_any_more_gets_a_new_connection() {
-    let (sent, times, wire) = send(
+    let (sent, times, client) = send(
         1,
         &[Fate::Refused(Code::InvalidArgument, "etcdserver: revision of auth store is old"), Fate::Answered],
     )
     .await;
     assert_eq!((sent.answer.unwrap(), sent.unanswered, times), ("done", false, 2));
-    assert!(!wire.0.is_empty());
+    assert!(!client.0.is_empty());
 }
 
-/// A wire to two members, and so many connections to each: first those to the first one.
-async fn wire_to_two(connections: usize) -> Wire {
+/// A client to two members, and so many connections to each: first those to the first one.
+async fn client_of_two(connections: usize) -> Client {
     let config: EtcdConfig = "etcd://127.0.0.1:1,127.0.0.1:2/p".parse().unwrap();
-    let wire = Wire::new(Arc::new(Cluster::new(Arc::new(config)).unwrap()), Keeper::start().unwrap());
+    let client = Client::new(Arc::new(Cluster::new(Arc::new(config)).unwrap()), Keeper::start().unwrap());
     for endpoint in 0..2 {
         for _ in 0..connections {
-            let client = Client::connect(["127.0.0.1:1"], None).await.unwrap();
-            wire.0.put(Link::new(client, "there".into(), endpoint));
+            let connected = etcd_client::Client::connect(["127.0.0.1:1"], None).await.unwrap();
+            client.0.put(Channel::new(connected, "there".into(), endpoint));
         }
     }
-    wire
+    client
 }
 
 /// Else a stall of the cluster makes itself longer.
 #[tokio::test]
 async fn while_all_answers_are_late_few_requests_are_sent_beside_others() {
     const REQUESTS: usize = 200;
-    let wire = wire_to_two(REQUESTS).await;
-    let (wire, sent) = (&wire, &AtomicUsize::new(0));
+    let client = client_of_two(REQUESTS).await;
+    let (client, sent) = (&client, &AtomicUsize::new(0));
     let late = || async move {
-        let answer = wire.send(LIMIT, |_| async {
+        let answer = client.send_within(LIMIT, |_| async {
             sent.fetch_add(1, Ordering::Relaxed);
             // Later than another one is sent, and before the limit.
-            wire.keeper().sleep_until(wire.keeper().now() + LIMIT / 2).await;
+            client.keeper().sleep_until(client.keeper().now() + LIMIT / 2).await;
             Ok("done")
         });
         answer.await.answer.unwrap()
@@ -175,11 +175,11 @@ async fn while_all_answers_are_late_few_requests_are_sent_beside_others() {
 #[tokio::test]
 async fn all_requests_to_a_member_that_is_silent_are_answered_by_another() {
     const REQUESTS: usize = 200;
-    let wire = wire_to_two(1).await;
-    let (wire, sent) = (&wire, &AtomicUsize::new(0));
+    let client = client_of_two(1).await;
+    let (client, sent) = (&client, &AtomicUsize::new(0));
     let ask = || async move {
-        let answer = wire.send(LIMIT, |link| {
-            let silent = link.endpoint == 0;
+        let answer = client.send_within(LIMIT, |channel| {
+            let silent = channel.endpoint == 0;
             async move {
                 sent.fetch_add(1, Ordering::Relaxed);
                 if silent { pending().await } else { Ok("done") }

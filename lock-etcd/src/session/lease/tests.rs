@@ -26,9 +26,9 @@ fn entry(id: u128, lock: &str, claim: Claim) -> Entry {
     Entry::new(name(lock), EntryId::new(id), claim, s(10))
 }
 
-fn admit(session: &Arc<Session>, id: u128) -> Arc<Member> {
+fn add_member(session: &Arc<Session>, id: u128) -> Arc<Member> {
     let entry = entry(id, "job", Claim::mutex());
-    session.admit(&entry, Keys::new("p/", &entry.name), START)
+    session.add_member(&entry, Keys::new("p/", &entry.name), START)
 }
 
 fn key(member: &Member) -> String {
@@ -38,63 +38,63 @@ fn key(member: &Member) -> String {
 #[test]
 fn a_key_names_its_lease_and_goes_to_the_next_when_its_owner_is_gone() {
     let session = shared();
-    let (one, other) = (admit(&session, 1), admit(&session, 2));
+    let (one, other) = (add_member(&session, 1), add_member(&session, 2));
     assert_eq!((key(&one), key(&other)), ("p/q1/job/m/1/1f/0".into(), "p/q1/job/m/1/1f/1".into()));
-    session.dismiss(&one, START);
-    assert_eq!(key(&admit(&session, 3)), "p/q1/job/m/1/1f/0");
+    session.remove_member(&one, START);
+    assert_eq!(key(&add_member(&session, 3)), "p/q1/job/m/1/1f/0");
 }
 
 /// The delete does not ask whose the key is: should it come late, it must find nobody.
 #[test]
 fn a_key_with_a_delete_that_was_not_answered_is_nobodys_any_more() {
     let session = shared();
-    let one = admit(&session, 1);
-    one.deletes();
-    session.dismiss(&one, START);
-    let next = admit(&session, 2);
+    let one = add_member(&session, 1);
+    one.begin_delete();
+    session.remove_member(&one, START);
+    let next = add_member(&session, 2);
     assert_eq!(key(&next), "p/q1/job/m/1/1f/1");
-    next.deletes();
-    next.deleted();
-    session.dismiss(&next, START);
-    assert_eq!(key(&admit(&session, 3)), "p/q1/job/m/1/1f/1", "an answered one is over");
+    next.begin_delete();
+    next.delete_answered();
+    session.remove_member(&next, START);
+    assert_eq!(key(&add_member(&session, 3)), "p/q1/job/m/1/1f/1", "an answered one is over");
 }
 
 /// Somebody saw that it is gone, while somebody else was about to leave for it.
 #[test]
-fn who_has_yielded_its_key_deletes_nothing_any_more() {
+fn a_member_that_has_released_its_key_deletes_nothing_any_more() {
     let session = shared();
-    let one = admit(&session, 1);
-    session.dismiss(&one, START);
-    let next = admit(&session, 2);
+    let one = add_member(&session, 1);
+    session.remove_member(&one, START);
+    let next = add_member(&session, 2);
     assert_eq!(key(&next), key(&one));
-    assert!(!one.deletes() && next.deletes());
+    assert!(!one.begin_delete() && next.begin_delete());
 }
 
 /// A session does not grow for ever, however often answers to deletes are lost.
 #[test]
-fn a_key_that_is_nobodys_any_more_takes_a_seat() {
+fn a_key_that_is_nobodys_any_more_takes_a_slot() {
     let session = shared();
-    let take_seat = || session.take_seat(2, START);
-    assert!(take_seat());
-    let one = admit(&session, 1);
-    one.deletes();
-    session.dismiss(&one, START);
-    assert!(take_seat() && !take_seat());
-    session.dismiss(&admit(&session, 2), START);
-    assert!(session.close_if_idle(Duration::ZERO, START), "nobody sits there");
+    let reserve = || session.reserve(2, START);
+    assert!(reserve());
+    let one = add_member(&session, 1);
+    one.begin_delete();
+    session.remove_member(&one, START);
+    assert!(reserve() && !reserve());
+    session.remove_member(&add_member(&session, 2), START);
+    assert!(session.close_if_idle(Duration::ZERO, START), "nobody has a slot in it");
 }
 
 /// Two may leave for one: whoever dropped a release, and the keeper.
 #[test]
 fn a_key_waits_for_the_answers_to_all_deletes_of_it() {
     let session = shared();
-    let one = admit(&session, 1);
-    one.deletes();
-    one.deletes();
-    assert!(one.deleted(), "the other one");
-    session.dismiss(&one, START);
-    session.dismiss(&one, START);
-    assert_eq!(key(&admit(&session, 2)), "p/q1/job/m/1/1f/1");
+    let one = add_member(&session, 1);
+    one.begin_delete();
+    one.begin_delete();
+    assert!(one.delete_answered(), "the other one");
+    session.remove_member(&one, START);
+    session.remove_member(&one, START);
+    assert_eq!(key(&add_member(&session, 2)), "p/q1/job/m/1/1f/1");
 }
 
 #[test]
@@ -104,9 +104,9 @@ fn locks_and_claims_have_slots_of_their_own() {
     let reader = entry(1, "job", Claim::reader());
     let writer = entry(2, "job", Claim::writer());
     let pool = entry(3, "pool", Claim::semaphore(2, 5).unwrap());
-    assert_eq!(key(&session.admit(&reader, keys("job"), START)), "p/q1/job/r/1/1f/0");
-    assert_eq!(key(&session.admit(&writer, keys("job"), START)), "p/q1/job/r/w/1f/0");
-    assert_eq!(key(&session.admit(&pool, keys("pool"), START)), "p/q1/pool/s5/2/1f/0");
+    assert_eq!(key(&session.add_member(&reader, keys("job"), START)), "p/q1/job/r/1/1f/0");
+    assert_eq!(key(&session.add_member(&writer, keys("job"), START)), "p/q1/job/r/w/1f/0");
+    assert_eq!(key(&session.add_member(&pool, keys("pool"), START)), "p/q1/pool/s5/2/1f/0");
 }
 
 /// PR01.
@@ -124,62 +124,61 @@ fn a_lease_is_relied_on_from_its_last_proof_and_no_longer_than_was_asked_for() {
 #[test]
 fn what_has_ended_is_never_alive_again_and_tells_whom_it_kept() {
     let session = shared();
-    let one = admit(&session, 1);
+    let one = add_member(&session, 1);
     assert_eq!(session.end(), [one.entry.id]);
     assert!(session.has_ended() && !session.is_alive(START));
     assert!(!one.is_alive(START));
 }
 
 #[test]
-fn there_are_so_many_seats_and_a_session_that_nobody_sits_in_can_be_closed_for_good() {
+fn a_session_has_so_many_slots_and_is_closed_for_good_when_all_are_free() {
     let session = shared();
-    let (take_seat, close) =
-        (|| session.take_seat(2, START), || session.close_if_idle(Duration::ZERO, START));
-    assert!(take_seat() && take_seat() && !take_seat());
-    let (one, other) = (admit(&session, 1), admit(&session, 2));
+    let (reserve, close) = (|| session.reserve(2, START), || session.close_if_idle(Duration::ZERO, START));
+    assert!(reserve() && reserve() && !reserve());
+    let (one, other) = (add_member(&session, 1), add_member(&session, 2));
     assert!(!close());
-    session.dismiss(&one, START);
-    session.dismiss(&one, START);
-    assert!(!close(), "the seat of one is free, not that of the other");
-    assert!(take_seat() && !take_seat());
-    session.dismiss(&admit(&session, 3), START);
-    session.dismiss(&other, START);
+    session.remove_member(&one, START);
+    session.remove_member(&one, START);
+    assert!(!close(), "the slot of one is free, not that of the other");
+    assert!(reserve() && !reserve());
+    session.remove_member(&add_member(&session, 3), START);
+    session.remove_member(&other, START);
     assert!(close() && session.has_ended());
 }
 
 /// The entry would be created just before the lease is revoked, and its lock would be held on a key that is not there.
 #[test]
-fn who_comes_while_a_session_is_being_closed_gets_no_seat_in_it() {
+fn a_session_that_is_being_closed_gives_no_slot() {
     let session = shared();
-    assert!(session.is_alive(START), "somebody looks for a seat");
+    assert!(session.is_alive(START), "somebody looks for a slot");
     assert!(session.close_if_idle(Duration::ZERO, START));
-    assert!(!session.take_seat(2, START));
+    assert!(!session.reserve(2, START));
 }
 
 #[test]
-fn there_is_no_seat_in_a_session_whose_time_is_over() {
+fn a_session_whose_time_is_over_has_no_slot() {
     let session = shared();
-    assert!(session.take_seat(2, START + s(11)) && !session.take_seat(2, START + s(12)));
+    assert!(session.reserve(2, START + s(11)) && !session.reserve(2, START + s(12)));
 }
 
 /// Else one that is used now and then would be closed about as often as it is looked at.
 #[test]
-fn a_session_is_idle_from_when_a_seat_was_taken_or_left_last() {
+fn a_session_is_idle_from_when_a_slot_was_taken_or_left_last() {
     let session = shared();
     assert!(!session.close_if_idle(s(6), START + s(5)), "nobody has come yet");
-    assert!(session.take_seat(2, START + s(5)));
-    let one = admit(&session, 1);
+    assert!(session.reserve(2, START + s(5)));
+    let one = add_member(&session, 1);
     assert!(!session.close_if_idle(s(6), START + s(11)), "somebody is there");
-    session.dismiss(&one, START + s(8));
+    session.remove_member(&one, START + s(8));
     assert!(!session.close_if_idle(s(6), START + s(11)), "somebody has just been there");
     assert!(session.close_if_idle(s(6), START + s(14)));
 }
 
 /// One looks whether an entry is alive while another one lets it go.
 #[test]
-fn who_asks_for_a_member_and_who_dismisses_it_do_not_wait_for_each_other() {
+fn a_check_and_a_removal_of_a_member_do_not_wait_for_each_other() {
     let session = shared();
-    let members: Arc<Vec<_>> = Arc::new((0..500).map(|id| admit(&session, id)).collect());
+    let members: Arc<Vec<_>> = Arc::new((0..500).map(|id| add_member(&session, id)).collect());
     let (asked, dismissed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (done, over) = mpsc::channel();
     thread::spawn({
@@ -198,7 +197,7 @@ fn who_asks_for_a_member_and_who_dismisses_it_do_not_wait_for_each_other() {
             while asked.load(Ordering::Acquire) <= i {
                 thread::yield_now();
             }
-            session.dismiss(one, START);
+            session.remove_member(one, START);
             dismissed.store(i + 1, Ordering::Release);
         }
         done.send(()).unwrap();
@@ -207,59 +206,61 @@ fn who_asks_for_a_member_and_who_dismisses_it_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn who_was_dismissed_takes_nothing_from_another_life_of_its_id() {
+fn a_member_that_was_removed_takes_nothing_from_another_life_of_its_id() {
     let session = shared();
-    let former = admit(&session, 1);
-    session.dismiss(&former, START);
-    let now = admit(&session, 1);
-    session.dismiss(&former, START);
+    let former = add_member(&session, 1);
+    session.remove_member(&former, START);
+    let now = add_member(&session, 1);
+    session.remove_member(&former, START);
     assert!(session.has_key(&now.key));
 }
 
 /// PR08.
 #[test]
-fn a_door_that_is_shut_concerns_its_member_and_who_has_it_next() {
+fn a_tombstone_concerns_its_member_and_the_next_one() {
     let session = shared();
-    let door = |member: &Member| member.door_key().map(|(key, shut)| (String::from_utf8(key).unwrap(), shut));
-    let (one, other) = (admit(&session, 1), admit(&session, 2));
-    one.was_shut(9);
-    let found = [door(&one), door(&other)];
+    let tombstone = |member: &Member| {
+        member.tombstone_key().map(|(key, set_at)| (String::from_utf8(key).unwrap(), set_at))
+    };
+    let (one, other) = (add_member(&session, 1), add_member(&session, 2));
+    one.mark_tombstone_set(9);
+    let found = [tombstone(&one), tombstone(&other)];
     let as_they_came = [("s1/1f/0".to_owned(), 0_i64), ("s1/1f/1".to_owned(), 0)];
-    assert_eq!(found, as_they_came.map(Some), "what is sent compares a door as it was");
-    session.dismiss(&one, START);
-    session.dismiss(&one, START);
-    let (next, fresh) = (admit(&session, 3), admit(&session, 4));
-    assert_eq!(door(&next), Some(("s1/1f/0".to_owned(), 9)));
-    assert_eq!(door(&fresh), Some(("s1/1f/2".to_owned(), 0)), "a door has one owner at a time");
+    assert_eq!(found, as_they_came.map(Some), "what is sent compares a tombstone as it was");
+    session.remove_member(&one, START);
+    session.remove_member(&one, START);
+    let (next, fresh) = (add_member(&session, 3), add_member(&session, 4));
+    assert_eq!(tombstone(&next), Some(("s1/1f/0".to_owned(), 9)));
+    assert_eq!(tombstone(&fresh), Some(("s1/1f/2".to_owned(), 0)), "a tombstone has one owner at a time");
 }
 
-/// Two may leave for one, and the other one saw that it is gone. If its door is shut only now, nobody must have come by it.
+/// Two may leave for one, and the other one saw that it is gone. If its tombstone is set only now, nobody else must have it.
 #[test]
-fn a_door_that_may_still_be_shut_is_nobodys_any_more() {
+fn a_tombstone_that_may_still_be_set_is_nobodys_any_more() {
     let session = shared();
-    let one = admit(&session, 1);
-    assert!(one.deletes());
-    session.dismiss(&one, START);
-    assert_ne!(admit(&session, 2).door_key(), one.door_key());
+    let one = add_member(&session, 1);
+    assert!(one.begin_delete());
+    session.remove_member(&one, START);
+    assert_ne!(add_member(&session, 2).tombstone_key(), one.tombstone_key());
 }
 
 #[test]
-fn who_has_a_lease_of_its_own_has_no_door() {
+fn an_entry_with_a_lease_of_its_own_has_no_tombstone() {
     let session = Arc::new(Session::new(1, s(12), START, None));
-    assert_eq!(admit(&session, 1).door_key(), None);
+    assert_eq!(add_member(&session, 1).tombstone_key(), None);
 }
 
 /// A grant that comes behind the revoke makes the lease anew, and a create that comes behind that finds it.
 #[test]
 fn the_key_of_a_session_has_to_stand_while_a_grant_may_come_late() {
     let mut session = Session::new(1, s(12), START, Some((b"s".to_vec(), 7)));
-    assert_eq!(session.has_to_stand(START), None);
+    assert_eq!(session.key_guard(START), None);
     session.late_grant = Some(START + s(60));
-    assert_eq!(session.has_to_stand(START + s(59)), Some((&b"s"[..], 7)));
-    assert_eq!(session.has_to_stand(START + s(60)), None);
+    assert_eq!(session.key_guard(START + s(59)), Some((&b"s"[..], 7)));
+    assert_eq!(session.key_guard(START + s(60)), None);
     let mut alone = Session::new(1, s(12), START, None);
     alone.late_grant = Some(START + s(60));
-    assert_eq!(alone.has_to_stand(START), None, "its own revoke is repeated");
+    assert_eq!(alone.key_guard(START), None, "its own revoke is repeated");
 }
 
 #[test]
@@ -271,14 +272,14 @@ fn a_session_ends_with_its_key_that_was_put_when_it_began() {
 #[test]
 fn a_session_that_is_given_up_is_over_and_its_keeper_is_told() {
     let session = shared();
-    session.give_up();
-    assert!(session.has_ended() && session.is_doubted());
+    session.abandon();
+    assert!(session.has_ended() && session.take_doubt());
 }
 
 #[test]
 fn a_doubt_is_asked_about_once() {
     let session = shared();
-    session.doubt();
-    assert!(session.is_doubted());
-    assert!(!session.is_doubted());
+    session.mark_doubtful();
+    assert!(session.take_doubt());
+    assert!(!session.take_doubt());
 }

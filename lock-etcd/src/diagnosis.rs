@@ -8,7 +8,7 @@ use lock_core::{BackendError, BackendErrorKind as Kind, Diagnosis, excerpt};
 
 use crate::{
     Etcd,
-    connection::timeout_at,
+    client::timeout_at,
     error::Failure,
     keys,
     version::{Version, floor},

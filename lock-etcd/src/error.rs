@@ -212,13 +212,13 @@ mod tests {
     use lock_core::Keeper;
 
     use super::*;
-    use crate::{Etcd, EtcdConfig, recipe};
+    use crate::{Etcd, EtcdConfig, queue};
 
     #[test]
     fn what_an_answer_means_is_told_of_its_cluster_without_a_password() {
         let config = EtcdConfig::from_url("etcd://app:hunter2@h:1/locks").unwrap();
         let etcd = Etcd::new(config, &Keeper::start().unwrap()).unwrap();
-        for failure in [misunderstood("a look"), recipe::foreign(b"x")] {
+        for failure in [misunderstood("a look"), queue::foreign(b"x")] {
             let said = etcd.here(failure).to_string();
             assert!(said.starts_with("etcd: etcd://app@h:1/locks/: "), "{said}");
         }

@@ -14,7 +14,7 @@ use crate::{
     EtcdConfig,
     error::Failure,
     keys::{self, Keys, Range},
-    recipe::foreign,
+    queue::foreign,
     version::{Version, floor},
 };
 

@@ -27,25 +27,20 @@
 //! | what is stored, what it costs, which versions of etcd | `docs/backends/etcd.md` |
 
 mod backend;
+mod client;
 mod config;
 mod connect_error;
-mod connection;
-mod crowds;
 mod diagnosis;
-mod enter;
 mod error;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 mod guarantees;
-mod held;
 mod keys;
-mod operator;
-mod recipe;
-mod renew;
+mod notify;
+mod queue;
 mod session;
 mod version;
-mod watch;
 
 pub use lock_core::settings::{ConfigError, Endpoint, Password};
 

@@ -7,9 +7,9 @@
 use etcd_client::{Compare, CompareOp, KeyValue, PutOptions, ResponseHeader, Txn, TxnOp, TxnOpResponse};
 use lock_core::BackendErrorKind as Kind;
 
-use super::{Member, Session, keep};
+use super::{Member, Session, task};
 use crate::{
-    connection::Client,
+    client::Client,
     error::{Cause, Failure, misunderstood},
 };
 
@@ -28,7 +28,7 @@ impl Session {
             None if self.has_ended() || self.is_private() => {
                 // Nothing is created under a lease that is gone, and nothing lives on.
                 let was_there = delete(client, &member.key, CompareOp::Greater, 0).await;
-                keep::revoke_once(client, self.lease()).await?;
+                task::revoke_once(client, self.lease()).await?;
                 was_there
             }
             None => self.delete_with_tombstone(client, member).await,

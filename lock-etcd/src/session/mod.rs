@@ -2,15 +2,16 @@
 //!
 //! One lease for each ttl, shared by at most [`MAX_SLOTS`] entries and kept alive on the keeper. An entry whose lease is not
 //! to be renewed has a lease of its own, which nothing keeps alive but its own verbs. Whatever a shared lease keeps alive
-//! beyond its time is taken away here: see [`keep`].
+//! beyond its time is taken away here: see [`task`].
 
-mod doors;
-mod keep;
-mod lease;
 mod leave;
 mod member;
+mod numbers;
 mod open;
-mod slots;
+#[expect(clippy::module_inception, reason = "the one main type of the file")]
+mod session;
+mod task;
+mod tombstones;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,8 +23,8 @@ use std::{
 use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper};
 use tokio::sync::watch;
 
-pub(crate) use self::{lease::Session, leave::delete, member::Member};
-use crate::{connection::Client, error::Failure, keys::Keys, watch::WatchHub};
+pub(crate) use self::{leave::delete, member::Member, session::Session};
+use crate::{client::Client, error::Failure, keys::Keys, notify::WatchHub};
 
 /// So many entries share a lease at the most: all writes of a cluster wait while a lease with its keys is revoked, and
 /// some versions are slower for ever after 10 000 (E6, E13).
@@ -193,7 +194,7 @@ impl Sessions {
             // Whoever wanted it may be gone. If it fails there is none.
             let _ = opening.wait_for(Option::is_some).await;
         }
-        keep::end_idle(&self.0);
+        task::end_idle(&self.0);
         let mut revoking = self.0.revoking.subscribe();
         // The sender lives as long as we do.
         let _ = revoking.wait_for(|leases| *leases == 0).await;
@@ -249,7 +250,7 @@ impl Pool {
         member.session.remove_member(member, self.keeper.now());
         if member.session.is_private() && !member.session.has_ended() {
             member.session.end();
-            keep::revoke_lease(self, member.session.lease(), member.session.late_grant);
+            task::revoke_lease(self, member.session.lease(), member.session.late_grant);
         }
     }
 
@@ -273,7 +274,7 @@ impl Drop for Pool {
         let registry = std::mem::take(self.registry.get_mut().unwrap_or_else(PoisonError::into_inner));
         for session in registry.classes.into_values().flat_map(|class| class.sessions) {
             session.end();
-            keep::revoke_lease(self, session.lease(), session.late_grant);
+            task::revoke_lease(self, session.lease(), session.late_grant);
         }
     }
 }

@@ -6,9 +6,9 @@ use etcd_client::{LeaseGrantOptions, LeaseGrantResponse, PutOptions};
 use lock_core::{BackendErrorKind as Kind, BootTime, Entropy, SystemEntropy};
 use tokio::sync::watch;
 
-use super::{OpenTask, Pool, Session, SessionClass, keep};
+use super::{OpenTask, Pool, Session, SessionClass, task};
 use crate::{
-    connection::Outcome,
+    client::Outcome,
     error::{Cause, Failure},
     keys,
 };
@@ -30,7 +30,7 @@ pub(super) fn open_shared(pool: &Arc<Pool>, class: &mut SessionClass, seconds: u
         drop(registry);
         if let Ok(session) = &opened {
             pool.hub.watch_session(session);
-            keep::start(&pool, Arc::clone(session), seconds);
+            task::start(&pool, Arc::clone(session), seconds);
         }
         // Nobody may wait for it any more.
         let _ = done.send(Some(opened));
@@ -64,7 +64,7 @@ async fn open(pool: &Arc<Pool>, ttl: Duration, shared: bool) -> Result<Session, 
         None
     };
     let mut session = Session::new(lease, granted, proved, key);
-    session.late_grant = unused.late.then(|| pool.keeper.now() + keep::REVOKE_FOR);
+    session.late_grant = unused.late.then(|| pool.keeper.now() + task::REVOKE_FOR);
     if !session.is_alive(pool.keeper.now()) {
         // Whoever stood under it would be gone at once, again and again.
         let message = "a lease was over before its grant was answered";
@@ -131,8 +131,8 @@ struct UnusedLease<'a> {
 impl Drop for UnusedLease<'_> {
     fn drop(&mut self) {
         if let Some(lease) = self.lease {
-            let late = self.late.then(|| self.pool.keeper.now() + keep::REVOKE_FOR);
-            keep::revoke_lease(self.pool, lease, late);
+            let late = self.late.then(|| self.pool.keeper.now() + task::REVOKE_FOR);
+            task::revoke_lease(self.pool, lease, late);
         }
     }
 }

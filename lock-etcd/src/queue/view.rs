@@ -2,7 +2,7 @@
 
 use lock_core::{Claim, FencingToken, admission};
 
-use crate::watch::Snapshot;
+use crate::notify::Snapshot;
 
 /// So many ahead are all watched, where fewer would be enough to know when it is worth looking (PR15): the price of a
 /// grant without a look is some watches more, which those who wait in one process share.

@@ -9,9 +9,9 @@ use lock_core::{Keeper, Paced};
 use tokio::runtime::{Handle, Id};
 
 use super::{
-    budget::HedgeBudget,
     cluster::Cluster,
-    lane::{Channel, Connection},
+    connection::{Channel, Connection},
+    hedge_budget::HedgeBudget,
 };
 
 /// The connections to one cluster.

@@ -4,7 +4,7 @@
 //! service of etcd itself, which has granted locks under leases that were dead).
 
 mod answer;
-mod look;
+mod view;
 
 use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, SortOrder, SortTarget, Txn, TxnOp};
 use lock_core::{BootTime, Claim, Kind, WaitMode};
@@ -14,7 +14,7 @@ pub(crate) use self::{
         Created, Refusal, all_stand, foreign, label_of_first, present, read_create, read_further, read_view,
         revision, stands_since,
     },
-    look::{QueueView, token_of},
+    view::{QueueView, token_of},
 };
 use crate::{
     keys::{self, Keys, Range},
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// So many of those ahead are looked at where one of them is enough, for it may be that they are all.
-const MAX_WATCHED: u8 = look::MAX_WATCHED_AHEAD;
+const MAX_WATCHED: u8 = view::MAX_WATCHED_AHEAD;
 
 /// So many of those ahead are looked at at once where all of them count.
 const MAX_ROWS: usize = 16_384;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::slots::Numbers;
+use super::numbers::Numbers;
 
 /// The tombstone by which a member comes: which of its session's, and as it was then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! [`Client`]: requests to the cluster and their answers.
 
-mod budget;
 mod cluster;
-mod lane;
-mod sending;
-mod terminal;
+mod connection;
+mod hedge_budget;
+mod pool;
+mod retry;
 
 use std::{
     future::Future,
@@ -18,8 +18,8 @@ use etcd_client::{DeleteResponse, Txn, TxnResponse};
 use futures_util::future::poll_fn;
 use lock_core::{BootTime, Keeper};
 
-pub(crate) use self::{cluster::Cluster, lane::Channel};
-use self::{lane::Connection, terminal::ConnectionPool};
+pub(crate) use self::{cluster::Cluster, connection::Channel};
+use self::{connection::Connection, pool::ConnectionPool};
 use crate::error::Failure;
 
 /// Sends requests, on the caller's own runtime where it has one. Cheap to clone; the last one to go closes all

@@ -9,7 +9,7 @@ use std::{
 use futures_core::Stream;
 use lock_core::{EntryId, Hint, Hints};
 
-use super::{WatchHub, vigil::GrantCondition};
+use super::{WatchHub, wait_state::GrantCondition};
 
 /// What a waiter is told of those ahead.
 #[derive(Clone, Debug, PartialEq, Eq)]

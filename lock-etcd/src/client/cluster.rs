@@ -13,7 +13,7 @@ use etcd_client::{ConnectOptions, StatusResponse};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use lock_core::{BackendErrorKind as Kind, CircuitBreaker, Keeper, excerpt};
 
-use super::lane::Channel;
+use super::connection::Channel;
 use crate::{
     ConfigError, EtcdConfig,
     config::tls,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::WatchHub;
-use crate::{connection::Client, recipe};
+use crate::{client::Client, queue};
 
 /// So many keys are asked for at once: etcd takes 128 operations.
 const AT_ONCE: usize = 100;
@@ -30,10 +30,10 @@ impl CatchUp {
         hub.until_watched(&self.keys).await;
         let mut presence = Presence::with_capacity(self.keys.len());
         for keys in self.keys.chunks(AT_ONCE) {
-            let asked = || recipe::are_there(keys.iter().map(Vec::as_slice));
+            let asked = || queue::are_there(keys.iter().map(Vec::as_slice));
             let Ok(answer) = client.txn(asked).await.answer else { break };
-            let Ok(revision) = recipe::revision(&answer) else { break };
-            let created = recipe::present(&answer).into_iter().map(|created| (revision, created));
+            let Ok(revision) = queue::revision(&answer) else { break };
+            let created = queue::present(&answer).into_iter().map(|created| (revision, created));
             presence.extend(keys.iter().cloned().zip(created));
         }
         hub.caught_up(&presence);

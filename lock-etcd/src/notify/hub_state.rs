@@ -10,7 +10,7 @@ use futures_channel::mpsc::UnboundedSender;
 use lock_core::{EntryId, Hint};
 use tokio::sync::Notify;
 
-use super::vigil::WaitState;
+use super::wait_state::WaitState;
 use crate::session::Session;
 
 /// What is to be sent on the stream.

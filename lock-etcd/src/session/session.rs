@@ -14,11 +14,11 @@ use tokio::sync::Notify;
 
 use super::{
     Member,
-    doors::{Tombstone, Tombstones},
-    slots::Numbers,
+    numbers::Numbers,
+    tombstones::{Tombstone, Tombstones},
 };
 use crate::{
-    connection::Client,
+    client::Client,
     error::{Cause, Failure},
     keys::Keys,
 };

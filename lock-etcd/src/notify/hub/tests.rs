@@ -9,7 +9,7 @@ use std::{
 use futures_util::{FutureExt, StreamExt};
 use lock_core::{Claim, Entry, FencingToken, LockName};
 
-use super::{super::attending::WaitEvent, *};
+use super::{super::subscription::WaitEvent, *};
 use crate::keys::Keys;
 
 const ME: EntryId = EntryId::new(1);

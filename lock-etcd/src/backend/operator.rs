@@ -14,7 +14,7 @@ use crate::{
     Etcd, diagnosis,
     error::Cause,
     keys::{self, EntryKey, Keys, Range},
-    recipe::{foreign, token_of},
+    queue::{foreign, token_of},
 };
 
 /// So many keys are asked for at once, and fewer where those are too large for an answer.

@@ -14,10 +14,10 @@ use tokio::sync::Notify;
 use super::{
     Subscription,
     catch_up::{CatchUp, Presence},
-    state::{Command, HubState, Wakeups},
-    vigil::{GrantCondition, Snapshot, WaitState},
+    hub_state::{Command, HubState, Wakeups},
+    wait_state::{GrantCondition, Snapshot, WaitState},
 };
-use crate::{connection::timeout_at, session::Session};
+use crate::{client::timeout_at, session::Session};
 
 /// The watch on evictions. The others have larger numbers.
 pub(super) const EVICTIONS: i64 = 1;

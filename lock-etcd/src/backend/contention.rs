@@ -13,7 +13,7 @@ use std::{
 use lock_core::{BootTime, Keeper};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::connection::timeout_at;
+use crate::client::timeout_at;
 
 /// So many names are told apart, more or less.
 const NAMES: u64 = 1024;

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::{Pool, Session, leave::delete};
 use crate::{
-    connection::Client,
+    client::Client,
     error::{Cause, Failure},
     keys,
 };

@@ -8,7 +8,7 @@ use lock_core::{BackendError, Lease, Renewal};
 use crate::{
     Etcd,
     error::Failure,
-    recipe,
+    queue,
     session::{Member, Session},
 };
 
@@ -93,10 +93,10 @@ impl Etcd {
 
     /// The create revision of each, if it is there.
     async fn look_for(&self, due_leases: &[DueLease]) -> Vec<Result<Option<i64>, Failure>> {
-        let txn = || recipe::are_there(due_leases.iter().map(|due| due.member.key.as_slice()));
+        let txn = || queue::are_there(due_leases.iter().map(|due| due.member.key.as_slice()));
         match self.client.txn(txn).await.answer {
             Ok(answer) => {
-                let mut found = recipe::present(&answer).into_iter();
+                let mut found = queue::present(&answer).into_iter();
                 due_leases.iter().map(|_| Ok(found.next().flatten())).collect()
             }
             Err(failure) => due_leases.iter().map(|_| Err(failure.clone())).collect(),

@@ -9,10 +9,10 @@ use futures_core::Stream;
 use futures_util::{FutureExt, future::BoxFuture};
 use lock_core::Hint;
 
-use super::{Subscription, attending::WaitEvent, vigil::GrantCondition};
+use super::{Subscription, subscription::WaitEvent, wait_state::GrantCondition};
 use crate::{
-    connection::Client,
-    recipe::{self, Reads},
+    client::Client,
+    queue::{self, Reads},
 };
 
 /// Hints for one waiter, of which `Admitted` is certain.
@@ -65,8 +65,8 @@ impl Stream for ConfirmedHints {
 async fn confirm(client: Client, condition: GrantCondition) -> Hint {
     let token = condition.token;
     for reads in [Reads::WhatAMemberHas, Reads::TheLatest] {
-        let Ok(answer) = client.txn(|| recipe::is_there(&condition.own, reads)).await.answer else { break };
-        if let Some(stands) = recipe::stands_since(&answer, token, condition.revision) {
+        let Ok(answer) = client.txn(|| queue::is_there(&condition.own, reads)).await.answer else { break };
+        if let Some(stands) = queue::stands_since(&answer, token, condition.revision) {
             return if stands { Hint::Admitted { token } } else { Hint::Changed };
         }
     }

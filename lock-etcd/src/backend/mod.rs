@@ -1,5 +1,11 @@
 //! [`Etcd`]: the verbs on an etcd cluster.
 
+mod contention;
+mod enter;
+mod held;
+mod operator;
+mod renew;
+
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
@@ -8,13 +14,13 @@ use lock_core::{
     Standing, Step, WaitMode,
 };
 
+use self::contention::ContentionCache;
 use crate::{
     ConfigError, ConnectError, EtcdConfig,
-    connection::{Client, Cluster},
-    crowds::ContentionCache,
+    client::{Client, Cluster},
     diagnosis, guarantees,
+    notify::WatchStream,
     session::Sessions,
-    watch::WatchStream,
 };
 
 /// Locks on an etcd cluster, version 3.4 or later. Make one for a process, and share it.

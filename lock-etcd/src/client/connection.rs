@@ -16,13 +16,13 @@ use futures_util::future::{AbortHandle, Abortable};
 use lock_core::{BackendErrorKind as Kind, BootTime, Keeper};
 use tokio::{net::UdpSocket, runtime::Id, sync::SetOnce};
 
-use super::{cluster::Cluster, terminal::ConnectionPool, timeout_at};
+use super::{cluster::Cluster, pool::ConnectionPool, timeout_at};
 use crate::error::Failure;
 
 /// So many clients are kept for the next requests: more are under way at once only in a crowd.
 const SPARE: usize = 64;
 
-/// So large an answer is read. Ours are [smaller](crate::recipe::PAGE_BYTES), but whoever else writes among the entries makes them
+/// So large an answer is read. Ours are [smaller](crate::queue::PAGE_BYTES), but whoever else writes among the entries makes them
 /// larger; the client's own limit is 4 MB.
 const MAX_ANSWER: usize = 64 << 20;
 

@@ -1,12 +1,5 @@
 //! [`WatchStream`]: the one stream on which etcd speaks unasked.
 
-mod attending;
-mod board;
-mod catch_up;
-mod confirmed;
-mod state;
-mod vigil;
-
 use std::{
     fmt,
     sync::{
@@ -24,13 +17,15 @@ use futures_util::{
 use lock_core::{Alarms, BackOff, BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy};
 use tokio::sync::watch;
 
-use self::catch_up::CatchUp;
-pub(crate) use self::{attending::Subscription, board::WatchHub, confirmed::ConfirmedHints, vigil::Snapshot};
+use super::{
+    catch_up::CatchUp,
+    hub::{EVICTIONS, WatchHub},
+    hub_state::Command,
+};
 use crate::{
-    connection::{Client, ConnectionHandle, timeout_at},
+    client::{Client, ConnectionHandle, timeout_at},
     error::{Cause, Failure},
     keys,
-    watch::{board::EVICTIONS, state::Command},
 };
 
 const BACK_OFF: BackOff =

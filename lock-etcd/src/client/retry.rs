@@ -14,12 +14,12 @@ use lock_core::{BackendErrorKind as Kind, BootTime};
 
 use super::{
     Client, Outcome,
-    lane::{Channel, Connection},
+    connection::{Channel, Connection},
     timeout_at,
 };
 use crate::error::{Cause, Failure};
 
-/// A request may be sent so often beside one that is not answered, while the [budget](super::budget::HedgeBudget) lasts.
+/// A request may be sent so often beside one that is not answered, while the [budget](super::hedge_budget::HedgeBudget) lasts.
 const MAX_HEDGES: u32 = 2;
 
 /// So long after the cluster said that it is not ready it is asked again: an election takes some of these.

@@ -8,13 +8,13 @@ use lock_core::{
     BackendError, BackendErrorKind as Kind, BootTime, Entry, FencingToken, Holder, Standing, WaitMode,
 };
 
+use super::contention::{QueueContention, ReadPermit};
 use crate::{
     Etcd,
-    crowds::{QueueContention, ReadPermit},
     error::{Cause, Failure},
-    recipe::{self, Created, Creation, QueueView, Refusal},
+    notify::{ConfirmedHints, Subscription},
+    queue::{self, Created, Creation, QueueView, Refusal},
     session::{Member, delete},
-    watch::{ConfirmedHints, Subscription},
 };
 
 /// How often a create is tried again that was refused for a reason that is over. Each time somebody else got through.
@@ -77,7 +77,7 @@ impl Etcd {
             }
             let answered = !created.unanswered;
             let created = match created.answer {
-                Ok(answer) => recipe::read_create(&member, &answer, alone, answered)
+                Ok(answer) => queue::read_create(&member, &answer, alone, answered)
                     .map_err(|failure| self.here(failure))?,
                 Err(failure) => {
                     if answered {
@@ -236,13 +236,13 @@ impl Etcd {
     /// Who is ahead of this place. `None` if the entry is not there, or has another place.
     async fn look_once(&self, member: &Arc<Member>, place: i64) -> Result<Option<QueueView>, BackendError> {
         let permit = self.read_permit(self.contention.at(member.entry.name.as_str())).await;
-        let answer = self.client.txn(|| recipe::look_again(member, place)).await.answer?;
+        let answer = self.client.txn(|| queue::look_again(member, place)).await.answer?;
         permit.mark_answered();
-        match recipe::read_view(member, &answer).map_err(|failure| self.here(failure))? {
+        match queue::read_view(member, &answer).map_err(|failure| self.here(failure))? {
             (Some(found), mut view) if found == place => {
                 if view.more && view.holder.is_none() {
-                    let first = self.client.txn(|| recipe::first_ahead(member, place)).await.answer?;
-                    view.holder = recipe::label_of_first(&first);
+                    let first = self.client.txn(|| queue::first_ahead(member, place)).await.answer?;
+                    view.holder = queue::label_of_first(&first);
                 }
                 self.look_further(member, view).await.map(Some)
             }
@@ -258,8 +258,8 @@ impl Etcd {
     /// Sees the others of those ahead, where they count and one answer did not show all.
     async fn look_further(&self, member: &Member, mut view: QueueView) -> Result<QueueView, BackendError> {
         while view.leaves_open(member.entry.claim) {
-            let answer = self.client.txn(|| recipe::look_further(member, &view)).await.answer?;
-            view = recipe::read_further(member, &answer, view).map_err(|failure| self.here(failure))?;
+            let answer = self.client.txn(|| queue::look_further(member, &view)).await.answer?;
+            view = queue::read_further(member, &answer, view).map_err(|failure| self.here(failure))?;
         }
         Ok(view)
     }
@@ -270,8 +270,8 @@ impl Etcd {
         if watched.len() > MAX_CHECKED {
             return Ok(None);
         }
-        let answer = self.client.txn(|| recipe::are_there(watched.iter().map(Vec::as_slice))).await.answer?;
-        recipe::all_stand(&answer, watched.len(), place).map_err(|failure| self.here(failure))
+        let answer = self.client.txn(|| queue::are_there(watched.iter().map(Vec::as_slice))).await.answer?;
+        queue::all_stand(&answer, watched.len(), place).map_err(|failure| self.here(failure))
     }
 
     /// What went wrong at this cluster.

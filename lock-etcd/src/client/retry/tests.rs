@@ -11,7 +11,7 @@ use lock_core::Keeper;
 use tonic::{Code, Status};
 
 use super::*;
-use crate::{EtcdConfig, connection::Cluster};
+use crate::{EtcdConfig, client::Cluster};
 
 const LIMIT: Duration = Duration::from_secs(3);
 

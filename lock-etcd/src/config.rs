@@ -1,7 +1,5 @@
 //! [`EtcdConfig`]: where the cluster is, who we are there, and how long we wait for it.
 
-pub(crate) mod tls;
-
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use lock_core::settings::{ByName, ConfigError, Endpoint, Login, Password, TlsFiles, UrlForm, duration};

@@ -30,7 +30,7 @@ pub(crate) async fn check(etcd: &Etcd) -> Result<(), BackendError> {
     if Version::parse(status.version()).is_some_and(|version| !version.is_supported()) {
         let version = excerpt(format_args!("{}", status.version()));
         let message = format!("version {version} is too old: use 3.4.42 or later");
-        return Err(etcd.here(Failure::new(Kind::Unsupported, message).advised()));
+        return Err(etcd.backend_error(Failure::new(Kind::Unsupported, message).advised()));
     }
     let prefix = &etcd.config.prefix;
     let (queues, end) = keys::starting_with(prefix, "");

@@ -6,8 +6,6 @@ use etcd_client::Error;
 use lock_core::{BackendError, BackendErrorKind as Kind, excerpt};
 use tonic::{Code, Status};
 
-use crate::config::tls::chain;
-
 /// What [`BackendError`]s of this store call it.
 pub(crate) const STORE: &str = "etcd";
 
@@ -207,22 +205,23 @@ fn is_distrust(told: &str) -> bool {
     told.contains("invalid peer certificate") || told.contains("received fatal alert")
 }
 
+/// The error with all that caused it: the outermost one says only that something failed.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = error.source();
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
-    use lock_core::Keeper;
-
     use super::*;
-    use crate::{Etcd, EtcdConfig, queue};
-
-    #[test]
-    fn what_an_answer_means_is_told_of_its_cluster_without_a_password() {
-        let config = EtcdConfig::from_url("etcd://app:hunter2@h:1/locks").unwrap();
-        let etcd = Etcd::new(config, &Keeper::start().unwrap()).unwrap();
-        for failure in [misunderstood("a look"), queue::foreign(b"x")] {
-            let said = etcd.here(failure).to_string();
-            assert!(said.starts_with("etcd: etcd://app@h:1/locks/: "), "{said}");
-        }
-    }
 
     #[test]
     fn a_message_that_says_what_to_do_has_no_other_advice_behind_it() {

@@ -8,12 +8,15 @@ use lock_core::{
     BackendError, BackendErrorKind as Kind, BootTime, Entry, FencingToken, Holder, Standing, WaitMode,
 };
 
-use super::contention::{QueueContention, ReadPermit};
+use super::{
+    contention::{QueueContention, ReadPermit},
+    creation::{Created, Creation, Refusal, read_create},
+};
 use crate::{
     Etcd,
     error::{Cause, Failure},
     notify::{ConfirmedHints, Subscription},
-    queue::{self, Created, Creation, QueueView, Refusal},
+    queue::{self, QueueView},
     session::{Member, delete},
 };
 
@@ -77,8 +80,8 @@ impl Etcd {
             }
             let answered = !created.unanswered;
             let created = match created.answer {
-                Ok(answer) => queue::read_create(&member, &answer, alone, answered)
-                    .map_err(|failure| self.here(failure))?,
+                Ok(answer) => read_create(&member, &answer, alone, answered)
+                    .map_err(|failure| self.backend_error(failure))?,
                 Err(failure) => {
                     if answered {
                         member.create_answered(None);
@@ -103,7 +106,7 @@ impl Etcd {
             }
         }
         let overtaken = format!("{MAX_CREATES} others came first, one after the other");
-        Err(self.here(Failure::new(Kind::Unavailable, overtaken)))
+        Err(self.backend_error(Failure::new(Kind::Unavailable, overtaken)))
     }
 
     /// What an entry that was put comes to, where nothing more has to be asked.
@@ -156,7 +159,7 @@ impl Etcd {
         }
         if let Some(mismatch) = refusal.mismatch {
             self.sessions.keep_out(member).await?;
-            return Err(self.here(mismatch));
+            return Err(self.backend_error(mismatch));
         }
         if let Some((_, set_at)) = member.tombstone_key().filter(|(_, set_at)| *set_at != refusal.tombstone) {
             // A leave in doubt has set it meanwhile. A tombstone that is gone was not set.
@@ -225,7 +228,7 @@ impl Etcd {
         member: &Arc<Member>,
         place: i64,
     ) -> Result<Option<LookResult>, BackendError> {
-        if let Some((hints, watched)) = self.watches.hub().resubscribe(member.entry.id)
+        if let Some((hints, watched)) = Subscription::again(self.watches.hub(), member.entry.id)
             && self.still_standing(place, &watched).await?.is_some()
         {
             return Ok(Some(LookResult::Unchanged(hints)));
@@ -235,13 +238,16 @@ impl Etcd {
 
     /// Who is ahead of this place. `None` if the entry is not there, or has another place.
     async fn look_once(&self, member: &Arc<Member>, place: i64) -> Result<Option<QueueView>, BackendError> {
+        let claim = member.entry.claim;
         let permit = self.read_permit(self.contention.at(member.entry.name.as_str())).await;
-        let answer = self.client.txn(|| queue::look_again(member, place)).await.answer?;
+        let answer =
+            self.client.txn(|| queue::look_again(&member.keys, claim, &member.key, place)).await.answer?;
         permit.mark_answered();
-        match queue::read_view(member, &answer).map_err(|failure| self.here(failure))? {
+        match queue::read_view(&member.keys, claim, &answer).map_err(|failure| self.backend_error(failure))? {
             (Some(found), mut view) if found == place => {
                 if view.more && view.holder.is_none() {
-                    let first = self.client.txn(|| queue::first_ahead(member, place)).await.answer?;
+                    let first =
+                        self.client.txn(|| queue::first_ahead(&member.keys, claim, place)).await.answer?;
                     view.holder = queue::label_of_first(&first);
                 }
                 self.look_further(member, view).await.map(Some)
@@ -257,9 +263,11 @@ impl Etcd {
 
     /// Sees the others of those ahead, where they count and one answer did not show all.
     async fn look_further(&self, member: &Member, mut view: QueueView) -> Result<QueueView, BackendError> {
-        while view.leaves_open(member.entry.claim) {
-            let answer = self.client.txn(|| queue::look_further(member, &view)).await.answer?;
-            view = queue::read_further(member, &answer, view).map_err(|failure| self.here(failure))?;
+        let claim = member.entry.claim;
+        while view.leaves_open(claim) {
+            let answer = self.client.txn(|| queue::look_further(&member.keys, claim, &view)).await.answer?;
+            view = queue::read_further(&member.keys, &answer, view)
+                .map_err(|failure| self.backend_error(failure))?;
         }
         Ok(view)
     }
@@ -271,12 +279,7 @@ impl Etcd {
             return Ok(None);
         }
         let answer = self.client.txn(|| queue::are_there(watched.iter().map(Vec::as_slice))).await.answer?;
-        queue::all_stand(&answer, watched.len(), place).map_err(|failure| self.here(failure))
-    }
-
-    /// What went wrong at this cluster.
-    pub(crate) fn here(&self, failure: Failure) -> BackendError {
-        failure.at(&self.config).into()
+        queue::all_stand(&answer, watched.len(), place).map_err(|failure| self.backend_error(failure))
     }
 
     /// A permit to read a queue.
@@ -306,7 +309,7 @@ impl Etcd {
         let until = self.keeper.now() + self.config.command_timeout;
         self.watches.wait_live(until).await;
         let hub = self.watches.hub();
-        let hints = hub.subscribe(id, view.snapshot(place, claim, &member.key));
+        let hints = Subscription::new(hub, id, view.snapshot(place, claim, &member.key));
         for _ in 0..MAX_LOOKS {
             // Without watches the waiter polls, and is told when there are some.
             let Some(since) = hub.watching_since(id, &self.keeper, until).await else { break };

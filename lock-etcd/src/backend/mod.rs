@@ -1,12 +1,12 @@
-//! [`Etcd`]: the verbs on an etcd cluster.
+//! The verbs on an etcd cluster.
 
 mod contention;
+mod creation;
 mod enter;
+mod etcd;
 mod held;
 mod operator;
 mod renew;
-
-use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use lock_core::{
@@ -14,60 +14,11 @@ use lock_core::{
     Standing, Step, WaitMode,
 };
 
-use self::contention::ContentionCache;
-use crate::{
-    ConfigError, ConnectError, EtcdConfig,
-    client::{Client, Cluster},
-    diagnosis, guarantees,
-    notify::WatchStream,
-    session::Sessions,
-};
-
-/// Locks on an etcd cluster, version 3.4 or later. Make one for a process, and share it.
-///
-/// ```no_run
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use lock_core::{DistributedLock, Keeper, Locks};
-/// use lock_etcd::{Etcd, EtcdConfig};
-///
-/// let config: EtcdConfig = "etcd://etcd-1,etcd-2,etcd-3/app/locks".parse()?;
-/// let locks = Locks::new(Etcd::connect(config, &Keeper::shared()).await?);
-/// let guard = locks.mutex("invoices/42")?.acquire().await?;
-/// # guard.release().await?;
-/// # Ok(())
-/// # }
-/// ```
-pub struct Etcd {
-    pub(crate) client: Client,
-    pub(crate) sessions: Sessions,
-    pub(crate) watches: WatchStream,
-    pub(crate) contention: ContentionCache,
-    pub(crate) keeper: Keeper,
-    pub(crate) config: Arc<EtcdConfig>,
-}
+pub use self::etcd::Etcd;
+use crate::{ConnectError, EtcdConfig, diagnosis, guarantees};
 
 impl Etcd {
-    /// A backend that connects when it is first used. Checks the configuration and reads the files that it names.
-    ///
-    /// # Errors
-    /// [`ConfigError`] says what is wrong with the configuration.
-    pub fn new(config: EtcdConfig, keeper: &Keeper) -> Result<Self, ConfigError> {
-        let config = Arc::new(config);
-        let cluster = Arc::new(Cluster::new(Arc::clone(&config))?);
-        let client = Client::new(cluster, keeper.clone());
-        let watches = WatchStream::new(client.clone(), config.prefix.clone());
-        let sessions = Sessions::new(client.clone(), config.prefix.clone(), Arc::clone(watches.hub()));
-        Ok(Self {
-            client,
-            sessions,
-            watches,
-            contention: ContentionCache::new(),
-            keeper: keeper.clone(),
-            config,
-        })
-    }
-
-    /// The same, after a member of the cluster has answered that it can be used, and that we may use it.
+    /// A backend whose cluster can be used, and lets us use it: a member has answered so.
     ///
     /// # Errors
     /// [`ConnectError`] if the configuration is wrong, no member answers within the time limits, the user may not read
@@ -119,14 +70,5 @@ impl Backend for Etcd {
 
     fn guarantees(&self) -> &Guarantees {
         &guarantees::ETCD
-    }
-}
-
-impl fmt::Debug for Etcd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Etcd")
-            .field("cluster", &format_args!("{}", self.config))
-            .field("sessions", &self.sessions)
-            .finish_non_exhaustive()
     }
 }

@@ -31,7 +31,7 @@ impl Operator for Etcd {
         let mut found = Vec::new();
         for kv in self.range(keys.all(), false).await? {
             let known = keys.read_entry(kv.key()).zip(keys::read_value(kv.value()));
-            let (key, (entry, label)) = known.ok_or_else(|| self.here(foreign(kv.key())))?;
+            let (key, (entry, label)) = known.ok_or_else(|| self.backend_error(foreign(kv.key())))?;
             found.push(FoundEntry { place: kv.create_revision(), key, entry, label });
         }
         found.sort_by_key(|found| found.place);

@@ -13,10 +13,9 @@ use etcd_client::{ConnectOptions, StatusResponse};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use lock_core::{BackendErrorKind as Kind, CircuitBreaker, Keeper, excerpt};
 
-use super::connection::Channel;
+use super::{channel::Channel, tls};
 use crate::{
     ConfigError, EtcdConfig,
-    config::tls,
     error::Failure,
     version::{Version, floor},
 };

@@ -4,100 +4,22 @@ use std::{
     fmt,
     future::{Future, pending},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     thread,
     time::Duration,
 };
 
-use etcd_client::{DeleteResponse, Error, KvClient, LeaseClient, Txn, TxnResponse, WatchClient};
 use futures_util::future::{AbortHandle, Abortable};
 use lock_core::{BackendErrorKind as Kind, BootTime, Keeper};
 use tokio::{net::UdpSocket, runtime::Id, sync::SetOnce};
 
-use super::{cluster::Cluster, pool::ConnectionPool, timeout_at};
+use super::{channel::Channel, cluster::Cluster, timeout::timeout_at};
 use crate::error::Failure;
 
-/// So many clients are kept for the next requests: more are under way at once only in a crowd.
-const SPARE: usize = 64;
-
-/// So large an answer is read. Ours are [smaller](crate::queue::PAGE_BYTES), but whoever else writes among the entries makes them
-/// larger; the client's own limit is 4 MB.
-const MAX_ANSWER: usize = 64 << 20;
-
-/// One connection to one member, over which all requests go at the same time.
-pub(crate) struct Channel {
-    pub(crate) kv: KvClient,
-    /// Clients that were used before: to make one takes a handful of allocations, which a lock is too short for.
-    spare: Mutex<Vec<KvClient>>,
-    pub(crate) lease: LeaseClient,
-    pub(crate) watch: WatchClient,
-    /// `host:port`, for messages.
-    pub(crate) address: String,
-    /// Which one of the endpoints it is.
-    pub(crate) endpoint: usize,
-    client: etcd_client::Client,
-    /// Another member answered what this one did not.
-    unresponsive: SetOnce<()>,
-}
-
-impl Channel {
-    pub(super) fn new(client: etcd_client::Client, address: String, endpoint: usize) -> Self {
-        let (kv, lease, watch) = (client.kv_client(), client.lease_client(), client.watch_client());
-        let kv = kv.max_decoding_message_size(MAX_ANSWER);
-        let (spare, unresponsive) = (Mutex::default(), SetOnce::new());
-        Self { kv, spare, lease, watch, address, endpoint, client, unresponsive }
-    }
-
-    /// Carries out a transaction.
-    pub(super) async fn txn(self: Arc<Self>, txn: Txn) -> Result<TxnResponse, Error> {
-        let mut kv = self.take_spare();
-        let answer = kv.txn(txn).await;
-        self.keep_spare(kv);
-        answer
-    }
-
-    /// Deletes a key.
-    pub(super) async fn delete(self: Arc<Self>, key: Vec<u8>) -> Result<DeleteResponse, Error> {
-        let mut kv = self.take_spare();
-        let answer = kv.delete(key, None).await;
-        self.keep_spare(kv);
-        answer
-    }
-
-    fn take_spare(&self) -> KvClient {
-        self.spare().pop().unwrap_or_else(|| self.kv.clone())
-    }
-
-    fn keep_spare(&self, kv: KvClient) {
-        let mut spare = self.spare();
-        if spare.len() < SPARE {
-            spare.push(kv);
-        }
-    }
-
-    fn spare(&self) -> MutexGuard<'_, Vec<KvClient>> {
-        // Nothing panics while they are held.
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Requests that wait for an answer here are sent elsewhere as well.
-    pub(super) fn mark_unresponsive(&self) {
-        // Once is enough.
-        let _ = self.unresponsive.set(());
-    }
-
-    /// Waits until another member has answered what this one did not.
-    pub(super) async fn until_unresponsive(&self) {
-        self.unresponsive.wait().await;
-    }
-
-    /// A client for what is asked for rarely.
-    pub(crate) fn client(&self) -> etcd_client::Client {
-        self.client.clone()
-    }
-}
+/// Called when a connection is closed; true if that was because its runtime has no I/O.
+pub(super) type OnClose = Box<dyn FnOnce(&Arc<Connection>, bool) + Send + Sync>;
 
 /// A connection: opening, open, or closed for good. Then the next request gets another one.
 ///
@@ -117,10 +39,11 @@ impl Connection {
     /// A connection, and the task to be spawned on its runtime.
     pub(super) fn new(
         runtime: Option<Id>,
-        pool: &Arc<ConnectionPool>,
+        cluster: Arc<Cluster>,
+        keeper: Keeper,
+        on_close: OnClose,
     ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
         let (task, registration) = AbortHandle::new_pair();
-        let (cluster, keeper) = (Arc::clone(&pool.cluster), pool.keeper.clone());
         let open_by = keeper.now() + cluster.config.connect_timeout;
         let connection = Arc::new(Self {
             runtime,
@@ -129,9 +52,9 @@ impl Connection {
             closed: AtomicBool::new(false),
             task,
         });
-        let ending = CloseGuard { connection: Arc::downgrade(&connection), pool: Arc::downgrade(pool) };
-        let driven = Abortable::new(run(ending, cluster, keeper, open_by), registration);
-        // Aborted or not: the ending tells.
+        let guard = CloseGuard { connection: Arc::downgrade(&connection), on_close: Some(on_close) };
+        let driven = Abortable::new(run(guard, cluster, keeper, open_by), registration);
+        // Aborted or not: the guard tells.
         let drive = async move { driven.await.unwrap_or_default() };
         (connection, drive)
     }
@@ -174,7 +97,7 @@ impl Connection {
 }
 
 /// Opens the connection, and waits for its end.
-async fn run(ending: CloseGuard, cluster: Arc<Cluster>, keeper: Keeper, open_by: BootTime) {
+async fn run(guard: CloseGuard, cluster: Arc<Cluster>, keeper: Keeper, open_by: BootTime) {
     // A runtime without timers or without I/O panics here, where it is seen, and not in the tasks of the connection.
     drop(tokio::time::sleep(Duration::ZERO));
     drop(UdpSocket::bind(("127.0.0.1", 0)).await);
@@ -185,12 +108,12 @@ async fn run(ending: CloseGuard, cluster: Arc<Cluster>, keeper: Keeper, open_by:
     match opened {
         Ok(channel) => {
             tracing::debug!(member = %channel.address, "etcd connection opened");
-            ending.publish(Ok(Arc::new(channel)));
+            guard.publish(Ok(Arc::new(channel)));
             pending::<()>().await;
         }
         Err(failure) => {
             tracing::debug!(cluster = %cluster.config, "etcd connection not opened: {failure}");
-            ending.publish(Err(failure));
+            guard.publish(Err(failure));
         }
     }
 }
@@ -202,7 +125,7 @@ fn too_slow(cluster: &Cluster) -> Failure {
 /// Closes the connection however its task ends: aborted, with its runtime, in a panic.
 struct CloseGuard {
     connection: Weak<Connection>,
-    pool: Weak<ConnectionPool>,
+    on_close: Option<OnClose>,
 }
 
 impl CloseGuard {
@@ -222,10 +145,10 @@ impl Drop for CloseGuard {
     fn drop(&mut self) {
         let Some(connection) = self.connection.upgrade() else { return };
         connection.closed.store(true, Ordering::Release);
-        if let Some(pool) = self.pool.upgrade() {
+        if let Some(on_close) = self.on_close.take() {
             // Tokio panics where a runtime was built without its drivers, and has no other way to tell.
             let without_io = thread::panicking() && !connection.channel.initialized();
-            pool.remove(&connection, without_io);
+            on_close(&connection, without_io);
         }
         let failure = if thread::panicking() {
             Failure::new(Kind::Panicked, "opening a connection panicked")

@@ -1,25 +1,21 @@
 //! [`Client`]: requests to the cluster and their answers.
 
+mod channel;
 mod cluster;
 mod connection;
 mod hedge_budget;
 mod pool;
 mod retry;
+mod timeout;
+mod tls;
 
-use std::{
-    future::Future,
-    pin::pin,
-    sync::Arc,
-    task::{Poll, Waker},
-    time::Duration,
-};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use etcd_client::{DeleteResponse, Txn, TxnResponse};
-use futures_util::future::poll_fn;
-use lock_core::{BootTime, Keeper};
+use lock_core::Keeper;
 
-pub(crate) use self::{cluster::Cluster, connection::Channel};
-use self::{connection::Connection, pool::ConnectionPool};
+use self::{channel::Channel, connection::Connection, pool::ConnectionPool};
+pub(crate) use self::{cluster::Cluster, retry::Outcome, timeout::timeout_at};
 use crate::error::Failure;
 
 /// Sends requests, on the caller's own runtime where it has one. Cheap to clone; the last one to go closes all
@@ -61,7 +57,8 @@ impl Client {
     /// # Cancel safety
     /// Safe to drop. The transaction may have been carried out.
     pub(crate) async fn txn(&self, txn: impl Fn() -> Txn + Send + Sync) -> Outcome<TxnResponse> {
-        self.send_within(self.0.cluster.config.command_timeout, |channel| Arc::clone(channel).txn(txn()))
+        self.0
+            .send_within(self.0.cluster.config.command_timeout, |channel| Arc::clone(channel).txn(txn()))
             .await
     }
 
@@ -70,10 +67,11 @@ impl Client {
     /// # Cancel safety
     /// Safe to drop. The request may have been carried out.
     pub(crate) async fn delete(&self, key: &[u8]) -> Outcome<DeleteResponse> {
-        self.send_within(self.0.cluster.config.command_timeout, |channel| {
-            Arc::clone(channel).delete(key.to_vec())
-        })
-        .await
+        self.0
+            .send_within(self.0.cluster.config.command_timeout, |channel| {
+                Arc::clone(channel).delete(key.to_vec())
+            })
+            .await
     }
 
     /// Makes a request, within `command_timeout`. It may be made more than once.
@@ -100,7 +98,7 @@ impl Client {
         T: Send,
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        self.send_within(self.0.cluster.config.command_timeout, request).await
+        self.0.send_within(self.0.cluster.config.command_timeout, request).await
     }
 
     /// The same with another time limit.
@@ -113,40 +111,14 @@ impl Client {
         T: Send,
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        self.send_within(limit, request).await.answer
+        self.0.send_within(limit, request).await.answer
     }
 
-    /// The connection of this runtime, for whoever keeps a stream on it.
+    /// The connection of this runtime, to keep a stream on it.
     pub(crate) async fn connection(&self) -> Result<ConnectionHandle, Failure> {
-        let (connection, channel) = self.connect().await?;
+        let (connection, channel) = self.0.connect().await?;
         Ok(ConnectionHandle { pool: Arc::clone(&self.0), connection, channel })
     }
-
-    async fn connect(&self) -> Result<(Arc<Connection>, Arc<Channel>), Failure> {
-        let ConnectionPool { cluster, keeper, .. } = &*self.0;
-        loop {
-            let connection = self.0.connection();
-            match connection.channel(cluster, keeper).await {
-                Ok(channel) => return Ok((connection, channel)),
-                // The caller's runtime has no I/O, or no timers; the keeper's has both.
-                Err(failure)
-                    if failure.kind() == &lock_core::BackendErrorKind::Panicked
-                        && connection.runtime.is_some() => {}
-                Err(failure) => {
-                    self.0.retire(&connection);
-                    return Err(failure.unsent());
-                }
-            }
-        }
-    }
-}
-
-/// What became of a request.
-#[derive(Debug)]
-pub(crate) struct Outcome<T> {
-    pub(crate) answer: Result<T, Failure>,
-    /// It was sent, once or more, without being answered: so often it may still be carried out, or was.
-    pub(crate) unanswered: bool,
 }
 
 /// A connection that somebody keeps a stream on.
@@ -161,28 +133,4 @@ impl ConnectionHandle {
     pub(crate) fn fail(&self) {
         self.pool.fail(&self.connection, &self.channel);
     }
-}
-
-/// The result of a future, or `None` if it is not there by `until` on the keeper's clock. Needs no runtime.
-pub(crate) async fn timeout_at<T>(
-    keeper: &Keeper,
-    until: BootTime,
-    future: impl Future<Output = T> + Send,
-) -> Option<T> {
-    let mut future = pin!(future);
-    let mut timer = pin!(keeper.sleep_until(until));
-    let mut set_for: Option<Waker> = None;
-    poll_fn(|cx| {
-        if let Poll::Ready(result) = future.as_mut().poll(cx) {
-            return Poll::Ready(Some(result));
-        }
-        // An answer wakes its task several times; the timer needs to be set once.
-        let is_set = set_for.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
-        if is_set && keeper.now() < until {
-            return Poll::Pending;
-        }
-        set_for = Some(cx.waker().clone());
-        timer.as_mut().poll(cx).map(|()| None)
-    })
-    .await
 }

@@ -5,14 +5,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use lock_core::{Keeper, Paced};
+use lock_core::{BackendErrorKind as Kind, Keeper, Paced};
 use tokio::runtime::{Handle, Id};
 
-use super::{
-    cluster::Cluster,
-    connection::{Channel, Connection},
-    hedge_budget::HedgeBudget,
-};
+use super::{channel::Channel, cluster::Cluster, connection::Connection, hedge_budget::HedgeBudget};
+use crate::error::Failure;
 
 /// The connections to one cluster.
 ///
@@ -67,7 +64,14 @@ impl ConnectionPool {
         {
             return Arc::clone(connection);
         }
-        let (connection, drive) = Connection::new(runtime, self);
+        let pool = Arc::downgrade(self);
+        let on_close = Box::new(move |connection: &Arc<Connection>, without_io: bool| {
+            if let Some(pool) = pool.upgrade() {
+                pool.remove(connection, without_io);
+            }
+        });
+        let (cluster, keeper) = (Arc::clone(&self.cluster), self.keeper.clone());
+        let (connection, drive) = Connection::new(runtime, cluster, keeper, on_close);
         connections.all.push(Arc::clone(&connection));
         // Only now: a runtime that is being shut down drops the task at once, and that comes back to `remove`.
         drop(connections);
@@ -76,6 +80,22 @@ impl ConnectionPool {
             _ => self.keeper.spawn(drive),
         }
         connection
+    }
+
+    /// A connection that is open, and what to send requests on.
+    pub(super) async fn connect(self: &Arc<Self>) -> Result<(Arc<Connection>, Arc<Channel>), Failure> {
+        loop {
+            let connection = self.connection();
+            match connection.channel(&self.cluster, &self.keeper).await {
+                Ok(channel) => return Ok((connection, channel)),
+                // The caller's runtime has no I/O, or no timers; the keeper's has both.
+                Err(failure) if *failure.kind() == Kind::Panicked && connection.runtime.is_some() => {}
+                Err(failure) => {
+                    self.retire(&connection);
+                    return Err(failure.unsent());
+                }
+            }
+        }
     }
 
     /// Gives no more requests to a connection. It lives on while somebody waits for an answer on it.

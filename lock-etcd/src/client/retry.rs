@@ -12,11 +12,7 @@ use std::{
 use futures_util::{StreamExt, future::Either, stream::FuturesUnordered};
 use lock_core::{BackendErrorKind as Kind, BootTime};
 
-use super::{
-    Client, Outcome,
-    connection::{Channel, Connection},
-    timeout_at,
-};
+use super::{channel::Channel, connection::Connection, pool::ConnectionPool, timeout::timeout_at};
 use crate::error::{Cause, Failure};
 
 /// A request may be sent so often beside one that is not answered, while the [budget](super::hedge_budget::HedgeBudget) lasts.
@@ -28,10 +24,18 @@ const NOT_READY_DELAY: Duration = Duration::from_millis(100);
 /// Where a try was made, if it came so far.
 type Target = Option<(Arc<Connection>, Arc<Channel>)>;
 
-impl Client {
+/// What became of a request.
+#[derive(Debug)]
+pub(crate) struct Outcome<T> {
+    pub(crate) answer: Result<T, Failure>,
+    /// It was sent, once or more, without being answered: so often it may still be carried out, or was.
+    pub(crate) unanswered: bool,
+}
+
+impl ConnectionPool {
     /// Makes a request within `limit`, and the time that it takes to open a connection.
     pub(super) async fn send_within<T, F>(
-        &self,
+        self: &Arc<Self>,
         limit: Duration,
         request: impl Fn(&Arc<Channel>) -> F + Send + Sync,
     ) -> Outcome<T>
@@ -39,24 +43,24 @@ impl Client {
         T: Send,
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        let keeper = self.keeper();
-        let place = match self.open_connection() {
-            Some(place) => place,
+        let keeper = &self.keeper;
+        let target = match self.open_connection() {
+            Some(target) => target,
             // Boxed, as what follows a failure is: whatever is rare is not carried by every request.
             None => match Box::pin(self.connect_within(limit)).await {
-                Ok(place) => place,
+                Ok(target) => target,
                 Err(failure) => return Outcome { answer: Err(failure), unanswered: false },
             },
         };
-        self.0.hedges.earn();
+        self.hedges.earn();
         let sent = keeper.now();
-        let mut first = pin!(request(&place.1));
+        let mut first = pin!(request(&target.1));
         let failed = match timeout_at(keeper, sent + limit / (MAX_HEDGES + 1), first.as_mut()).await {
             Some(Ok(answer)) => return Outcome { answer: Ok(answer), unanswered: false },
             Some(Err(error)) => Some(error),
             None => None,
         };
-        let there = place.clone();
+        let there = target.clone();
         let first = async move {
             let answer = match failed {
                 Some(error) => Err(error),
@@ -64,13 +68,13 @@ impl Client {
             };
             (answer.map_err(|error| Failure::of(&there.1.address, &error)), Some(there))
         };
-        Box::pin(self.retry(&request, place, first, sent, limit)).await
+        Box::pin(self.retry(&request, target, first, sent, limit)).await
     }
 
     /// Goes on with a request whose first try has failed or is not answered: again, and beside it, until `limit` after it
     /// was sent.
     async fn retry<T, F>(
-        &self,
+        self: &Arc<Self>,
         request: &(impl Fn(&Arc<Channel>) -> F + Send + Sync),
         (connection, channel): (Arc<Connection>, Arc<Channel>),
         first: impl Future<Output = (Result<T, Failure>, Target)> + Send,
@@ -81,9 +85,9 @@ impl Client {
         T: Send,
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        let keeper = self.keeper();
+        let keeper = &self.keeper;
         let end = sent + limit;
-        let mut hedges = if self.cluster().config.endpoints.len() > 1 { MAX_HEDGES } else { 0 };
+        let mut hedges = if self.cluster.config.endpoints.len() > 1 { MAX_HEDGES } else { 0 };
         let mut next_hedge = sent + limit / (MAX_HEDGES + 1);
         let (mut unanswered, mut elsewhere) = (false, false);
         // How many have begun to be sent, and how many of those have ended: what still waits for a connection is in nobody's way.
@@ -95,11 +99,11 @@ impl Client {
         loop {
             tokio::select! {
                 biased;
-                Some((answer, place)) = under_way.next() => {
-                    ended += u32::from(place.is_some());
+                Some((answer, target)) = under_way.next() => {
+                    ended += u32::from(target.is_some());
                     let failure = match answer {
                         Ok(answer) => {
-                            let by_another = place.is_some_and(|(_, other)| !Arc::ptr_eq(&other, &channel));
+                            let by_another = target.is_some_and(|(_, other)| !Arc::ptr_eq(&other, &channel));
                             if by_another && elsewhere {
                                 channel.mark_unresponsive();
                             }
@@ -108,9 +112,9 @@ impl Client {
                         }
                         Err(failure) => failure,
                     };
-                    self.apply(&failure, place.as_ref());
+                    self.apply(&failure, target.as_ref());
                     unanswered |= !failure.is_unsent() && !failure.is_an_answer();
-                    match retry_delay(&failure, place.is_some()).map(|pause| keeper.now() + pause) {
+                    match retry_delay(&failure, target.is_some()).map(|pause| keeper.now() + pause) {
                         Some(from) if from < end => under_way.push(Either::Right(self.attempt(request, from, &begun))),
                         _ if under_way.is_empty() => {
                             let failure = if unanswered { failure.perhaps_sent() } else { failure };
@@ -127,15 +131,15 @@ impl Client {
                 () = keeper.sleep_until(next_hedge), if hedges > 0 => {
                     hedges -= 1;
                     next_hedge = next_hedge + limit / (MAX_HEDGES + 1);
-                    if self.0.hedges.spend() {
+                    if self.hedges.spend() {
                         elsewhere = true;
-                        self.0.fail(&connection, &channel);
+                        self.fail(&connection, &channel);
                         under_way.push(Either::Right(self.attempt(request, keeper.now(), &begun)));
                     }
                 }
                 () = &mut probe, if !probed => probed = true,
                 () = keeper.sleep_until(end) => {
-                    self.0.fail(&connection, &channel);
+                    self.fail(&connection, &channel);
                     let failure = Failure::timed_out(&channel.address, "a request", limit);
                     return Outcome { answer: Err(failure), unanswered: true };
                 }
@@ -149,23 +153,23 @@ impl Client {
     /// is given something else (seen with hyper 1.12, once in 100 to 300 times on a busy machine). Then that fails at once, and is
     /// sent again. A member that is only slow is asked for nothing that changes anything.
     async fn probe(&self, channel: &Channel, from: BootTime) {
-        self.keeper().sleep_until(from).await;
-        if self.0.hedges.spend() {
+        self.keeper.sleep_until(from).await;
+        if self.hedges.spend() {
             // What there is to learn from it is learned by those who wait.
             let _ = channel.client().maintenance_client().status().await;
         }
     }
 
     /// The connection of this runtime, if it is open.
-    fn open_connection(&self) -> Option<(Arc<Connection>, Arc<Channel>)> {
-        let connection = self.0.connection();
+    fn open_connection(self: &Arc<Self>) -> Option<(Arc<Connection>, Arc<Channel>)> {
+        let connection = self.connection();
         let channel = Arc::clone(connection.open_channel()?);
         Some((connection, channel))
     }
 
     /// One more try, not before `from`.
     async fn attempt<T, F>(
-        &self,
+        self: &Arc<Self>,
         request: &(impl Fn(&Arc<Channel>) -> F + Send + Sync),
         from: BootTime,
         begun: &AtomicU32,
@@ -173,9 +177,9 @@ impl Client {
     where
         F: Future<Output = Result<T, etcd_client::Error>> + Send,
     {
-        self.keeper().sleep_until(from).await;
+        self.keeper.sleep_until(from).await;
         let (connection, channel) = match self.connect().await {
-            Ok(place) => place,
+            Ok(target) => target,
             Err(failure) => return (Err(failure), None),
         };
         begun.fetch_add(1, Ordering::Relaxed);
@@ -184,19 +188,22 @@ impl Client {
     }
 
     /// Draws the conclusions for those who come next.
-    fn apply(&self, failure: &Failure, place: Option<&(Arc<Connection>, Arc<Channel>)>) {
-        let Some((connection, channel)) = place else { return };
+    fn apply(&self, failure: &Failure, target: Option<&(Arc<Connection>, Arc<Channel>)>) {
+        let Some((connection, channel)) = target else { return };
         match failure.cause() {
-            Cause::Member => self.0.fail(connection, channel),
+            Cause::Member => self.fail(connection, channel),
             // A new connection is let in anew. And what is too large to be ours is not waited for.
-            Cause::StaleToken | Cause::TooLarge => self.0.retire(connection),
+            Cause::StaleToken | Cause::TooLarge => self.retire(connection),
             _ => {}
         }
     }
 
     /// A connection. A cluster that has no leader may have one soon.
-    async fn connect_within(&self, limit: Duration) -> Result<(Arc<Connection>, Arc<Channel>), Failure> {
-        let keeper = self.keeper();
+    async fn connect_within(
+        self: &Arc<Self>,
+        limit: Duration,
+    ) -> Result<(Arc<Connection>, Arc<Channel>), Failure> {
+        let keeper = &self.keeper;
         let end = keeper.now() + limit;
         loop {
             match self.connect().await {

@@ -1,15 +1,10 @@
 //! [`CatchUp`]: what a new stream does not tell.
 
-use std::collections::HashMap;
-
-use super::WatchHub;
+use super::{hub::WatchHub, wait_state::Presence};
 use crate::{client::Client, queue};
 
 /// So many keys are asked for at once: etcd takes 128 operations.
 const AT_ONCE: usize = 100;
-
-/// Entries by their keys: the revision of the look, and that in which the entry was created, if it is there.
-pub(super) type Presence = HashMap<Vec<u8>, (i64, Option<i64>)>;
 
 /// A look at all entries that waiters watched before there was this stream, once they are watched on it.
 ///

@@ -9,7 +9,10 @@ use futures_core::Stream;
 use futures_util::{FutureExt, future::BoxFuture};
 use lock_core::Hint;
 
-use super::{Subscription, subscription::WaitEvent, wait_state::GrantCondition};
+use super::{
+    subscription::{Subscription, WaitEvent},
+    wait_state::GrantCondition,
+};
 use crate::{
     client::Client,
     queue::{self, Reads},

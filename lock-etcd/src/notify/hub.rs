@@ -8,16 +8,18 @@ use std::{
 
 use etcd_client::{Event, EventType, ResponseHeader, WatchResponse};
 use futures_channel::mpsc::{UnboundedReceiver, unbounded};
-use lock_core::{Alarms, BootTime, EntryId, Hint, Keeper, Switchboard};
+use lock_core::{Alarms, BootTime, EntryId, Hint, Hints, Keeper, Switchboard};
 use tokio::sync::Notify;
 
 use super::{
-    Subscription,
-    catch_up::{CatchUp, Presence},
     hub_state::{Command, HubState, Wakeups},
-    wait_state::{GrantCondition, Snapshot, WaitState},
+    wait_state::{GrantCondition, Presence, WaitState},
 };
-use crate::{client::timeout_at, session::Session};
+use crate::{
+    client::timeout_at,
+    queue::Snapshot,
+    session::{Session, SessionObserver},
+};
 
 /// The watch on evictions. The others have larger numbers.
 pub(super) const EVICTIONS: i64 = 1;
@@ -45,13 +47,13 @@ pub(crate) struct WatchHub {
 impl WatchHub {
     /// Watches the entries that a waiter has seen ahead, and its own. The hints begin at once; they say only what is
     /// certain once the snapshot is [good](Self::arm).
-    pub(crate) fn subscribe(self: &Arc<Self>, entry: EntryId, snapshot: Snapshot) -> Subscription {
+    pub(super) fn listen(&self, entry: EntryId, snapshot: Snapshot) -> Hints {
         let hints = self.notifier.listen(entry);
         self.update(entry, snapshot);
         if let Some(wait_state) = self.lock().waiters.get_mut(&entry) {
             wait_state.listeners += 1;
         }
-        Subscription::new(hints, entry, self)
+        hints
     }
 
     /// Watches what another look showed instead.
@@ -121,9 +123,9 @@ impl WatchHub {
         self.lock().waiters.get(&entry)?.grant_condition()
     }
 
-    /// One more subscription to what a waiter watches, and the keys of that. `None` if that would not do: somebody has left, or not
+    /// One more stream of hints for a waiter, and the keys that are watched for it. `None` if that would not do: somebody has left, or not
     /// everything is watched though it could be.
-    pub(crate) fn resubscribe(self: &Arc<Self>, entry: EntryId) -> Option<(Subscription, Vec<Vec<u8>>)> {
+    pub(super) fn listen_again(&self, entry: EntryId) -> Option<(Hints, Vec<Vec<u8>>)> {
         let hints = self.notifier.listen(entry);
         let mut state = self.lock();
         let none_is_watched = state.commands.is_none();
@@ -134,11 +136,11 @@ impl WatchHub {
         wait_state.listeners += 1;
         let keys = wait_state.snapshot.watched();
         drop(state);
-        Some((Subscription::new(hints, entry, self), keys))
+        Some((hints, keys))
     }
 
     /// Watches the key of a session: if it is deleted, the lease was revoked, and the session is over.
-    pub(crate) fn watch_session(&self, session: &Arc<Session>) {
+    fn watch_session(&self, session: &Arc<Session>) {
         let Some(key) = session.key() else { return };
         let mut state = self.lock();
         state.sessions.insert(key.to_vec(), Arc::downgrade(session));
@@ -146,7 +148,7 @@ impl WatchHub {
     }
 
     /// A session is over, and with it all that it kept alive.
-    pub(crate) fn session_ended(&self, session: &Session) {
+    fn session_ended(&self, session: &Session) {
         if let Some(key) = session.key() {
             let mut state = self.lock();
             state.sessions.remove(key);
@@ -164,7 +166,7 @@ impl WatchHub {
 
     /// There is a stream: what was watched before is watched on it. What happened in between is to be caught up with; whoever did not
     /// know what to watch for looks again (PR14).
-    pub(super) fn on_stream_opened(&self) -> (UnboundedReceiver<Command>, CatchUp) {
+    pub(super) fn on_stream_opened(&self) -> (UnboundedReceiver<Command>, Vec<Vec<u8>>) {
         let (sender, commands) = unbounded();
         let mut state = self.lock();
         state.commands = Some(sender);
@@ -181,7 +183,7 @@ impl WatchHub {
         for entry in others {
             self.notifier.send(entry, Hint::Changed);
         }
-        (commands, CatchUp::new(keys))
+        (commands, keys)
     }
 
     /// Waits until all of these are watched, or cannot be.
@@ -306,6 +308,16 @@ impl WatchHub {
     fn lock(&self) -> MutexGuard<'_, HubState> {
         // Nothing panics while the state is held, and each change to it is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SessionObserver for WatchHub {
+    fn opened(&self, session: &Arc<Session>) {
+        self.watch_session(session);
+    }
+
+    fn ended(&self, session: &Session) {
+        self.session_ended(session);
     }
 }
 

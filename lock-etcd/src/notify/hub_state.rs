@@ -24,7 +24,7 @@ pub(super) enum Command {
     Progress,
 }
 
-/// What a [`WatchHub`](super::WatchHub) keeps.
+/// What a [`WatchHub`](super::hub::WatchHub) keeps.
 #[derive(Default)]
 pub(super) struct HubState {
     /// The stream, while there is one.

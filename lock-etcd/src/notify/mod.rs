@@ -10,5 +10,4 @@ mod wait_state;
 
 pub(crate) use self::{
     confirmed_hints::ConfirmedHints, hub::WatchHub, stream::WatchStream, subscription::Subscription,
-    wait_state::Snapshot,
 };

@@ -133,12 +133,13 @@ impl WatchTask {
         loop {
             let failure = match self.open(&keeper).await {
                 Ok((handle, sender, responses)) => {
-                    let (commands, catch_up) = self.hub.on_stream_opened();
+                    let (commands, watched) = self.hub.on_stream_opened();
                     self.phase.send_replace(Phase::Live);
                     tracing::debug!(member = %handle.channel.address, "etcd watch stream is live");
                     let began = keeper.now();
-                    let failure =
-                        self.listen(&keeper, &handle, (sender, responses), commands, catch_up).await;
+                    let failure = self
+                        .listen(&keeper, &handle, (sender, responses), commands, CatchUp::new(watched))
+                        .await;
                     if keeper.now().since(began) > BACK_OFF.most {
                         failures = 0;
                     }

@@ -9,14 +9,15 @@ use std::{
 use futures_core::Stream;
 use lock_core::{EntryId, Hint, Hints};
 
-use super::{WatchHub, wait_state::GrantCondition};
+use super::{hub::WatchHub, wait_state::GrantCondition};
+use crate::queue::Snapshot;
 
 /// What a waiter is told of those ahead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WaitEvent {
     /// It is worth looking again.
     Changed,
-    /// They leave condition.
+    /// They leave room.
     Admissible(GrantCondition),
 }
 
@@ -30,8 +31,20 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
+    /// Watches the entries that a waiter has seen ahead, and its own.
+    pub(crate) fn new(hub: &Arc<WatchHub>, entry: EntryId, snapshot: Snapshot) -> Self {
+        Self::of(hub, entry, hub.listen(entry, snapshot))
+    }
+
+    /// One more subscription to what is watched for a waiter, and the keys of that. `None` if that would not do: somebody has left, or
+    /// not everything is watched though it could be.
+    pub(crate) fn again(hub: &Arc<WatchHub>, entry: EntryId) -> Option<(Self, Vec<Vec<u8>>)> {
+        let (hints, keys) = hub.listen_again(entry)?;
+        Some((Self::of(hub, entry, hints), keys))
+    }
+
     /// The hub counts it until it is dropped.
-    pub(super) fn new(hints: Hints, entry: EntryId, hub: &Arc<WatchHub>) -> Self {
+    fn of(hub: &Arc<WatchHub>, entry: EntryId, hints: Hints) -> Self {
         Self { hints, entry, hub: Arc::clone(hub), pid: std::process::id() }
     }
 }

@@ -1,44 +1,17 @@
 //! [`WaitState`]: what one waiter knows of those ahead of it, and what an event makes of that.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
-use lock_core::{Claim, FencingToken, Hint, admission::fits};
+use lock_core::{FencingToken, Hint, admission::fits};
 use tokio::sync::Notify;
 
-use super::catch_up::Presence;
+use crate::queue::Snapshot;
 
-/// What a look at the queue showed a waiter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Snapshot {
-    /// The store's revision at the look.
-    pub(crate) revision: i64,
-    pub(crate) token: FencingToken,
-    pub(crate) claim: Claim,
-    pub(crate) own: Vec<u8>,
-    /// The nearest ahead who keep it out while all of them live (PR15), with their permits.
-    pub(crate) blockers: Vec<(Vec<u8>, u32)>,
-    /// One further ahead: when it goes, another look shows all who are left.
-    pub(crate) lookahead: Option<Vec<u8>>,
-    /// The permits of everybody ahead who counts, if everybody was seen (PR16).
-    pub(crate) sum: Option<u64>,
-}
-
-impl Snapshot {
-    /// The keys that have to be watched for it.
-    pub(crate) fn watched(&self) -> Vec<Vec<u8>> {
-        let blockers = self.blockers.iter().map(|(key, _)| key);
-        blockers.chain(&self.lookahead).chain([&self.own]).cloned().collect()
-    }
-
-    /// Those ahead, with their permits. That of the lookahead does not matter.
-    fn watched_ahead(&self) -> BTreeMap<Vec<u8>, u32> {
-        let lookahead = self.lookahead.iter().map(|key| (key.clone(), 0));
-        self.blockers.iter().cloned().chain(lookahead).collect()
-    }
-}
+/// Entries by their keys: the revision of a look, and that in which the entry was created, if it is there.
+pub(super) type Presence = HashMap<Vec<u8>, (i64, Option<i64>)>;
 
 /// Whether every departure since the look is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +35,7 @@ pub(crate) struct GrantCondition {
 /// A waiter between two looks.
 ///
 /// That those ahead leave room is told as [`Hint::Admitted`], and is not certain yet: the own entry may have been deleted in the same
-/// transaction, or before. See [`ConfirmedHints`](super::ConfirmedHints).
+/// transaction, or before. See [`ConfirmedHints`](super::confirmed_hints::ConfirmedHints).
 #[derive(Debug)]
 pub(super) struct WaitState {
     /// How many streams of hints there are for it. Without any it is over.

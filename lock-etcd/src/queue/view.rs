@@ -1,8 +1,8 @@
 //! [`QueueView`]: who is ahead, as one answer of etcd showed it.
 
-use lock_core::{Claim, FencingToken, admission};
+use lock_core::{Claim, admission};
 
-use crate::notify::Snapshot;
+use super::{presence::token_of, snapshot::Snapshot};
 
 /// So many ahead are all watched, where fewer would be enough to know when it is worth looking (PR15): the price of a
 /// grant without a look is some watches more, which those who wait in one process share.
@@ -79,11 +79,6 @@ impl QueueView {
     fn seen(&self) -> u64 {
         self.near.iter().map(|(_, claim)| u64::from(claim.permits())).sum()
     }
-}
-
-/// A create revision as a token. Revisions are positive.
-pub(crate) fn token_of(create_revision: i64) -> FencingToken {
-    FencingToken::new(create_revision.unsigned_abs())
 }
 
 #[cfg(test)]

@@ -4,19 +4,32 @@
 //! sender was told that it took too long. So nobody has the key before every request that may delete it was answered, or
 //! cannot do so any more. Where it is never known, the key is nobody's for as long as the session lives.
 
+use std::sync::Arc;
+
 use etcd_client::{Compare, CompareOp, KeyValue, PutOptions, ResponseHeader, Txn, TxnOp, TxnOpResponse};
 use lock_core::BackendErrorKind as Kind;
 
-use super::{Member, Session, task};
+use super::{member::Member, pool::Pool, revoke::revoke, session::Session};
 use crate::{
     client::Client,
     error::{Cause, Failure, misunderstood},
 };
 
+impl Pool {
+    /// Leaves for a member. It is over from here on, whatever the store answers: no answer under way brings it back.
+    pub(super) async fn remove_entry(&self, member: &Arc<Member>, in_doubt: bool) -> Result<bool, Failure> {
+        let expired = member.end(self.keeper.now());
+        let place = member.certain_revision().filter(|_| !in_doubt);
+        let was_there = member.session.remove_entry(&self.client, member, place).await?;
+        self.forget(member);
+        Ok(was_there && !expired)
+    }
+}
+
 impl Session {
     /// Deletes a member's key, which was created at `place`; 0 if it never was. `None` if a create may still be under way:
     /// then it finds the tombstone (PR08). True if the key was there.
-    pub(super) async fn remove_entry(
+    async fn remove_entry(
         &self,
         client: &Client,
         member: &Member,
@@ -28,7 +41,7 @@ impl Session {
             None if self.has_ended() || self.is_private() => {
                 // Nothing is created under a lease that is gone, and nothing lives on.
                 let was_there = delete(client, &member.key, CompareOp::Greater, 0).await;
-                task::revoke_once(client, self.lease()).await?;
+                revoke(client, self.lease()).await?;
                 was_there
             }
             None => self.delete_with_tombstone(client, member).await,

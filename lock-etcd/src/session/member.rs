@@ -7,7 +7,7 @@ use std::{
 
 use lock_core::{BootTime, Entry};
 
-use super::{Session, tombstones::Tombstone};
+use super::{session::Session, tombstones::Tombstone};
 use crate::keys::{self, Keys};
 
 /// An entry of ours, from before its first request to after it is known to be gone.

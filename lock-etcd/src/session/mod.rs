@@ -1,34 +1,29 @@
 //! [`Sessions`]: the leases that keep our entries alive, and who stands under which.
 //!
-//! One lease for each ttl, shared by at most [`MAX_SLOTS`] entries and kept alive on the keeper. An entry whose lease is not
-//! to be renewed has a lease of its own, which nothing keeps alive but its own verbs. Whatever a shared lease keeps alive
-//! beyond its time is taken away here: see [`task`].
+//! One lease for each ttl, shared by at most [`MAX_SLOTS`](pool::MAX_SLOTS) entries and kept alive on the keeper. An entry
+//! whose lease is not to be renewed has a lease of its own, which nothing keeps alive but its own verbs. Whatever a shared
+//! lease keeps alive beyond its time is taken away here: see [`task`].
 
 mod leave;
 mod member;
 mod numbers;
+mod observer;
 mod open;
+mod pool;
+mod reap;
+mod revoke;
 #[expect(clippy::module_inception, reason = "the one main type of the file")]
 mod session;
 mod task;
 mod tombstones;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
-use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, Keeper};
-use tokio::sync::watch;
+use lock_core::{Entry, EntryId};
 
-pub(crate) use self::{leave::delete, member::Member, session::Session};
-use crate::{client::Client, error::Failure, keys::Keys, notify::WatchHub};
-
-/// So many entries share a lease at the most: all writes of a cluster wait while a lease with its keys is revoked, and
-/// some versions are slower for ever after 10 000 (E6, E13).
-const MAX_SLOTS: usize = 1_000;
+use self::pool::Pool;
+pub(crate) use self::{leave::delete, member::Member, observer::SessionObserver, session::Session};
+use crate::{client::Client, error::Failure};
 
 /// How long a tombstone in this process keeps out an entry that left while a create of it was in doubt.
 const TOMBSTONE_TTL: Duration = Duration::from_secs(60);
@@ -36,81 +31,9 @@ const TOMBSTONE_TTL: Duration = Duration::from_secs(60);
 /// All sessions of one backend.
 pub(crate) struct Sessions(Arc<Pool>);
 
-/// What the keeper's tasks and their owner share.
-///
-/// ### To ensure correctness
-/// An entry becomes a member, and a session that is over leaves the registry, under the registry's lock: so whoever ends a session
-/// finds all its members. Locks are taken in one order: the registry, a session, a member. None is held over an `await`.
-pub(crate) struct Pool {
-    /// For tasks that end with it.
-    this: Weak<Self>,
-    client: Client,
-    keeper: Keeper,
-    prefix: String,
-    hub: Arc<WatchHub>,
-    registry: Mutex<Registry>,
-    /// How many leases are being revoked.
-    revoking: watch::Sender<usize>,
-}
-
-#[derive(Default)]
-struct Registry {
-    /// By the ttl in whole seconds.
-    classes: HashMap<u64, SessionClass>,
-    members: HashMap<EntryId, Arc<Member>>,
-    /// Entries that left while a create was in doubt, and until when they may not come back (PR08).
-    tombstones: BTreeMap<EntryId, BootTime>,
-}
-
-/// A session that is being opened: for all who wait for it.
-type OpenTask = watch::Receiver<Option<Result<Arc<Session>, Failure>>>;
-
-#[derive(Default)]
-struct SessionClass {
-    sessions: Vec<Arc<Session>>,
-    opening: Option<OpenTask>,
-}
-
-impl Registry {
-    /// Makes an entry a member where there is a slot under a shared lease.
-    fn reserve(&mut self, entry: &Entry, prefix: &str, now: BootTime) -> Option<Arc<Member>> {
-        let class = self.classes.get(&seconds(entry.ttl))?;
-        let session = class.sessions.iter().find(|session| session.reserve(MAX_SLOTS, now))?;
-        let session = Arc::clone(session);
-        Some(self.add_member(entry, prefix, &session, now))
-    }
-
-    /// Makes an entry a member of a session that has a slot for it.
-    fn add_member(
-        &mut self,
-        entry: &Entry,
-        prefix: &str,
-        session: &Arc<Session>,
-        now: BootTime,
-    ) -> Arc<Member> {
-        let member = session.add_member(entry, Keys::new(prefix, &entry.name), now);
-        self.members.insert(entry.id, Arc::clone(&member));
-        member
-    }
-}
-
-/// Whole seconds, rounded up: what leases are granted for.
-fn seconds(ttl: Duration) -> u64 {
-    ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0)
-}
-
 impl Sessions {
-    pub(crate) fn new(client: Client, prefix: String, hub: Arc<WatchHub>) -> Self {
-        let keeper = client.keeper().clone();
-        Self(Arc::new_cyclic(|this| Pool {
-            this: Weak::clone(this),
-            client,
-            keeper,
-            prefix,
-            hub,
-            registry: Mutex::default(),
-            revoking: watch::Sender::new(0),
-        }))
+    pub(crate) fn new(client: Client, prefix: String, observer: Arc<dyn SessionObserver>) -> Self {
+        Self(Pool::new(client, prefix, observer))
     }
 
     /// The member that an entry becomes, where nothing has to be asked for that: there is a slot under a shared lease.
@@ -129,7 +52,7 @@ impl Sessions {
             return Ok(member.is_alive(self.0.keeper.now()).then_some(member));
         }
         if entry.renew {
-            return self.0.reserve(entry).await.map(Some);
+            return open::reserve(&self.0, entry).await.map(Some);
         }
         let session = open::open_private(&self.0, entry.ttl).await?;
         let now = self.0.keeper.now();
@@ -209,73 +132,6 @@ impl Sessions {
         }
         registry.tombstones.retain(|_, until| *until > now);
         registry.tombstones.contains_key(&entry)
-    }
-}
-
-impl Pool {
-    /// Makes an entry a member under a shared lease, which is opened if need be.
-    async fn reserve(self: &Arc<Self>, entry: &Entry) -> Result<Arc<Member>, Failure> {
-        let seconds = seconds(entry.ttl);
-        loop {
-            let mut opening = {
-                let mut registry = self.lock();
-                if let Some(member) = registry.reserve(entry, &self.prefix, self.keeper.now()) {
-                    return Ok(member);
-                }
-                let class = registry.classes.entry(seconds).or_default();
-                match &class.opening {
-                    Some(opening) => opening.clone(),
-                    None => open::open_shared(self, class, seconds),
-                }
-            };
-            let opened = opening.wait_for(Option::is_some).await.map(|opened| opened.clone());
-            match opened {
-                Ok(Some(Err(failure))) => return Err(failure),
-                Ok(_) => {}
-                // The task was dropped.
-                Err(_) => {
-                    self.lock().classes.entry(seconds).or_default().opening = None;
-                    return Err(Failure::new(Kind::Unavailable, "the keeper has ended").unsent());
-                }
-            }
-        }
-    }
-
-    fn forget(&self, member: &Arc<Member>) {
-        let mut registry = self.lock();
-        if registry.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
-            registry.members.remove(&member.entry.id);
-        }
-        drop(registry);
-        member.session.remove_member(member, self.keeper.now());
-        if member.session.is_private() && !member.session.has_ended() {
-            member.session.end();
-            task::revoke_lease(self, member.session.lease(), member.session.late_grant);
-        }
-    }
-
-    /// Leaves for a member. It is over from here on, whatever the store answers: no answer under way brings it back.
-    async fn remove_entry(self: &Arc<Self>, member: &Arc<Member>, in_doubt: bool) -> Result<bool, Failure> {
-        let expired = member.end(self.keeper.now());
-        let place = member.certain_revision().filter(|_| !in_doubt);
-        let was_there = member.session.remove_entry(&self.client, member, place).await?;
-        self.forget(member);
-        Ok(was_there && !expired)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Registry> {
-        // Nothing panics while the registry is held, and each change to it is whole.
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        let registry = std::mem::take(self.registry.get_mut().unwrap_or_else(PoisonError::into_inner));
-        for session in registry.classes.into_values().flat_map(|class| class.sessions) {
-            session.end();
-            task::revoke_lease(self, session.lease(), session.late_grant);
-        }
     }
 }
 

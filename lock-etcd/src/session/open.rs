@@ -3,18 +3,52 @@
 use std::{sync::Arc, time::Duration};
 
 use etcd_client::{LeaseGrantOptions, LeaseGrantResponse, PutOptions};
-use lock_core::{BackendErrorKind as Kind, BootTime, Entropy, SystemEntropy};
+use lock_core::{BackendErrorKind as Kind, BootTime, Entropy, Entry, SystemEntropy};
 use tokio::sync::watch;
 
-use super::{OpenTask, Pool, Session, SessionClass, task};
+use super::{
+    member::Member,
+    pool::{OpenTask, Pool, SessionClass, seconds},
+    reap::REVOKE_FOR,
+    session::Session,
+    task,
+};
 use crate::{
     client::Outcome,
     error::{Cause, Failure},
     keys,
 };
 
+/// Makes an entry a member under a shared lease, which is opened if need be.
+pub(super) async fn reserve(pool: &Arc<Pool>, entry: &Entry) -> Result<Arc<Member>, Failure> {
+    let seconds = seconds(entry.ttl);
+    loop {
+        let mut opening = {
+            let mut registry = pool.lock();
+            if let Some(member) = registry.reserve(entry, &pool.prefix, pool.keeper.now()) {
+                return Ok(member);
+            }
+            let class = registry.classes.entry(seconds).or_default();
+            match &class.opening {
+                Some(opening) => opening.clone(),
+                None => open_shared(pool, class, seconds),
+            }
+        };
+        let opened = opening.wait_for(Option::is_some).await.map(|opened| opened.clone());
+        match opened {
+            Ok(Some(Err(failure))) => return Err(failure),
+            Ok(_) => {}
+            // The task was dropped.
+            Err(_) => {
+                pool.lock().classes.entry(seconds).or_default().opening = None;
+                return Err(Failure::new(Kind::Unavailable, "the keeper has ended").unsent());
+            }
+        }
+    }
+}
+
 /// Opens a session on the keeper, so that nobody waits for a runtime of somebody else.
-pub(super) fn open_shared(pool: &Arc<Pool>, class: &mut SessionClass, seconds: u64) -> OpenTask {
+fn open_shared(pool: &Arc<Pool>, class: &mut SessionClass, seconds: u64) -> OpenTask {
     let (done, opening) = watch::channel(None);
     class.opening = Some(opening.clone());
     let pool_for_task = Arc::downgrade(pool);
@@ -29,7 +63,7 @@ pub(super) fn open_shared(pool: &Arc<Pool>, class: &mut SessionClass, seconds: u
         }
         drop(registry);
         if let Ok(session) = &opened {
-            pool.hub.watch_session(session);
+            pool.observer.opened(session);
             task::start(&pool, Arc::clone(session), seconds);
         }
         // Nobody may wait for it any more.
@@ -40,7 +74,7 @@ pub(super) fn open_shared(pool: &Arc<Pool>, class: &mut SessionClass, seconds: u
 
 /// Opens a session for one entry, on the caller's runtime.
 pub(super) async fn open_private(pool: &Arc<Pool>, ttl: Duration) -> Result<Arc<Session>, Failure> {
-    open(pool, Duration::from_secs(super::seconds(ttl)), false).await.map(Arc::new)
+    open(pool, Duration::from_secs(seconds(ttl)), false).await.map(Arc::new)
 }
 
 /// Nothing was created in anybody's queue if it fails: so it is *unsent*, as far as the entry goes.
@@ -64,7 +98,7 @@ async fn open(pool: &Arc<Pool>, ttl: Duration, shared: bool) -> Result<Session, 
         None
     };
     let mut session = Session::new(lease, granted, proved, key);
-    session.late_grant = unused.late.then(|| pool.keeper.now() + task::REVOKE_FOR);
+    session.late_grant = unused.late.then(|| pool.keeper.now() + REVOKE_FOR);
     if !session.is_alive(pool.keeper.now()) {
         // Whoever stood under it would be gone at once, again and again.
         let message = "a lease was over before its grant was answered";
@@ -131,8 +165,8 @@ struct UnusedLease<'a> {
 impl Drop for UnusedLease<'_> {
     fn drop(&mut self) {
         if let Some(lease) = self.lease {
-            let late = self.late.then(|| self.pool.keeper.now() + task::REVOKE_FOR);
-            task::revoke_lease(self.pool, lease, late);
+            let late = self.late.then(|| self.pool.keeper.now() + REVOKE_FOR);
+            self.pool.reap(lease, late, |_| {});
         }
     }
 }

@@ -13,7 +13,7 @@ use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, valid_until}
 use tokio::sync::Notify;
 
 use super::{
-    Member,
+    member::Member,
     numbers::Numbers,
     tombstones::{Tombstone, Tombstones},
 };

@@ -10,15 +10,10 @@ use std::{
 
 use etcd_client::{CompareOp, LeaseTimeToLiveOptions, ResponseHeader};
 use futures_util::future::join_all;
-use lock_core::{BackOff, BootTime, Entropy, SystemEntropy, excerpt};
-use tokio::sync::watch;
+use lock_core::{BootTime, excerpt};
 
-use super::{Pool, Session, leave::delete};
-use crate::{
-    client::Client,
-    error::{Cause, Failure},
-    keys,
-};
+use super::{leave::delete, pool::Pool, session::Session};
+use crate::keys;
 
 /// How often members are looked at whose time may be over.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -28,12 +23,6 @@ const INSPECT: u32 = 3;
 
 /// How long a session without members is kept for the next one.
 const IDLE: Duration = Duration::from_secs(60);
-
-const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(5) };
-
-/// So long after its owner is gone it is tried to revoke a lease, which ends by itself then: an outage is mostly shorter. So long, too,
-/// a grant is reckoned with that was not answered.
-pub(super) const REVOKE_FOR: Duration = Duration::from_secs(60);
 
 /// Keeps a session alive, on the keeper, until it has ended or nobody needs it.
 pub(super) fn start(pool: &Arc<Pool>, session: Arc<Session>, seconds: u64) {
@@ -116,8 +105,15 @@ fn finish(pool: &Pool, session: &Arc<Session>, seconds: u64) {
     let Some(at) = class.sessions.iter().position(|known| Arc::ptr_eq(known, session)) else { return };
     class.sessions.remove(at);
     drop(registry);
-    pool.hub.session_ended(session);
-    revoke(pool, session);
+    pool.observer.ended(session);
+    session.end();
+    let reaped = Arc::clone(session);
+    // What stands under it must not live on.
+    pool.reap(session.lease(), session.late_grant, move |pool| {
+        for member in reaped.members() {
+            pool.forget(&member);
+        }
+    });
 }
 
 /// Ends the sessions that nobody has a slot in.
@@ -170,79 +166,5 @@ async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
         });
         // Not one that has the key since. What fails is found again at the next inspection.
         drop(delete(&pool.client, key, CompareOp::Less, revision + 1).await);
-    }
-}
-
-/// Revokes the lease of a session that is over until that is confirmed: what stands under it must not live on.
-fn revoke(pool: &Pool, session: &Arc<Session>) {
-    session.end();
-    let session = Arc::clone(session);
-    revoke_then(pool, session.lease(), session.late_grant, move |pool| {
-        for member in session.members() {
-            pool.forget(&member);
-        }
-    });
-}
-
-/// The same for a lease that nobody stands under. `late`: until when a grant of it may be carried out.
-pub(super) fn revoke_lease(pool: &Pool, lease: i64, late: Option<BootTime>) {
-    revoke_then(pool, lease, late, |_| {});
-}
-
-/// The task does not need the pool: whoever drops that gives its leases back, and may end the process as soon as he has nothing else.
-fn revoke_then(pool: &Pool, lease: i64, late: Option<BootTime>, then: impl FnOnce(&Pool) + Send + 'static) {
-    let (weak, client, revoking) =
-        (Weak::clone(&pool.this), pool.client.clone(), Revoking::begin(&pool.revoking));
-    pool.keeper.spawn(async move {
-        let keeper = client.keeper().clone();
-        let (mut failures, mut give_up) = (0, None);
-        while let Err(failure) = revoke_once(&client, lease).await {
-            tracing::debug!(lease = format_args!("{lease:x}"), "a lease is not revoked yet: {failure}");
-            let now = keeper.now();
-            if weak.strong_count() == 0 && now >= *give_up.get_or_insert(now + REVOKE_FOR) {
-                return;
-            }
-            failures += 1;
-            keeper.sleep_until(now + BACK_OFF.pause(failures, SystemEntropy.bits() as u64)).await;
-        }
-        if let Some(pool) = weak.upgrade() {
-            then(&pool);
-        }
-        drop(revoking);
-        // A grant that comes behind the revoke makes the lease anew. Nobody waits for it: mostly there is none.
-        let mut rounds = 0;
-        while late.is_some_and(|late| keeper.now() < late) {
-            rounds += 1;
-            keeper.sleep_until(keeper.now() + BACK_OFF.pause(rounds, SystemEntropy.bits() as u64)).await;
-            drop(revoke_once(&client, lease).await);
-        }
-    });
-}
-
-/// Counts a lease that is being revoked, until it is dropped.
-struct Revoking(watch::Sender<usize>);
-
-impl Revoking {
-    fn begin(all: &watch::Sender<usize>) -> Self {
-        all.send_modify(|leases| *leases += 1);
-        Self(all.clone())
-    }
-}
-
-impl Drop for Revoking {
-    fn drop(&mut self) {
-        self.0.send_modify(|leases| *leases -= 1);
-    }
-}
-
-/// Revokes a lease. That it is gone already is as good.
-pub(super) async fn revoke_once(client: &Client, lease: i64) -> Result<(), Failure> {
-    let revoked = client.call(|channel| {
-        let mut leases = channel.lease.clone();
-        async move { leases.revoke(lease).await }
-    });
-    match revoked.await {
-        Err(failure) if failure.cause() != Cause::LeaseGone => Err(failure),
-        _ => Ok(()),
     }
 }

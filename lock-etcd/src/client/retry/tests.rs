@@ -27,17 +27,18 @@ const BROKEN: Fate = Fate::Refused(Code::Unknown, "transport error");
 const NOT_OPENED: Fate = Fate::Refused(Code::Unavailable, "tcp connect error");
 
 /// Sends one request over members that nobody has to answer for: as many as there are fates.
-async fn send(members: usize, fates: &[Fate]) -> (Outcome<&'static str>, usize, Client) {
+async fn send(members: usize, fates: &[Fate]) -> (Outcome<&'static str>, usize, Arc<ConnectionPool>) {
     let endpoints = ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"][..members].join(",");
     let config: EtcdConfig = format!("etcd://{endpoints}/p").parse().unwrap();
-    let client = Client::new(Arc::new(Cluster::new(Arc::new(config)).unwrap()), Keeper::start().unwrap());
+    let cluster = Arc::new(Cluster::new(Arc::new(config)).unwrap());
+    let pool = Arc::new(ConnectionPool::new(cluster, Keeper::start().unwrap()));
     for _ in fates {
         // Nothing is connected before something is asked.
         let connected = etcd_client::Client::connect(["127.0.0.1:1"], None).await.unwrap();
-        client.0.put(Channel::new(connected, "there".into(), 0));
+        pool.put(Channel::new(connected, "there".into(), 0));
     }
     let sent = AtomicUsize::new(0);
-    let answer = client
+    let answer = pool
         .send_within(LIMIT, |_| {
             let fate = fates.get(sent.fetch_add(1, Ordering::Relaxed)).copied();
             async move {
@@ -49,7 +50,7 @@ async fn send(members: usize, fates: &[Fate]) -> (Outcome<&'static str>, usize, 
             }
         })
         .await;
-    (answer, sent.into_inner(), client)
+    (answer, sent.into_inner(), pool)
 }
 
 #[tokio::test]
@@ -108,11 +109,11 @@ async fn a_cluster_that_is_not_ready_is_asked_again_after_a_while() {
 async fn silence_of_the_only_member_ends_with_the_time_limit_and_with_its_connection() {
     let keeper = Keeper::start().unwrap();
     let began = keeper.now();
-    let (sent, times, client) = send(1, &[Fate::Silent]).await;
+    let (sent, times, pool) = send(1, &[Fate::Silent]).await;
     assert_eq!(*sent.answer.unwrap_err().kind(), Kind::TimedOut);
     assert!(sent.unanswered && times == 1);
     assert!(keeper.now().since(began) >= LIMIT);
-    assert!(client.0.is_empty(), "a connection that does not answer gets no more requests");
+    assert!(pool.is_empty(), "a connection that does not answer gets no more requests");
 }
 
 /// Beside the first, which may still be answered, and may still be carried out.
@@ -128,39 +129,40 @@ async fn silence_of_one_of_several_is_followed_by_another_sending_in_a_third_of_
 
 #[tokio::test]
 async fn a_token_that_is_not_known_any_more_gets_a_new_connection() {
-    let (sent, times, client) = send(
+    let (sent, times, pool) = send(
         1,
         &[Fate::Refused(Code::InvalidArgument, "etcdserver: revision of auth store is old"), Fate::Answered],
     )
     .await;
     assert_eq!((sent.answer.unwrap(), sent.unanswered, times), ("done", false, 2));
-    assert!(!client.0.is_empty());
+    assert!(!pool.is_empty());
 }
 
-/// A client to two members, and so many connections to each: first those to the first one.
-async fn client_of_two(connections: usize) -> Client {
+/// A pool to two members, and so many connections to each: first those to the first one.
+async fn pool_of_two(connections: usize) -> Arc<ConnectionPool> {
     let config: EtcdConfig = "etcd://127.0.0.1:1,127.0.0.1:2/p".parse().unwrap();
-    let client = Client::new(Arc::new(Cluster::new(Arc::new(config)).unwrap()), Keeper::start().unwrap());
+    let cluster = Arc::new(Cluster::new(Arc::new(config)).unwrap());
+    let pool = Arc::new(ConnectionPool::new(cluster, Keeper::start().unwrap()));
     for endpoint in 0..2 {
         for _ in 0..connections {
             let connected = etcd_client::Client::connect(["127.0.0.1:1"], None).await.unwrap();
-            client.0.put(Channel::new(connected, "there".into(), endpoint));
+            pool.put(Channel::new(connected, "there".into(), endpoint));
         }
     }
-    client
+    pool
 }
 
 /// Else a stall of the cluster makes itself longer.
 #[tokio::test]
 async fn while_all_answers_are_late_few_requests_are_sent_beside_others() {
     const REQUESTS: usize = 200;
-    let client = client_of_two(REQUESTS).await;
-    let (client, sent) = (&client, &AtomicUsize::new(0));
+    let pool = pool_of_two(REQUESTS).await;
+    let (pool, sent) = (&pool, &AtomicUsize::new(0));
     let late = || async move {
-        let answer = client.send_within(LIMIT, |_| async {
+        let answer = pool.send_within(LIMIT, |_| async {
             sent.fetch_add(1, Ordering::Relaxed);
             // Later than another one is sent, and before the limit.
-            client.keeper().sleep_until(client.keeper().now() + LIMIT / 2).await;
+            pool.keeper.sleep_until(pool.keeper.now() + LIMIT / 2).await;
             Ok("done")
         });
         answer.await.answer.unwrap()
@@ -175,10 +177,10 @@ async fn while_all_answers_are_late_few_requests_are_sent_beside_others() {
 #[tokio::test]
 async fn all_requests_to_a_member_that_is_silent_are_answered_by_another() {
     const REQUESTS: usize = 200;
-    let client = client_of_two(1).await;
-    let (client, sent) = (&client, &AtomicUsize::new(0));
+    let pool = pool_of_two(1).await;
+    let (pool, sent) = (&pool, &AtomicUsize::new(0));
     let ask = || async move {
-        let answer = client.send_within(LIMIT, |channel| {
+        let answer = pool.send_within(LIMIT, |channel| {
             let silent = channel.endpoint == 0;
             async move {
                 sent.fetch_add(1, Ordering::Relaxed);

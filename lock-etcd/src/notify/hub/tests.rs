@@ -9,7 +9,10 @@ use std::{
 use futures_util::{FutureExt, StreamExt};
 use lock_core::{Claim, Entry, FencingToken, LockName};
 
-use super::{super::subscription::WaitEvent, *};
+use super::{
+    super::subscription::{Subscription, WaitEvent},
+    *,
+};
 use crate::keys::Keys;
 
 const ME: EntryId = EntryId::new(1);
@@ -69,7 +72,7 @@ fn session(lease: i64) -> Arc<Session> {
 async fn a_delete_behind_the_look_is_the_grant_and_one_before_it_nothing() {
     let hub = Arc::new(WatchHub::default());
     let (mut commands, _) = hub.on_stream_opened();
-    let mut me = hub.subscribe(ME, behind("a", "b"));
+    let mut me = Subscription::new(&hub, ME, behind("a", "b"));
     assert_eq!(sent(&mut commands), ["watch 2 a", "watch 3 b"]);
     assert_eq!(watched(&hub, ME).await, Err(()), "no watch is there yet");
     hub.on_event(2, WatchEvent::Created(98));
@@ -87,7 +90,7 @@ async fn a_delete_behind_the_look_is_the_grant_and_one_before_it_nothing() {
 async fn what_came_before_the_snapshot_was_good_is_told_when_it_is() {
     let hub = Arc::new(WatchHub::default());
     let (_commands, _) = hub.on_stream_opened();
-    let mut me = hub.subscribe(ME, behind("a", "b"));
+    let mut me = Subscription::new(&hub, ME, behind("a", "b"));
     hub.on_event(2, WatchEvent::Created(98));
     hub.on_event(2, WatchEvent::Deleted(LOOKED + 1));
     assert_eq!(told(&mut me), None);
@@ -100,8 +103,8 @@ async fn what_came_before_the_snapshot_was_good_is_told_when_it_is() {
 async fn many_who_wait_for_one_share_a_watch_and_the_last_to_go_ends_it() {
     let hub = Arc::new(WatchHub::default());
     let (mut commands, _) = hub.on_stream_opened();
-    let me = hub.subscribe(ME, behind("a", "b"));
-    let other = hub.subscribe(OTHER, behind("a", "c"));
+    let me = Subscription::new(&hub, ME, behind("a", "b"));
+    let other = Subscription::new(&hub, OTHER, behind("a", "c"));
     assert_eq!(sent(&mut commands), ["watch 2 a", "watch 3 b", "watch 4 c"]);
     drop(me);
     assert_eq!(sent(&mut commands), ["cancel 3"]);
@@ -114,10 +117,10 @@ async fn many_who_wait_for_one_share_a_watch_and_the_last_to_go_ends_it() {
 async fn whoever_comes_to_a_watch_that_has_told_of_a_delete_is_told_of_it_too() {
     let hub = Arc::new(WatchHub::default());
     let (_commands, _) = hub.on_stream_opened();
-    let _me = hub.subscribe(ME, behind("a", "b"));
+    let _me = Subscription::new(&hub, ME, behind("a", "b"));
     hub.on_event(2, WatchEvent::Created(98));
     hub.on_event(2, WatchEvent::Deleted(LOOKED + 1));
-    let mut other = hub.subscribe(OTHER, behind("a", "c"));
+    let mut other = Subscription::new(&hub, OTHER, behind("a", "c"));
     hub.on_event(4, WatchEvent::Created(99));
     hub.arm(OTHER);
     assert_eq!(told(&mut other), Some(admissible("c", LOOKED + 1)));
@@ -127,7 +130,7 @@ async fn whoever_comes_to_a_watch_that_has_told_of_a_delete_is_told_of_it_too() 
 async fn another_look_moves_the_watches_to_whom_it_showed() {
     let hub = Arc::new(WatchHub::default());
     let (mut commands, _) = hub.on_stream_opened();
-    let _me = hub.subscribe(ME, behind("a", "c"));
+    let _me = Subscription::new(&hub, ME, behind("a", "c"));
     sent(&mut commands);
     hub.update(ME, Snapshot { revision: LOOKED + 5, ..behind("b", "c") });
     assert_eq!(sent(&mut commands), ["cancel 2", "watch 4 b"]);
@@ -138,7 +141,7 @@ async fn another_look_moves_the_watches_to_whom_it_showed() {
 async fn whose_own_entry_was_deleted_is_not_granted_anything() {
     let hub = Arc::new(WatchHub::default());
     let (_commands, _) = hub.on_stream_opened();
-    let mut me = hub.subscribe(ME, behind("a", "b"));
+    let mut me = Subscription::new(&hub, ME, behind("a", "b"));
     hub.arm(ME);
     hub.on_event(3, WatchEvent::Deleted(LOOKED + 1));
     assert_eq!(told(&mut me), CHANGED);
@@ -152,7 +155,7 @@ async fn who_is_deleted_with_the_one_ahead_is_not_granted_anything() {
     for listens_between in [false, true] {
         let hub = Arc::new(WatchHub::default());
         let (_commands, _) = hub.on_stream_opened();
-        let mut me = hub.subscribe(ME, behind("a", "b"));
+        let mut me = Subscription::new(&hub, ME, behind("a", "b"));
         hub.arm(ME);
         hub.on_event(2, WatchEvent::Deleted(LOOKED + 1));
         if listens_between {
@@ -187,8 +190,8 @@ fn whoever_is_woken_may_drop_another_waiter() {
         thread::spawn(move || {
             let (hub, keeper) = (Arc::new(WatchHub::default()), Keeper::start().unwrap());
             let (_commands, _) = hub.on_stream_opened();
-            let _me = hub.subscribe(ME, behind("a", "b"));
-            let dropped = Drops(Mutex::new(Some(hub.subscribe(OTHER, behind("a", "c")))));
+            let _me = Subscription::new(&hub, ME, behind("a", "b"));
+            let dropped = Drops(Mutex::new(Some(Subscription::new(&hub, OTHER, behind("a", "c")))));
             let waker = Waker::from(Arc::new(dropped));
             let mut watched = pin!(hub.watching_since(ME, &keeper, keeper.now() + Duration::from_secs(3600)));
             assert!(watched.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
@@ -204,7 +207,7 @@ fn whoever_is_woken_may_drop_another_waiter() {
 fn behind_on_a_new_stream() -> (Arc<WatchHub>, Subscription, UnboundedReceiver<Command>) {
     let hub = Arc::new(WatchHub::default());
     let (commands, _) = hub.on_stream_opened();
-    let me = hub.subscribe(ME, behind("a", "b"));
+    let me = Subscription::new(&hub, ME, behind("a", "b"));
     hub.on_event(2, WatchEvent::Created(98));
     hub.on_event(3, WatchEvent::Created(99));
     hub.arm(ME);
@@ -274,7 +277,7 @@ async fn who_cannot_be_caught_up_with_looks_for_itself() {
         hub.until_watched(&[b"a".to_vec(), b"b".to_vec()]).await;
         hub.caught_up(&presence);
         assert_eq!(told(&mut me), CHANGED, "{refused} {since}");
-        assert!(hub.resubscribe(ME).is_none(), "it has to look at the queue");
+        assert!(Subscription::again(&hub, ME).is_none(), "it has to look at the queue");
     }
 }
 
@@ -296,26 +299,27 @@ async fn who_has_looked_again_meanwhile_is_left_alone() {
 #[tokio::test]
 async fn who_polls_attends_on_to_those_whom_it_has_seen() {
     let hub = Arc::new(WatchHub::default());
-    let _me = hub.subscribe(ME, behind("a", "b"));
-    let (subscription, keys) = hub.resubscribe(ME).expect("nothing is watched, and nobody has left");
+    let _me = Subscription::new(&hub, ME, behind("a", "b"));
+    let (subscription, keys) =
+        Subscription::again(&hub, ME).expect("nothing is watched, and nobody has left");
     assert_eq!(keys, [b"a".to_vec(), b"b".to_vec()]);
     let (_commands, _) = hub.on_stream_opened();
     drop(subscription);
-    assert!(hub.resubscribe(ME).is_some(), "it is being caught up with");
+    assert!(Subscription::again(&hub, ME).is_some(), "it is being caught up with");
     hub.caught_up(&Presence::new());
-    assert!(hub.resubscribe(ME).is_none());
+    assert!(Subscription::again(&hub, ME).is_none());
 }
 
 #[tokio::test]
 async fn a_watch_that_the_server_ends_has_its_waiters_look_again_and_one_that_it_refuses_has_them_poll() {
     let hub = Arc::new(WatchHub::default());
     let (_commands, _) = hub.on_stream_opened();
-    let mut me = hub.subscribe(ME, behind("a", "b"));
+    let mut me = Subscription::new(&hub, ME, behind("a", "b"));
     hub.on_event(2, WatchEvent::Created(98));
     hub.on_event(2, WatchEvent::Canceled);
     assert_eq!(told(&mut me), CHANGED);
     assert_eq!(watched(&hub, ME).await, Ok(None));
-    let mut other = hub.subscribe(OTHER, behind("c", "d"));
+    let mut other = Subscription::new(&hub, OTHER, behind("c", "d"));
     hub.on_event(4, WatchEvent::Canceled);
     assert_eq!(told(&mut other), None, "asked again, it would be refused again");
     assert_eq!(watched(&hub, OTHER).await, Ok(None));

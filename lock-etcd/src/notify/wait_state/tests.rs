@@ -1,3 +1,5 @@
+use lock_core::Claim;
+
 use super::*;
 
 const LOOKED: i64 = 100;

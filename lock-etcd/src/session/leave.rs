@@ -9,7 +9,11 @@ use std::sync::Arc;
 use etcd_client::{Compare, CompareOp, KeyValue, PutOptions, ResponseHeader, Txn, TxnOp, TxnOpResponse};
 use lock_core::BackendErrorKind as Kind;
 
-use super::{member::Member, pool::Pool, revoke::revoke, session::Session};
+use super::{
+    member::{Member, Session},
+    pool::Pool,
+    revoke::revoke,
+};
 use crate::{
     client::Client,
     error::{Cause, Failure, misunderstood},

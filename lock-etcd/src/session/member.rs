@@ -7,8 +7,11 @@ use std::{
 
 use lock_core::{BootTime, Entry};
 
-use super::{session::Session, tombstones::Tombstone};
+use super::{session, tombstones::Tombstone};
 use crate::keys::{self, Keys};
+
+/// A session of entries.
+pub(crate) type Session = session::Session<Member>;
 
 /// An entry of ours, from before its first request to after it is known to be gone.
 pub(crate) struct Member {
@@ -208,6 +211,47 @@ impl Member {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing panics while the state is held, and each change to it is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    /// A new member, which has a slot, a key of its own and a tombstone of its own.
+    pub(crate) fn add_member(self: &Arc<Self>, entry: &Entry, keys: Keys, now: BootTime) -> Arc<Member> {
+        let prefix = keys.entry_prefix(entry.claim, self.lease()).into_bytes();
+        let mut state = self.lock();
+        let number = match state.key_numbers.get_mut(&prefix) {
+            Some(numbers) => numbers.take(),
+            None => state.key_numbers.entry(prefix.clone()).or_default().take(),
+        };
+        let tombstone = self.key().is_some().then(|| state.tombstones.take());
+        let member = Arc::new(Member::new(entry, (prefix, number), tombstone, keys, Arc::clone(self), now));
+        state.members.insert(entry.id, Arc::clone(&member));
+        member
+    }
+
+    /// A member gives back its slot; and its key and its tombstone, if nothing can delete the one or set the other any more.
+    pub(super) fn remove_member(&self, member: &Arc<Member>, now: BootTime) {
+        let mut state = self.lock();
+        if state.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
+            state.members.remove(&member.entry.id);
+            state.slots.release(now);
+            if !member.release_key() {
+                state.slots.lose();
+                return;
+            }
+            if let Some(tombstone) = member.tombstone {
+                state.tombstones.give_back(tombstone);
+            }
+            let (prefix, number) = member.key_number();
+            if state.key_numbers.get_mut(prefix).is_some_and(|taken| taken.give_back(number)) {
+                state.key_numbers.remove(prefix);
+            }
+        }
+    }
+
+    /// Whether somebody has this key.
+    pub(super) fn has_key(&self, key: &[u8]) -> bool {
+        self.lock().members.values().any(|member| member.key == key)
     }
 }
 

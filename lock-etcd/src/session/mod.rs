@@ -14,6 +14,7 @@ mod reap;
 mod revoke;
 #[expect(clippy::module_inception, reason = "the one main type of the file")]
 mod session;
+mod slots;
 mod task;
 mod tombstones;
 
@@ -22,7 +23,11 @@ use std::{fmt, sync::Arc, time::Duration};
 use lock_core::{Entry, EntryId};
 
 use self::pool::Pool;
-pub(crate) use self::{leave::delete, member::Member, observer::SessionObserver, session::Session};
+pub(crate) use self::{
+    leave::delete,
+    member::{Member, Session},
+    observer::SessionObserver,
+};
 use crate::{client::Client, error::Failure};
 
 /// How long a tombstone in this process keeps out an entry that left while a create of it was in doubt.

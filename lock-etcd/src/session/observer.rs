@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::session::Session;
+use super::member::Session;
 
 /// Told when shared sessions begin and end.
 pub(crate) trait SessionObserver: Send + Sync {

@@ -7,10 +7,9 @@ use lock_core::{BackendErrorKind as Kind, BootTime, Entropy, Entry, SystemEntrop
 use tokio::sync::watch;
 
 use super::{
-    member::Member,
+    member::{Member, Session},
     pool::{OpenTask, Pool, SessionClass, seconds},
     reap::REVOKE_FOR,
-    session::Session,
     task,
 };
 use crate::{

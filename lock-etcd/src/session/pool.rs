@@ -9,7 +9,11 @@ use std::{
 use lock_core::{BootTime, Entry, EntryId, Keeper};
 use tokio::sync::watch;
 
-use super::{member::Member, observer::SessionObserver, reap::reap, session::Session};
+use super::{
+    member::{Member, Session},
+    observer::SessionObserver,
+    reap::reap,
+};
 use crate::{client::Client, error::Failure, keys::Keys};
 
 /// So many entries share a lease at the most: all writes of a cluster wait while a lease with its keys is revoked, and

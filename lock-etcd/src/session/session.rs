@@ -9,27 +9,26 @@ use std::{
     time::Duration,
 };
 
-use lock_core::{BackendErrorKind as Kind, BootTime, Entry, EntryId, valid_until};
+use lock_core::{BackendErrorKind as Kind, BootTime, EntryId, valid_until};
 use tokio::sync::Notify;
 
 use super::{
-    member::Member,
     numbers::Numbers,
+    slots::Slots,
     tombstones::{Tombstone, Tombstones},
 };
 use crate::{
     client::Client,
     error::{Cause, Failure},
-    keys::Keys,
 };
 
-/// One lease.
+/// One lease, and the members that it keeps alive: see [`Member`](super::member::Member).
 ///
 /// ### To ensure correctness
 /// It may be relied on only from the *sending* of its last answered proof, a grant or a keep-alive (PR01, b01): that a
 /// transaction went through is none. Once the time that this gives is over it is never kept alive again (PR26).
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct Session<M> {
     lease: i64,
     granted: Duration,
     /// A grant of it was not answered, and may be carried out until then: it would make the lease anew behind a revoke.
@@ -42,31 +41,26 @@ pub(crate) struct Session {
     /// Something suggests that it may be over: it is asked at once.
     doubted: AtomicBool,
     doubts: Notify,
-    state: Mutex<State>,
+    state: Mutex<State<M>>,
 }
 
 #[derive(Debug)]
-struct State {
+pub(super) struct State<M> {
     proved: BootTime,
     dead: bool,
-    slots: usize,
-    /// When a slot was last taken or left.
-    used: BootTime,
-    /// Keys and tombstones that are nobody's any more, because a request that deletes or sets them may still arrive. Each takes a
-    /// slot: so a session that has seen many ends when its members have left.
-    lost: usize,
-    members: HashMap<EntryId, Arc<Member>>,
-    tombstones: Tombstones,
+    pub(super) slots: Slots,
+    pub(super) members: HashMap<EntryId, Arc<M>>,
+    pub(super) tombstones: Tombstones,
     /// Which numbers at the end of keys are taken, for each lock and claim.
-    key_numbers: HashMap<Vec<u8>, Numbers>,
+    pub(super) key_numbers: HashMap<Vec<u8>, Numbers>,
 }
 
-impl Session {
+impl<M: Send + Sync> Session<M> {
     pub(crate) fn new(lease: i64, granted: Duration, proved: BootTime, key: Option<(Vec<u8>, i64)>) -> Self {
         let (key, opened) = key.map_or((None, 0), |(key, opened)| (Some(key), opened));
         let (members, tombstones, key_numbers) = (HashMap::new(), Tombstones::default(), HashMap::new());
         let state =
-            State { proved, dead: false, slots: 0, used: proved, lost: 0, members, tombstones, key_numbers };
+            State { proved, dead: false, slots: Slots::new(proved), members, tombstones, key_numbers };
         let (doubted, doubts) = (AtomicBool::new(false), Notify::new());
         let late_grant = None;
         Self { lease, granted, late_grant, key, opened, doubted, doubts, state: Mutex::new(state) }
@@ -196,76 +190,30 @@ impl Session {
     /// Takes a slot, if there is one: then it is not [closed](Self::close_if_idle) until that is given back.
     pub(super) fn reserve(&self, capacity: usize, now: BootTime) -> bool {
         let mut state = self.lock();
-        let free = self.lives(&state, now) && state.slots + state.lost < capacity;
-        if free {
-            state.slots += 1;
-            state.used = now;
-        }
-        free
+        self.lives(&state, now) && state.slots.take(capacity, now)
     }
 
-    /// A new member, which has a slot, a key of its own and a tombstone of its own.
-    pub(crate) fn add_member(self: &Arc<Self>, entry: &Entry, keys: Keys, now: BootTime) -> Arc<Member> {
-        let prefix = keys.entry_prefix(entry.claim, self.lease).into_bytes();
-        let mut state = self.lock();
-        let number = match state.key_numbers.get_mut(&prefix) {
-            Some(numbers) => numbers.take(),
-            None => state.key_numbers.entry(prefix.clone()).or_default().take(),
-        };
-        let tombstone = self.key.is_some().then(|| state.tombstones.take());
-        let member = Arc::new(Member::new(entry, (prefix, number), tombstone, keys, Arc::clone(self), now));
-        state.members.insert(entry.id, Arc::clone(&member));
-        member
-    }
-
-    /// A member gives back its slot; and its key and its tombstone, if nothing can delete the one or set the other any more.
-    pub(super) fn remove_member(&self, member: &Arc<Member>, now: BootTime) {
-        let mut state = self.lock();
-        if state.members.get(&member.entry.id).is_some_and(|known| Arc::ptr_eq(known, member)) {
-            state.members.remove(&member.entry.id);
-            // That of one entry has none that could be taken.
-            state.slots = state.slots.saturating_sub(1);
-            state.used = now;
-            if !member.release_key() {
-                state.lost += 1;
-                return;
-            }
-            if let Some(tombstone) = member.tombstone {
-                state.tombstones.give_back(tombstone);
-            }
-            let (prefix, number) = member.key_number();
-            if state.key_numbers.get_mut(prefix).is_some_and(|taken| taken.give_back(number)) {
-                state.key_numbers.remove(prefix);
-            }
-        }
-    }
-
-    pub(super) fn members(&self) -> Vec<Arc<Member>> {
+    pub(super) fn members(&self) -> Vec<Arc<M>> {
         self.lock().members.values().cloned().collect()
-    }
-
-    /// Whether somebody has this key.
-    pub(super) fn has_key(&self, key: &[u8]) -> bool {
-        self.lock().members.values().any(|member| member.key == key)
     }
 
     /// Ends it if nobody has had a slot for so long. Then nobody gets one any more.
     pub(super) fn close_if_idle(&self, idle: Duration, now: BootTime) -> bool {
         let mut state = self.lock();
-        let close = state.slots == 0 && now.since(state.used) >= idle;
+        let close = state.slots.are_idle(idle, now);
         state.dead |= close;
         close
     }
 
-    fn lives(&self, state: &State, now: BootTime) -> bool {
+    fn lives(&self, state: &State<M>, now: BootTime) -> bool {
         !state.dead && now < self.deadline(state)
     }
 
-    fn deadline(&self, state: &State) -> BootTime {
+    fn deadline(&self, state: &State<M>) -> BootTime {
         valid_until(state.proved, self.granted, self.granted)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State<M>> {
         // Nothing panics while the state is held, and each change to it is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,7 +12,7 @@ use etcd_client::{CompareOp, LeaseTimeToLiveOptions, ResponseHeader};
 use futures_util::future::join_all;
 use lock_core::{BootTime, excerpt};
 
-use super::{leave::delete, pool::Pool, session::Session};
+use super::{leave::delete, member::Session, pool::Pool};
 use crate::keys;
 
 /// How often members are looked at whose time may be over.

@@ -3,9 +3,13 @@ use std::{
     thread,
 };
 
-use lock_core::{Claim, LockName};
+use lock_core::{Claim, Entry, LockName};
 
-use super::*;
+use super::{
+    super::member::{Member, Session},
+    *,
+};
+use crate::keys::Keys;
 
 const START: BootTime = BootTime::new(Duration::from_secs(1_000));
 

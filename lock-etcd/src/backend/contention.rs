@@ -3,14 +3,12 @@
 use std::{
     fmt,
     hash::{BuildHasher, RandomState},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use lock_core::{BootTime, Keeper};
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::client::timeout_at;
@@ -87,8 +85,7 @@ impl QueueContention {
                 // Nobody closes it.
                 return grant(permit.ok());
             }
-            // Nothing panics while it is held.
-            let patient_until = *self.last_answer.lock().unwrap_or_else(PoisonError::into_inner) + patience;
+            let patient_until = *self.last_answer.lock() + patience;
             if patient_until <= keeper.now() {
                 return grant(None);
             }
@@ -111,8 +108,7 @@ impl ReadPermit<'_> {
         if self.permit.is_none() {
             return;
         }
-        // Nothing panics while it is held.
-        *self.contention.last_answer.lock().unwrap_or_else(PoisonError::into_inner) = self.keeper.now();
+        *self.contention.last_answer.lock() = self.keeper.now();
     }
 }
 
@@ -160,7 +156,7 @@ mod tests {
         let answering = async {
             for _ in 0..4 {
                 tokio::time::sleep(PATIENCE / 2).await;
-                *contention.last_answer.lock().unwrap() = keeper.now();
+                *contention.last_answer.lock() = keeper.now();
             }
         };
         let (without, ()) = tokio::join!(contention.read_permit(&keeper, PATIENCE), answering);

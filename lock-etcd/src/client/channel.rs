@@ -1,8 +1,9 @@
 //! [`Channel`]: an open connection to one member, with the clients of each of its services.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use etcd_client::{DeleteResponse, Error, KvClient, LeaseClient, Txn, TxnResponse, WatchClient};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::SetOnce;
 
 /// So many clients are kept for the next requests: more are under way at once only in a crowd.
@@ -64,8 +65,7 @@ impl Channel {
     }
 
     fn spare(&self) -> MutexGuard<'_, Vec<KvClient>> {
-        // Nothing panics while they are held.
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spare.lock()
     }
 
     /// Requests that wait for an answer here are sent elsewhere as well.

@@ -2,10 +2,11 @@
 
 use std::{
     mem,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use lock_core::{BackendErrorKind as Kind, Keeper, Paced};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::{Handle, Id};
 
 use super::{channel::Channel, cluster::Cluster, connection::Connection, hedge_budget::HedgeBudget};
@@ -145,7 +146,6 @@ impl ConnectionPool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Connections> {
-        // Nothing panics while the connections are held, and each change to them is whole.
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connections.lock()
     }
 }

@@ -3,12 +3,13 @@
 use std::{
     collections::BTreeSet,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use etcd_client::{Event, EventType, ResponseHeader, WatchResponse};
 use futures_channel::mpsc::{UnboundedReceiver, unbounded};
 use lock_core::{Alarms, BootTime, EntryId, Hint, Hints, Keeper, Switchboard};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::{
@@ -306,8 +307,7 @@ impl WatchHub {
     }
 
     fn lock(&self) -> MutexGuard<'_, HubState> {
-        // Nothing panics while the state is held, and each change to it is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

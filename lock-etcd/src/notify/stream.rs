@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -15,6 +15,7 @@ use futures_util::{
     future::{AbortHandle, AbortRegistration, Abortable, pending},
 };
 use lock_core::{Alarms, BackOff, BackendErrorKind as Kind, BootTime, Entropy, Keeper, SystemEntropy};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
@@ -101,8 +102,7 @@ impl WatchStream {
         if self.started.load(Ordering::Relaxed) {
             return;
         }
-        // Nothing panics while it is held.
-        let registration = self.registration.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let registration = self.registration.lock().take();
         if let Some(registration) = registration {
             self.started.store(true, Ordering::Relaxed);
             let stream = WatchTask {
@@ -212,7 +212,7 @@ impl WatchTask {
         let address = &handle.channel.address;
         let every = self.client.cluster().config.heartbeat;
         let heard = Mutex::new(keeper.now());
-        let last = || *heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = || *heard.lock();
         let writing = async {
             while let Some(command) = commands.next().await {
                 if let Err(error) = send(&mut sender, command).await {
@@ -240,7 +240,7 @@ impl WatchTask {
             loop {
                 match responses.message().await {
                     Ok(Some(response)) => {
-                        *heard.lock().unwrap_or_else(PoisonError::into_inner) = keeper.now();
+                        *heard.lock() = keeper.now();
                         if let Some(failure) = refusal(address, &response) {
                             return failure;
                         }

@@ -1,11 +1,9 @@
 //! [`Member`]: an entry of ours under its lease.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{fmt, sync::Arc};
 
 use lock_core::{BootTime, Entry};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{session, tombstones::Tombstone};
 use crate::keys::{self, Keys};
@@ -209,8 +207,7 @@ impl Member {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the state is held, and each change to it is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use lock_core::{BootTime, Entry, EntryId, Keeper};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::{
@@ -117,14 +118,13 @@ impl Pool {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Registry> {
-        // Nothing panics while the registry is held, and each change to it is whole.
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+        self.registry.lock()
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        let registry = std::mem::take(self.registry.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let registry = std::mem::take(self.registry.get_mut());
         for session in registry.classes.into_values().flat_map(|class| class.sessions) {
             session.end();
             self.reap(session.lease(), session.late_grant, |_| {});

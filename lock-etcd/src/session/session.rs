@@ -3,13 +3,14 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use lock_core::{BackendErrorKind as Kind, BootTime, EntryId, valid_until};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::{
@@ -214,8 +215,7 @@ impl<M: Send + Sync> Session<M> {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State<M>> {
-        // Nothing panics while the state is held, and each change to it is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

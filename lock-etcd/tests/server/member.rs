@@ -3,11 +3,11 @@
 use std::{
     fs,
     path::PathBuf,
-    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use lock_conformance::{Port, ServerProcess};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{Admin, process::program};
 
@@ -154,7 +154,7 @@ impl Member {
     }
 
     fn process(&self) -> MutexGuard<'_, Option<ServerProcess>> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+        self.process.lock()
     }
 }
 

@@ -1,10 +1,11 @@
 //! [`Witness`]: how long a cluster took no writes, as somebody sees it who has nothing to do with locks.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::Admin;
@@ -45,7 +46,7 @@ impl Witness {
                     // Anew after every failure: how a client finds its way back is not what is measured.
                     if let Ok(mut client) = admin.try_client().await {
                         while client.put("witness", "", None).await.is_ok() {
-                            seen.lock().unwrap_or_else(PoisonError::into_inner).written(Instant::now());
+                            seen.lock().written(Instant::now());
                             if let Some(written) = written.take() {
                                 // Whoever waits for it may have gone.
                                 let _ = written.send(());
@@ -60,13 +61,13 @@ impl Witness {
         }
         first.join_next().await.expect("a cluster has members").expect("it writes on").expect("it writes");
         // The start is no outage.
-        seen.lock().unwrap_or_else(PoisonError::into_inner).longest = Duration::ZERO;
+        seen.lock().longest = Duration::ZERO;
         Self { seen, _writers: writers }
     }
 
     /// The longest time for which no write was taken, from the start to now.
     pub(crate) fn longest_outage(&self) -> Duration {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen.lock();
         seen.longest.max(seen.last.elapsed())
     }
 }

@@ -172,7 +172,7 @@ struct Drops(Mutex<Option<Subscription>>);
 
 impl Wake for Drops {
     fn wake(self: Arc<Self>) {
-        let dropped = self.0.lock().unwrap().take();
+        let dropped = self.0.lock().take();
         drop(dropped);
     }
 }

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_connected_to_was_sent_nothing_and_what_broke_may_have_been() {
+    fn a_failed_connect_sent_nothing_and_a_broken_connection_may_have() {
         let of = |said: &str| Failure::of(&"there", &Error::GRpcStatus(Status::new(Code::Unavailable, said)));
         assert!(of("tcp connect error").is_unsent());
         assert!(!of("transport error").is_unsent());

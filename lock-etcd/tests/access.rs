@@ -42,7 +42,7 @@ async fn assert_refused(client: &Client, expected: &BackendErrorKind) {
 
 /// The tokens of etcd end when they were not used for a while; streams that are open go on, and new ones are refused.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_is_kept_and_handed_over_although_the_token_of_its_client_has_expired() {
+async fn a_lock_is_kept_and_handed_over_past_the_expiry_of_its_clients_token() {
     let server = OwnServer::start_with("case", &["--auth-token-ttl=1"]).await;
     let user = server.admin().add_user().await;
     let url = format!("etcd://{user}{}/case?{LIMITS}", server.address());

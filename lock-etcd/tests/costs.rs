@@ -34,7 +34,7 @@ async fn since(server: &OwnServer, before: &BTreeMap<String, u64>) -> BTreeMap<S
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_nobody_else_wants_costs_one_request_to_take_and_one_to_release() {
+async fn a_lock_without_contention_costs_one_request_to_take_one_to_release() {
     const LOCKS: u64 = 50;
     let server = OwnServer::start("case").await;
     let client = Client::new(&url(&server));
@@ -80,7 +80,7 @@ async fn a_waiter_is_granted_by_the_delete_that_makes_it_fit_and_one_read() {
 
 /// Where few stand, the look that follows the watches is at all of them, and says at once that nobody is ahead any more.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_blocker_leaves_before_it_is_watched_asks_once_more_and_has_the_lock() {
+async fn a_waiter_whose_blocker_leaves_before_its_watch_asks_once_more() {
     let server = OwnServer::start("case").await;
     let direct = url(&server);
     let server = server.behind_proxy();
@@ -108,7 +108,7 @@ async fn a_waiter_whose_blocker_leaves_before_it_is_watched_asks_once_more_and_h
 
 /// An entry whose create was not answered may still be put into the queue, so each leave sets a tombstone, and nobody else begins again (PR08).
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_that_gives_up_unanswered_costs_a_few_requests_each_and_leaves_nobody_behind() {
+async fn a_crowd_that_gives_up_unanswered_costs_little_and_leaves_no_entries() {
     const CROWD: u64 = 200;
     let server = OwnServer::start("case").await;
     let client = Client::new(&url(&server));

@@ -29,7 +29,7 @@ async fn reads_and_writes_at(address: &str) -> u64 {
 
 /// By a look that shows only the nearest, because somebody between has left; and by looks that show nothing new.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_behind_many_is_told_of_the_first_however_it_looks() {
+async fn a_waiter_behind_many_is_told_of_the_first_however_it_looks() {
     const MANY: usize = 12;
     let server = OwnServer::start("case").await;
     let client = Client::new(&format!("etcd://{}/case", server.address()));
@@ -58,7 +58,7 @@ async fn whoever_waits_behind_many_is_told_of_the_first_however_it_looks() {
 
 /// The others wait here, where it costs nothing, and not at the server until their time limits are over.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_crowd_that_comes_at_once_only_a_few_have_asked_before_the_first_is_answered() {
+async fn of_a_crowd_only_a_few_have_asked_before_the_first_is_answered() {
     const CROWD: usize = 200;
     let server = OwnServer::start("case").await;
     let direct = server.address();
@@ -135,7 +135,7 @@ async fn noticed(after: Duration) -> Duration {
 
 /// PR17: whoever has to ask where it stands finds also those who came behind it, and must not wait for them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_that_was_never_told_its_place_does_not_wait_for_those_behind_it() {
+async fn a_waiter_never_told_its_place_does_not_wait_for_those_behind_it() {
     let server = OwnServer::start("case").await;
     let holder = Client::new(&format!("etcd://{}/case", server.address()));
     let server = server.behind_proxy();

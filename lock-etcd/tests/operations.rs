@@ -139,7 +139,7 @@ async fn a_holder_whose_lease_is_revoked_by_an_operator_is_told_so() {
 /// H10, H11: etcd's own lock grants such a waiter a key that is not there, or lets it wait for ever (etcd #9921, #19597).
 /// PR26: and under a new lease it is a new entry.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_whose_lease_is_revoked_by_an_operator_stands_in_the_queue_again() {
+async fn a_waiter_whose_lease_an_operator_revokes_stands_in_the_queue_again() {
     let server = OwnServer::start("case").await;
     let (holder, other) = (Client::new(&url(&server)), Client::new(&url(&server)));
     let guard = holder.take(NAME, &told()).await;
@@ -183,7 +183,7 @@ async fn all_leases_can_be_revoked_at_once() {
 /// What one transaction deletes is told by each watch for itself, in no order: a waiter may hear that the one ahead has left before it
 /// hears that its own entry has gone with it.
 #[tokio::test(flavor = "multi_thread")]
-async fn whose_entry_is_deleted_with_the_one_ahead_is_not_granted() {
+async fn an_entry_deleted_with_the_one_ahead_is_not_granted() {
     const ROUNDS: usize = 16;
     let server = OwnServer::start("case").await;
     let url = format!("etcd://{}/case?heartbeat=1h", server.address());

@@ -218,7 +218,7 @@ async fn after_a_close_the_server_has_no_lease_of_its_client() {
 
 /// Nobody else tries it again: one that was not answered would be there until it ends by itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_was_dropped_while_the_server_was_away_ends_when_it_is_back() {
+async fn a_session_dropped_while_the_server_is_away_ends_when_it_is_back() {
     let server = OwnServer::start("case").await.behind_proxy();
     // Time enough to be answered at first, on a busy machine too.
     let client = Client::new(&format!("{}?command_timeout=2s&heartbeat=1h", url(&server)));

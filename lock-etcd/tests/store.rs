@@ -16,7 +16,7 @@ use server::OwnServer;
 /// F1, H10, E5b (etcd #9921, #11456): why these locks do not use the lock service of the server. Before 3.5 it grants a
 /// key that is not there, and the next one gets the lock, too.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_lock_service_of_the_server_grants_nothing_to_a_lease_that_has_ended() {
+async fn the_servers_lock_service_grants_nothing_to_a_lease_that_has_ended() {
     let server = OwnServer::start("case").await;
     let (mut holder, mut waiter) = (server.admin().client().await, server.admin().client().await);
     let lease =

@@ -183,7 +183,7 @@ mod tests {
 
     /// Five within the first second, and two in each of the next ones.
     #[tokio::test]
-    async fn few_attempts_are_made_while_a_member_is_away_however_often_one_asks() {
+    async fn while_a_member_is_away_few_attempts_are_made_however_many_ask() {
         const TRYING: Duration = Duration::from_secs(2);
         let config: EtcdConfig = "etcd://127.0.0.1:1/p".parse().unwrap();
         let (cluster, keeper) = (Cluster::new(Arc::new(config)).unwrap(), Keeper::start().unwrap());

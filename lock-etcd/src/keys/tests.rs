@@ -94,7 +94,7 @@ proptest! {
 
     // PR07.
     #[test]
-    fn who_has_another_kind_or_limit_is_found_by_range(name in names(), a in claims(), b in claims(), number: u32) {
+    fn an_entry_with_another_kind_or_limit_is_found_by_range(name in names(), a in claims(), b in claims(), number: u32) {
         let keys = Keys::new("", &LockName::new(&name).unwrap());
         let key = key(&keys, b, LEASE, number);
         prop_assert_eq!(contains(&keys.agreeing(a), &key), a.agrees_with(&b));

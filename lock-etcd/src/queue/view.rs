@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn who_did_not_see_all_is_not_admitted() {
+    fn a_look_that_did_not_show_all_admits_nobody() {
         let one = Claim::semaphore(1, 100).unwrap();
         assert!(look(&[one; 8], false).admits(one));
         assert!(!look(&[one; 8], true).admits(one));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_not_seen_decides_only_where_there_is_room_behind_those_who_were() {
+    fn entries_not_seen_decide_only_where_those_seen_leave_room() {
         let one = Claim::semaphore(1, 8).unwrap();
         assert!(look(&[one; 7], true).leaves_open(one));
         assert!(!look(&[one; 8], true).leaves_open(one), "it is not admitted, whoever else is there");

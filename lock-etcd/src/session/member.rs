@@ -288,7 +288,7 @@ mod tests {
 
     /// PR08, PR09: the keeper left for one whose runtime had stalled, and it goes on as if nothing had happened.
     #[test]
-    fn who_was_left_for_creates_nothing_any_more_and_does_not_come_back() {
+    fn a_member_that_was_left_for_creates_nothing_and_does_not_come_back() {
         let (_session, member) = member();
         assert!(member.begin_create());
         member.create_answered(Some((5, Some(0))));

@@ -106,7 +106,7 @@ async fn a_cluster_that_is_not_ready_is_asked_again_after_a_while() {
 }
 
 #[tokio::test]
-async fn silence_of_the_only_member_ends_with_the_time_limit_and_with_its_connection() {
+async fn silence_of_the_only_member_ends_at_the_limit_with_its_connection() {
     let keeper = Keeper::start().unwrap();
     let began = keeper.now();
     let (sent, times, pool) = send(1, &[Fate::Silent]).await;
@@ -118,7 +118,7 @@ async fn silence_of_the_only_member_ends_with_the_time_limit_and_with_its_connec
 
 /// Beside the first, which may still be answered, and may still be carried out.
 #[tokio::test]
-async fn silence_of_one_of_several_is_followed_by_another_sending_in_a_third_of_the_time() {
+async fn a_silent_request_is_sent_to_another_member_in_a_third_of_its_time() {
     let keeper = Keeper::start().unwrap();
     let began = keeper.now();
     let (sent, times, _) = send(3, &[Fate::Silent, Fate::Answered]).await;

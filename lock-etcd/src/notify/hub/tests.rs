@@ -114,7 +114,7 @@ async fn many_who_wait_for_one_share_a_watch_and_the_last_to_go_ends_it() {
 }
 
 #[tokio::test]
-async fn whoever_comes_to_a_watch_that_has_told_of_a_delete_is_told_of_it_too() {
+async fn a_waiter_that_comes_to_a_watch_after_a_delete_is_told_of_it_too() {
     let hub = Arc::new(WatchHub::default());
     let (_commands, _) = hub.on_stream_opened();
     let _me = Subscription::new(&hub, ME, behind("a", "b"));
@@ -127,7 +127,7 @@ async fn whoever_comes_to_a_watch_that_has_told_of_a_delete_is_told_of_it_too() 
 }
 
 #[tokio::test]
-async fn another_look_moves_the_watches_to_whom_it_showed() {
+async fn another_look_moves_the_watches_to_the_entries_that_it_showed() {
     let hub = Arc::new(WatchHub::default());
     let (mut commands, _) = hub.on_stream_opened();
     let _me = Subscription::new(&hub, ME, behind("a", "c"));
@@ -138,7 +138,7 @@ async fn another_look_moves_the_watches_to_whom_it_showed() {
 
 /// PR18.
 #[tokio::test]
-async fn whose_own_entry_was_deleted_is_not_granted_anything() {
+async fn a_waiter_whose_own_entry_was_deleted_is_not_granted_anything() {
     let hub = Arc::new(WatchHub::default());
     let (_commands, _) = hub.on_stream_opened();
     let mut me = Subscription::new(&hub, ME, behind("a", "b"));
@@ -151,7 +151,7 @@ async fn whose_own_entry_was_deleted_is_not_granted_anything() {
 
 /// What one transaction deletes comes in no order: that there is room is a question, until it is known that one stands.
 #[tokio::test]
-async fn who_is_deleted_with_the_one_ahead_is_not_granted_anything() {
+async fn a_waiter_deleted_with_the_one_ahead_is_not_granted_anything() {
     for listens_between in [false, true] {
         let hub = Arc::new(WatchHub::default());
         let (_commands, _) = hub.on_stream_opened();
@@ -178,7 +178,7 @@ impl Wake for Drops {
 }
 
 #[test]
-fn whoever_is_woken_may_drop_another_waiter() {
+fn a_task_that_is_woken_may_drop_another_waiter() {
     let happens: [fn(&WatchHub); 3] = [
         |hub| hub.on_event(3, WatchEvent::Created(98)),
         |hub| hub.on_event(3, WatchEvent::Canceled),
@@ -224,7 +224,7 @@ fn presence<const N: usize>(rows: [(&str, Option<i64>); N]) -> Presence {
 
 /// PR14: what happened without a stream is not told by the next one.
 #[tokio::test]
-async fn without_a_stream_nobody_is_watched_and_with_the_next_one_everybody_is_again() {
+async fn every_key_that_was_watched_is_watched_again_on_the_next_stream() {
     let (hub, mut me, mut commands) = behind_on_a_new_stream();
     assert_eq!(sent(&mut commands), ["watch 2 a", "watch 3 b"]);
     hub.on_event(2, WatchEvent::Created(150));
@@ -236,7 +236,7 @@ async fn without_a_stream_nobody_is_watched_and_with_the_next_one_everybody_is_a
 }
 
 #[tokio::test]
-async fn who_left_while_there_was_no_stream_is_found_missing() {
+async fn an_entry_that_left_while_there_was_no_stream_is_found_missing() {
     // Gone; or gone, and the key is that of somebody who came later.
     for left in [None, Some(120)] {
         let (hub, mut me, _commands) = behind_on_a_new_stream();
@@ -255,7 +255,7 @@ async fn who_left_while_there_was_no_stream_is_found_missing() {
 
 /// A delete on the new stream counts, but not before everything is known.
 #[tokio::test]
-async fn who_leaves_while_it_is_caught_up_is_told_of_when_it_is_over() {
+async fn an_entry_that_leaves_during_the_catch_up_is_told_of_after_it() {
     let (hub, mut me, _commands) = behind_on_a_new_stream();
     hub.on_event(2, WatchEvent::Created(150));
     hub.on_event(3, WatchEvent::Created(151));
@@ -267,7 +267,7 @@ async fn who_leaves_while_it_is_caught_up_is_told_of_when_it_is_over() {
 
 /// The look failed, or is from before a watch, or the server refuses a watch.
 #[tokio::test]
-async fn who_cannot_be_caught_up_with_looks_for_itself() {
+async fn a_waiter_that_cannot_catch_up_looks_for_itself() {
     let all = || presence([("a", Some(50)), ("b", Some(90))]);
     for (refused, since, presence) in [(false, 150, Presence::new()), (false, 201, all()), (true, 150, all())]
     {
@@ -283,7 +283,7 @@ async fn who_cannot_be_caught_up_with_looks_for_itself() {
 
 /// What it saw is not what there is now.
 #[tokio::test]
-async fn who_has_looked_again_meanwhile_is_left_alone() {
+async fn a_waiter_that_has_looked_again_meanwhile_is_left_alone() {
     let (hub, mut me, _commands) = behind_on_a_new_stream();
     hub.update(ME, Snapshot { revision: 180, ..behind("a", "b") });
     hub.on_event(2, WatchEvent::Created(150));
@@ -297,7 +297,7 @@ async fn who_has_looked_again_meanwhile_is_left_alone() {
 
 /// Without a stream a waiter asks for those whom it knows, not for the queue.
 #[tokio::test]
-async fn who_polls_attends_on_to_those_whom_it_has_seen() {
+async fn a_waiter_that_polls_keeps_its_watches() {
     let hub = Arc::new(WatchHub::default());
     let _me = Subscription::new(&hub, ME, behind("a", "b"));
     let (subscription, keys) =
@@ -311,7 +311,7 @@ async fn who_polls_attends_on_to_those_whom_it_has_seen() {
 }
 
 #[tokio::test]
-async fn a_watch_that_the_server_ends_has_its_waiters_look_again_and_one_that_it_refuses_has_them_poll() {
+async fn a_watch_that_ends_makes_waiters_look_and_one_that_is_refused_poll() {
     let hub = Arc::new(WatchHub::default());
     let (_commands, _) = hub.on_stream_opened();
     let mut me = Subscription::new(&hub, ME, behind("a", "b"));

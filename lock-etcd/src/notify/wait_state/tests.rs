@@ -33,7 +33,7 @@ fn the_delete_of_the_only_one_ahead_is_the_grant() {
 
 // PR16.
 #[test]
-fn three_ahead_who_are_all_attended_to_leave_in_any_order_and_the_last_one_is_the_grant() {
+fn three_watched_ahead_leave_in_any_order_and_the_last_is_the_grant() {
     for order in ["abc", "acb", "bac", "bca", "cab", "cba"] {
         let mut wait_state = armed(snapshot(Claim::mutex(), &[("c", 1), ("b", 1), ("a", 1)]));
         let told: Vec<_> = (1..)

@@ -115,7 +115,7 @@ fn locks_and_claims_have_slots_of_their_own() {
 
 /// PR01.
 #[test]
-fn a_lease_is_relied_on_from_its_last_proof_and_no_longer_than_was_asked_for() {
+fn a_lease_is_relied_on_from_its_last_proof_for_the_ttl_at_most() {
     let session = shared();
     let margin = |ttl: Duration| ttl.saturating_sub(session.valid_until(ttl).since(START));
     assert_eq!(session.valid_until(s(10)), START + s(10) - margin(s(10)));
@@ -126,7 +126,7 @@ fn a_lease_is_relied_on_from_its_last_proof_and_no_longer_than_was_asked_for() {
 }
 
 #[test]
-fn what_has_ended_is_never_alive_again_and_tells_whom_it_kept() {
+fn a_session_that_has_ended_stays_so_and_tells_its_members() {
     let session = shared();
     let one = add_member(&session, 1);
     assert_eq!(session.end(), [one.entry.id]);

@@ -118,11 +118,6 @@ pub(crate) fn evictions(prefix: &str) -> Vec<u8> {
     format!("{prefix}e1").into_bytes()
 }
 
-/// A key that is never there.
-pub(crate) fn nobody(prefix: &str) -> Vec<u8> {
-    queues(prefix).into_bytes()
-}
-
 /// The queues of all names that start with `start`.
 pub(crate) fn starting_with(prefix: &str, start: &str) -> Range {
     let mut from = queues(prefix);

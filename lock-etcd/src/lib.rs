@@ -44,4 +44,8 @@ mod version;
 
 pub use lock_core::settings::{ConfigError, Endpoint, Password};
 
-pub use self::{backend::Etcd, config::EtcdConfig, connect_error::ConnectError};
+pub use self::{
+    backend::{Etcd, HeldKey},
+    config::EtcdConfig,
+    connect_error::ConnectError,
+};

@@ -14,7 +14,7 @@ use lock_core::{
     Standing, Step, WaitMode,
 };
 
-pub use self::etcd::Etcd;
+pub use self::{etcd::Etcd, held::HeldKey};
 use crate::{ConnectError, EtcdConfig, diagnosis, guarantees};
 
 impl Etcd {

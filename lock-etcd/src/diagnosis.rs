@@ -14,7 +14,7 @@ use crate::{
     version::{Version, floor},
 };
 
-/// A database that is so full is about to take no more writes.
+/// A database that is fuller than this will soon take no more writes.
 const NEARLY_FULL_PERCENT: i64 = 80;
 
 /// Whether a member answers, is new enough, takes our credentials, and lets us read and write under the prefix. Writes

@@ -25,7 +25,7 @@ pub(crate) struct Failure {
     cause: Cause,
 }
 
-/// What has to be done about a failure, beyond telling.
+/// What has to be done about a failure, beyond reporting it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// The member, or the way to it: another one may do better.
@@ -175,7 +175,7 @@ fn of_status(status: &Status) -> (Kind, Cause, bool, String) {
         Code::DataLoss => (Kind::ReadOnly, Cause::Other),
         Code::Unimplemented => (Kind::Unsupported, Cause::Other),
         Code::Unavailable | Code::Cancelled => (Kind::Unreachable, Cause::Member),
-        // The connection, in the words of whoever noticed first.
+        // The connection, in the words of the layer that noticed first.
         Code::Unknown | Code::Internal if !says(SERVER) => (Kind::Unreachable, Cause::Member),
         _ => (Kind::Protocol, Cause::Other),
     };

@@ -138,7 +138,7 @@ pub(crate) fn name_of(prefix: &str, key: &[u8]) -> Option<LockName> {
     let (name, rest) = std::str::from_utf8(key).ok()?.strip_prefix(&queues(prefix))?.split_once('/')?;
     read_key(rest)?;
     let decoded = decode(name)?;
-    // What we would not have written is somebody else's.
+    // What we would not have written is data of others.
     let mut again = String::new();
     encode(&decoded, &mut again);
     if again == name { LockName::new(decoded).ok() } else { None }

@@ -34,7 +34,7 @@ fn url_from(cluster: &Cluster, first: usize) -> String {
     format!("etcd://{addresses}/case?command_timeout=3s&connect_timeout=1s&heartbeat=500ms")
 }
 
-/// One client, who has to go elsewhere when the leader is gone, and one who talks to somebody else.
+/// One client that has to go elsewhere when the leader is gone, and one that uses another member.
 async fn beside_the_leader(cluster: &Cluster) -> (usize, Client, Client) {
     let leader = cluster.leader().await;
     let others = (leader + 1) % 3;
@@ -329,7 +329,7 @@ async fn a_cluster_without_a_majority_gives_a_typed_error_in_time() {
     assert!(transient && error.is_transient(), "{error:?}");
 }
 
-/// Whoever connects while there is no leader is told so by one member, and by another nothing at all, for ever.
+/// While there is no leader, one member says so to a client that connects, and another one says nothing, for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_opens_soon_after_a_leader_is_there_past_a_silent_member() {
     let cluster = Cluster::start("case").await;

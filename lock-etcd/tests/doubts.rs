@@ -1,4 +1,4 @@
-//! Requests to create an entry that arrive when nobody waits for them any more: they were sent to two members, and answered by one. PR08.
+//! Requests to create an entry that arrive after their answer was given up: they were sent to two members, and answered by one. PR08.
 
 mod common;
 mod server;
@@ -9,20 +9,20 @@ use common::{Client, LATE, name, soon, told};
 use etcd_client::GetOptions;
 use lock_conformance::{Flow, Gate, Links, Newcomers, Proxy, ServerControl, Way, audit};
 use lock_core::{DistributedLock, Error, Released};
-use server::{OwnServer, answered};
+use server::{TestServer, answered};
 
 const NAME: &str = "job";
 
 /// A server that one client takes for two members.
 struct TwoWays {
-    server: OwnServer,
+    server: TestServer,
     ways: [Proxy; 2],
     client: Client,
 }
 
 impl TwoWays {
     async fn start() -> Self {
-        let server = OwnServer::start("case").await;
+        let server = TestServer::start("case").await;
         let ways = [(); 2].map(|()| Proxy::start(server.address().parse().unwrap(), |_| true));
         let (one, other) = (ways[0].address(), ways[1].address());
         // What is not answered is sent again after a third of that: even where the machine stands still for three seconds, not before the

@@ -98,7 +98,7 @@ impl<'a> Creation<'a> {
     fn reasons(&self) -> Vec<TxnOp> {
         let Member { keys, entry, key, .. } = self.member;
         let mut reasons = vec![TxnOp::get(key.clone(), None), first_of(keys.all(), None)];
-        // Whoever does not agree, for the first may be one of the same kind beside somebody else's data.
+        // Entries that disagree are asked for as well: the first in the queue may agree, and stand beside data of others.
         for (from, to) in keys.disagreeing(entry.claim) {
             reasons.push(TxnOp::get(
                 from,
@@ -137,8 +137,9 @@ pub(crate) struct Refusal {
     pub(crate) view: Option<QueueView>,
 }
 
-/// Reads what a create came to, and has the member take note of it. In one step with its place: whoever leaves for it in between would
-/// find a create that was answered, and no place. What is not understood, or was sent to another member too, stays in doubt.
+/// Reads the outcome of a create, and has the member take note of it, together with its place: a leave in between would find a
+/// create that was answered, and no place. A create whose answer is not understood, or that was sent to another member too, stays in
+/// doubt.
 pub(crate) fn read_create(
     member: &Member,
     answer: &TxnResponse,

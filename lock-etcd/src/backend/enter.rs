@@ -1,4 +1,4 @@
-//! Standing in a queue.
+//! Entering a queue, and looking again.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::{
     session::{Member, delete},
 };
 
-/// How often a create is tried again that was refused for a reason that is over. Each time somebody else got through.
+/// How often a create is tried again that was refused for a reason that is over. Each time another entry got through.
 const MAX_CREATES: usize = 32;
 
 /// How often a waiter looks again before it waits, because somebody left while it prepared to. Each time somebody did.
@@ -35,7 +35,7 @@ const MAX_CHECKED: usize = 100;
 /// A queue that is no longer than this is looked at as a whole: what that takes grows with its length.
 const SHORT_QUEUE: u64 = 16;
 
-/// What a create that was refused comes to.
+/// What follows a create that was refused.
 enum AfterRefusal {
     Standing(Standing),
     /// Nobody came after this revision, and there was room then.
@@ -109,7 +109,7 @@ impl Etcd {
         Err(self.backend_error(Failure::new(Kind::Unavailable, overtaken)))
     }
 
-    /// What an entry that was put comes to, where nothing more has to be asked.
+    /// The standing of an entry that was put, where nothing more has to be asked.
     fn grant_at_once(&self, member: &Member, view: &QueueView, sent: BootTime) -> Option<Standing> {
         let token = view.revision;
         member.set_position(token, view.ahead);
@@ -120,7 +120,7 @@ impl Etcd {
         granted.then(|| self.admitted(member, token))
     }
 
-    /// The same where something has.
+    /// The same where something has to be asked.
     async fn judge_first_view(
         &self,
         member: &Arc<Member>,
@@ -183,7 +183,7 @@ impl Etcd {
                 member.session.abandon();
                 Ok(AfterRefusal::Standing(Standing::Gone))
             }
-            // Whoever was in the way has left between the compares and the look, which cannot be: but asking again is right.
+            // What was in the way left between the compares and the look. That cannot be; asking again is right all the same.
             _ => Ok(AfterRefusal::Again(None)),
         }
     }
@@ -221,8 +221,8 @@ impl Etcd {
         }
     }
 
-    /// A waiter that was told nothing looks whether something was kept from it: whether those whom it watches still stand tells as
-    /// much as the whole queue, and takes etcd no longer however many wait.
+    /// A waiter that was told nothing looks whether it missed something. Whether the entries that it watches still stand tells as much
+    /// as the whole queue, and costs etcd the same however many wait.
     async fn look_if_needed(
         &self,
         member: &Arc<Member>,
@@ -272,8 +272,8 @@ impl Etcd {
         Ok(view)
     }
 
-    /// Whether the waiter and all whom it watches are where a look showed them: then that holds for this later revision, too.
-    /// To see that is the same for etcd however many wait.
+    /// Whether the waiter and all entries that it watches stand where a look showed them: then the look holds for the returned revision
+    /// too. That costs etcd the same however many wait.
     async fn still_standing(&self, place: i64, watched: &[Vec<u8>]) -> Result<Option<i64>, BackendError> {
         if watched.len() > MAX_CHECKED {
             return Ok(None);
@@ -287,7 +287,7 @@ impl Etcd {
         contention.read_permit(&self.keeper, self.config.command_timeout).await
     }
 
-    /// What a place that was seen comes to. A waiter's watches are there before it is judged for good (C6).
+    /// The standing of a place that was seen. A waiter's watches are there before it is judged for good (C6).
     async fn judge(
         &self,
         member: &Arc<Member>,
@@ -339,8 +339,8 @@ impl Etcd {
         Ok(self.waits(member, place, hints))
     }
 
-    /// What a place that is admitted comes to. The session may have ended while the answer was on its way, and the entry
-    /// with it; and whoever ended it told only those who had been admitted before.
+    /// The standing of a place that is admitted. The session may have ended while the answer was on its way, and the entry with
+    /// it; only entries that had been admitted before were told of that end.
     fn admitted(&self, member: &Member, place: i64) -> Standing {
         if !member.is_alive(self.keeper.now()) {
             return Standing::Gone;
@@ -365,7 +365,7 @@ impl Etcd {
         }
     }
 
-    /// Whether the session's last proof does for a grant: what is granted on a shared proof that is nearly over would be
+    /// Whether the session's last proof suffices for a grant: what is granted on a shared proof that is nearly over would be
     /// lost in a moment, and the store has just answered. A lease of its own was asked for a proof with the look.
     fn is_fresh(&self, member: &Member) -> bool {
         let session = &member.session;

@@ -20,7 +20,7 @@ use crate::{
     version::{Version, floor},
 };
 
-/// How long a member may be silent before the next one is tried beside it.
+/// How long a member may be silent before the next one is tried as well.
 const HEAD_START: Duration = Duration::from_millis(250);
 
 /// So long after a member could not be used it is asked again.
@@ -49,10 +49,10 @@ impl Cluster {
             .with_require_leader(true)
             .with_auto_token_refresh(true)
             .with_connect_timeout(config.connect_timeout)
-            // For the connection with the watch stream; whoever waits for an answer has a time limit.
+            // For the connection with the watch stream; every other request has a time limit.
             .with_keep_alive(PING_EVERY, PING_EVERY)
             .with_keep_alive_while_idle(false)
-            // For those that nobody uses: what stands between us and the server is not to forget them.
+            // For idle connections: a firewall between us and the server must not forget them.
             .with_tcp_keepalive(PING_EVERY);
         if let Some(tls) = tls::load(&config)? {
             options = options.with_tls(tls);

@@ -132,7 +132,7 @@ impl CloseGuard {
     fn publish(&self, channel: Result<Arc<Channel>, Failure>) {
         if let Some(connection) = self.connection.upgrade() {
             if channel.is_err() {
-                // First, so that whoever is woken by the failure does not find the connection again.
+                // First, so that a task that the failure wakes does not find the connection again.
                 connection.closed.store(true, Ordering::Release);
             }
             // The only other one to set it is the end of this task.

@@ -21,7 +21,7 @@ use crate::error::Failure;
 /// Sends requests, on the caller's own runtime where it has one. Cheap to clone; the last one to go closes all
 /// connections.
 ///
-/// * Opening is lazy, single-flight, and bounded by `connect_timeout`. It goes to whichever endpoint answers, and stays
+/// * Opening is lazy, single-flight, and bounded by `connect_timeout`. It goes to the first endpoint that answers, and stays
 ///   there: the client's own balancing would give every third request to a dead member (E4). While a member is away, one attempt is made
 ///   for all who want a connection to it.
 /// * An answer is bounded by `command_timeout`, on the keeper's timers: it needs no timers of the caller's runtime. The
@@ -47,12 +47,12 @@ impl Client {
         &self.0.keeper
     }
 
-    /// Tells people what many sessions and streams meet at once in one line: see [`lock_core::Paced::note`].
+    /// Logs what many sessions and streams meet at once in one line: see [`lock_core::Paced::note`].
     pub(crate) fn warn(&self, cause: &'static str, tell: impl FnOnce(Option<u64>) + Send + 'static) {
         self.0.paced.note(cause, tell);
     }
 
-    /// Sends a transaction, which is made anew for each sending.
+    /// Sends a transaction, which is built again for each sending.
     ///
     /// # Cancel safety
     /// Safe to drop. The transaction may have been carried out.
@@ -121,7 +121,7 @@ impl Client {
     }
 }
 
-/// A connection that somebody keeps a stream on.
+/// A connection with a stream on it.
 pub(crate) struct ConnectionHandle {
     pool: Arc<ConnectionPool>,
     connection: Arc<Connection>,
@@ -129,7 +129,7 @@ pub(crate) struct ConnectionHandle {
 }
 
 impl ConnectionHandle {
-    /// The member does not do: another one is tried first the next time.
+    /// The member cannot be used: another one is tried first the next time.
     pub(crate) fn fail(&self) {
         self.pool.fail(&self.connection, &self.channel);
     }

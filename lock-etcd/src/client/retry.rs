@@ -71,8 +71,8 @@ impl ConnectionPool {
         Box::pin(self.retry(&request, target, first, sent, limit)).await
     }
 
-    /// Goes on with a request whose first try has failed or is not answered: again, and beside it, until `limit` after it
-    /// was sent.
+    /// Goes on with a request whose first try has failed or is not answered: sends it again, also beside the first, until `limit`
+    /// after it was sent.
     async fn retry<T, F>(
         self: &Arc<Self>,
         request: &(impl Fn(&Arc<Channel>) -> F + Send + Sync),
@@ -90,7 +90,7 @@ impl ConnectionPool {
         let mut hedges = if self.cluster.config.endpoints.len() > 1 { MAX_HEDGES } else { 0 };
         let mut next_hedge = sent + limit / (MAX_HEDGES + 1);
         let (mut unanswered, mut elsewhere) = (false, false);
-        // How many have begun to be sent, and how many of those have ended: what still waits for a connection is in nobody's way.
+        // How many have begun to be sent, and how many of those have ended: one that still waits for a connection does not count.
         let (begun, mut ended) = (AtomicU32::new(1), 0);
         let mut probe = pin!(self.probe(&channel, next_hedge));
         let mut probed = hedges > 0;
@@ -187,12 +187,12 @@ impl ConnectionPool {
         (answer, Some((connection, channel)))
     }
 
-    /// Draws the conclusions for those who come next.
+    /// Closes a connection that the next requests should not get.
     fn apply(&self, failure: &Failure, target: Option<&(Arc<Connection>, Arc<Channel>)>) {
         let Some((connection, channel)) = target else { return };
         match failure.cause() {
             Cause::Member => self.fail(connection, channel),
-            // A new connection is let in anew. And what is too large to be ours is not waited for.
+            // A new connection authenticates again. And an answer that is too large to be ours is not waited for.
             Cause::StaleToken | Cause::TooLarge => self.retire(connection),
             _ => {}
         }
@@ -218,7 +218,7 @@ impl ConnectionPool {
     }
 }
 
-/// After which time the same request may do better, if it may.
+/// After which time the same request is worth sending again, if it is.
 fn retry_delay(failure: &Failure, was_connected: bool) -> Option<Duration> {
     match (failure.kind(), failure.cause()) {
         (_, Cause::LeaseGone) | (Kind::Denied, _) => None,

@@ -1,4 +1,4 @@
-//! Whom we trust, and who we say we are.
+//! The certificates that we trust, and our own.
 
 use etcd_client::{Certificate, Identity, TlsOptions};
 use lock_core::settings::{ConfigError, read_pem};

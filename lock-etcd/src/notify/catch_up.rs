@@ -3,13 +3,13 @@
 use super::{hub::WatchHub, wait_state::Presence};
 use crate::{client::Client, queue};
 
-/// So many keys are asked for at once: etcd takes 128 operations.
+/// At most so many keys are asked for in one transaction: etcd allows 128 operations.
 const AT_ONCE: usize = 100;
 
-/// A look at all entries that waiters watched before there was this stream, once they are watched on it.
+/// A look at all entries that waiters watched on the stream before this one, once they are watched on this one.
 ///
-/// It takes one transaction for each hundred of them. If all waiters looked for themselves instead, each at its queue, it would take
-/// etcd the square of their number.
+/// It takes one transaction for each hundred entries. If each waiter looked at its queue instead, the work for etcd would grow with
+/// the square of their number.
 pub(super) struct CatchUp {
     keys: Vec<Vec<u8>>,
 }
@@ -20,7 +20,7 @@ impl CatchUp {
         Self { keys }
     }
 
-    /// Tells each waiter what has changed for it, and those of whom that is not known that they have to look.
+    /// Tells each waiter what has changed for it. A waiter for which that is not known is told to look again.
     pub(super) async fn run(self, hub: &WatchHub, client: &Client) {
         hub.until_watched(&self.keys).await;
         let mut presence = Presence::with_capacity(self.keys.len());

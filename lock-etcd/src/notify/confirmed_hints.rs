@@ -22,8 +22,8 @@ use crate::{
 ///
 /// ### To ensure correctness
 /// That those ahead leave room is no grant: the waiter's own entry may have been deleted with them, in one transaction or before. etcd
-/// tells each watch for itself, those of one revision in no order, and holds back what one of them cannot take while it goes on with the
-/// others. So no event on the stream shows what another watch was not told, and an answer of the server has to.
+/// serves each watch by itself, those of one revision in no order, and holds back the events of a slow watch while it goes on with the
+/// others. So an event of one watch shows nothing about another watch, and only an answer of the server does.
 ///
 /// What is asked is whether the own entry stands at a revision that is not before the delete by which there is room. If it does, with the
 /// create revision that is the waiter's token, it stood there all the time, and so in the revision of that delete: there it was the next.

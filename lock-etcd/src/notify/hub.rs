@@ -165,8 +165,8 @@ impl WatchHub {
         self.notifier.alarms()
     }
 
-    /// There is a stream: what was watched before is watched on it. What happened in between is to be caught up with; whoever did not
-    /// know what to watch for looks again (PR14).
+    /// There is a stream: what was watched before is watched on it, and the keys of that are returned, to be caught up with. A waiter
+    /// that did not know what to watch for looks again (PR14).
     pub(super) fn on_stream_opened(&self) -> (UnboundedReceiver<Command>, Vec<Vec<u8>>) {
         let (sender, commands) = unbounded();
         let mut state = self.lock();
@@ -277,11 +277,11 @@ impl WatchHub {
             self.notifier.send(entry, hint);
         }
         if let Some((session, revision)) = of_session {
-            // At once: whoever asks for the lease has to wait for an answer, and the next one is admitted meanwhile.
+            // At once: to ask for the lease takes a round trip, and the next entry is admitted meanwhile.
             if session.ends_with_its_key(revision) {
                 self.session_ended(&session);
             }
-            // Then whoever keeps it finds it over.
+            // Then its task finds it over.
             session.mark_doubtful();
         }
     }

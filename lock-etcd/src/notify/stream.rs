@@ -1,4 +1,4 @@
-//! [`WatchStream`]: the one stream on which etcd speaks unasked.
+//! [`WatchStream`]: the one stream on which etcd sends events.
 
 use std::{
     fmt,
@@ -34,9 +34,9 @@ const BACK_OFF: BackOff =
 
 /// One stream for all watches of this process, which the keeper drives and replaces.
 ///
-/// What happened before a new stream is not told on it. So after every one it is [looked](CatchUp) for all waiters, and those look
-/// again whom that does not serve (PR14). While there is none, waiters poll: nothing here is needed for a lock to be right. Dropping it
-/// closes the stream.
+/// A new stream does not tell what happened before it. So behind every new stream there is a [look](CatchUp) for all waiters, and a
+/// waiter that this does not serve looks again by itself (PR14). While there is no stream, waiters poll: correctness does not depend
+/// on it. Dropping it closes the stream.
 pub(crate) struct WatchStream {
     hub: Arc<WatchHub>,
     client: Client,
@@ -75,8 +75,8 @@ impl WatchStream {
         &self.hub
     }
 
-    /// Opens the stream if that was not done, and waits until it has succeeded or failed once, until then at the most.
-    /// Without one there are no hints, and a waiter has to poll; it is told when there is one again.
+    /// Opens the stream if it was not opened before, and waits until that has succeeded or failed once, but not beyond `until`.
+    /// Without a stream there are no hints, and a waiter polls; it is told when there is one again.
     ///
     /// # Cancel safety
     /// Safe to drop.
@@ -91,13 +91,13 @@ impl WatchStream {
             timeout_at(self.client.keeper(), until, phase.wait_for(|phase| *phase != Phase::Starting)).await;
     }
 
-    /// Entries that may have been lost, from now on. Opens the stream if that was not done, but does not wait.
+    /// Entries that may have been lost, from now on. Opens the stream if it was not opened before, and does not wait.
     pub(crate) fn alarms(&self) -> Alarms {
         self.start();
         self.hub.alarms()
     }
 
-    /// Opens the stream if that was not done.
+    /// Opens the stream if it was not opened before.
     pub(crate) fn start(&self) {
         if self.started.load(Ordering::Relaxed) {
             return;
@@ -165,7 +165,7 @@ impl WatchTask {
         }
     }
 
-    /// Whether or not it succeeds: then the next stream is refused, too.
+    /// If it fails, the next stream is refused too, and this is called again.
     async fn refresh_token(&self, keeper: &Keeper, handle: &ConnectionHandle) {
         let limit = self.client.cluster().config.command_timeout;
         let etcd = handle.channel.client();
@@ -200,7 +200,7 @@ impl WatchTask {
         }
     }
 
-    /// Hands on what comes, until the stream ends or does not answer.
+    /// Hands on events, until the stream ends or does not answer.
     async fn listen(
         &self,
         keeper: &Keeper,

@@ -1,4 +1,4 @@
-//! [`Subscription`]: what one waiter hears of those ahead.
+//! [`Subscription`]: what one waiter is told of the entries ahead of it.
 
 use std::{
     pin::Pin,
@@ -12,7 +12,7 @@ use lock_core::{EntryId, Hint, Hints};
 use super::{hub::WatchHub, wait_state::GrantCondition};
 use crate::queue::Snapshot;
 
-/// What a waiter is told of those ahead.
+/// What a waiter is told of the entries ahead of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WaitEvent {
     /// It is worth looking again.

@@ -1,4 +1,4 @@
-//! [`WaitState`]: what one waiter knows of those ahead of it, and what an event makes of that.
+//! [`WaitState`]: what one waiter knows of the entries ahead of it, and what an event changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -18,7 +18,7 @@ pub(super) type Presence = HashMap<Vec<u8>, (i64, Option<i64>)>;
 enum Coverage {
     /// Some watches may have begun after the look.
     Missing,
-    /// It is being [looked](super::catch_up::CatchUp) on another stream who left in between.
+    /// There is another stream, and a [look](super::catch_up::CatchUp) is finding out who left in between.
     Pending,
     /// All watches were there before the look.
     Complete,
@@ -34,11 +34,11 @@ pub(crate) struct GrantCondition {
 
 /// A waiter between two looks.
 ///
-/// That those ahead leave room is told as [`Hint::Admitted`], and is not certain yet: the own entry may have been deleted in the same
+/// That those ahead leave room is sent as [`Hint::Admitted`], and is not certain yet: the own entry may have been deleted in the same
 /// transaction, or before. See [`ConfirmedHints`](super::confirmed_hints::ConfirmedHints).
 #[derive(Debug)]
 pub(super) struct WaitState {
-    /// How many streams of hints there are for it. Without any it is over.
+    /// How many subscriptions there are. With the last one the wait is over.
     pub(super) listeners: usize,
     pub(super) snapshot: Snapshot,
     coverage: Coverage,
@@ -128,7 +128,7 @@ impl WaitState {
         let place = i64::try_from(self.snapshot.token.get()).unwrap_or(i64::MAX);
         for key in self.snapshot.watched() {
             let Some((revision, created)) = presence.get(&key) else { continue };
-            // A key that was deleted may be somebody else's by now, who came later.
+            // A key that was deleted may belong to a later entry by now.
             if created.is_none_or(|created| created > place) {
                 hints.extend(self.apply(&key, *revision));
             }

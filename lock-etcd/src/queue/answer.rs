@@ -30,8 +30,8 @@ pub(crate) fn read_view(
     Ok((own.kvs().first().map(KeyValue::create_revision), view))
 }
 
-/// Reads the answer to [`look_further`](super::request::look_further). Some of those whom the look showed may have left since,
-/// and nobody has come ahead: so the look shows all who are there, and perhaps more, as of its own revision.
+/// Reads the answer to [`look_further`](super::request::look_further). Entries that the look showed may have left
+/// since, and none has come ahead: so the look shows all that are there, and perhaps more, as of its own revision.
 pub(crate) fn read_further(
     keys: &Keys,
     answer: &TxnResponse,
@@ -86,7 +86,7 @@ pub(crate) fn read_nearest(
     Ok(QueueView { revision, near: rows, furthest, more: near.more(), ahead, length, holder })
 }
 
-/// Those whom a look shows, with their permits.
+/// The entries that a look shows, with their permits.
 fn rows(queue: &Keys, near: &GetResponse) -> Result<Vec<(Vec<u8>, Claim)>, Failure> {
     let row = |kv: &KeyValue| {
         let row = queue.read_entry(kv.key()).ok_or_else(|| foreign(kv.key()))?;

@@ -46,7 +46,7 @@ pub(crate) fn present(answer: &TxnResponse) -> Vec<Option<i64>> {
 }
 
 /// Reads the answer to [`are_there`] for entries that were seen ahead of `place` or at it: the revision, if
-/// all are the same still. A key that was deleted may be somebody else's by now, who came later.
+/// all are the same still. A key that was deleted may belong to a later entry by now.
 pub(crate) fn all_stand(answer: &TxnResponse, keys: usize, place: i64) -> Result<Option<i64>, Failure> {
     let present = present(answer);
     let stand = present.iter().filter(|created| created.is_some_and(|created| created <= place)).count();

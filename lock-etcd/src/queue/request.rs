@@ -9,22 +9,23 @@ use super::{
 };
 use crate::keys::{Keys, Range};
 
-/// So many of those ahead are looked at where one of them is enough, for it may be that they are all.
+/// At most so many entries ahead are read where one of them is enough: they may be all.
 const MAX_WATCHED: u8 = MAX_WATCHED_AHEAD;
 
-/// So many of those ahead are looked at at once where all of them count.
+/// At most so many entries ahead are read at once where all of them count.
 const MAX_ROWS: usize = 16_384;
 
-/// So many bytes of keys are in one answer, however long the name is.
+/// At most so many bytes of keys are in one answer, however long the name is.
 const PAGE_BYTES: usize = 8 << 20;
 
-/// What etcd says of a key beside the key, and what stands in it behind the claim.
+/// The bytes of a row of an answer beside the key's own prefix.
 const ROW_OVERHEAD: usize = 96;
 
 /// Looks again: whether the entry is there, and who is ahead of this place.
 ///
-/// Each range of a queue takes etcd a pass over all of it, for it sorts by hand. Where one is enough there is no other: whoever needs
-/// everybody to leave sees the first one, whose label is told, among the nearest, unless there are [more](QueueView::more).
+/// For each range of a queue etcd passes over all of it, because it sorts by hand. So there is one range where that is enough: a claim
+/// that needs everybody ahead to leave sees the first entry, whose label is told, among the nearest, unless there are
+/// [more](QueueView::more).
 pub(crate) fn look_again(keys: &Keys, claim: Claim, key: &[u8], token: i64) -> Txn {
     // An entry that came later is behind, also if its key stands before (PR17).
     let up_to = Some(token - 1);
@@ -38,7 +39,7 @@ pub(crate) fn look_again(keys: &Keys, claim: Claim, key: &[u8], token: i64) -> T
     Txn::new().and_then(looks)
 }
 
-/// Looks on: at those who stand ahead of all whom a look has shown.
+/// Looks further: at the entries ahead of all that a look has shown.
 pub(crate) fn look_further(keys: &Keys, claim: Claim, view: &QueueView) -> Txn {
     let (from, options) = nearest(keys, claim, Some(view.furthest - 1));
     Txn::new().and_then([TxnOp::get(from, Some(options.with_keys_only()))])

@@ -119,7 +119,7 @@ mod tests {
     fn entries_not_seen_decide_only_where_those_seen_leave_room() {
         let one = Claim::semaphore(1, 8).unwrap();
         assert!(look(&[one; 7], true).leaves_open(one));
-        assert!(!look(&[one; 8], true).leaves_open(one), "it is not admitted, whoever else is there");
+        assert!(!look(&[one; 8], true).leaves_open(one), "it is not admitted, whatever else is there");
         assert!(!look(&[one; 7], false).leaves_open(one), "nobody else is there");
         assert!(!look(&[Claim::mutex(); 8], true).leaves_open(Claim::mutex()));
     }

@@ -1,8 +1,8 @@
 //! Taking an entry out of the store.
 //!
-//! Its key will be somebody else's next, and a delete may come late: behind one that was sent again, or long after its
-//! sender was told that it took too long. So nobody has the key before every request that may delete it was answered, or
-//! cannot do so any more. Where it is never known, the key is nobody's for as long as the session lives.
+//! Its key will be another entry's next, and a delete may come late: behind one that was sent again, or long after its
+//! sender was told that it took too long. So no other entry gets the key before every request that may delete it was
+//! answered, or cannot do so any more. Where that is never known, no entry gets it as long as the session lives.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl Pool {
-    /// Leaves for a member. It is over from here on, whatever the store answers: no answer under way brings it back.
+    /// Leaves the queue for a member, which is over from here on, whatever the store answers: no answer under way brings it back.
     pub(super) async fn remove_entry(&self, member: &Arc<Member>, in_doubt: bool) -> Result<bool, Failure> {
         let expired = member.end(self.keeper.now());
         let place = member.certain_revision().filter(|_| !in_doubt);
@@ -109,7 +109,7 @@ impl Session {
 }
 
 /// Deletes the key of a member that was created, and is not created any more. Nothing is compared, for nobody else has the
-/// key before all such deletes were answered: a compare would be a twentieth of what a lock costs. True if it was there.
+/// key before all such deletes were answered, and a compare would be a twentieth of what a lock costs. True if it was there.
 async fn delete_own(client: &Client, member: &Member) -> Result<bool, Failure> {
     if !member.begin_delete() {
         return Ok(false);

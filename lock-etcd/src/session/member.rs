@@ -11,7 +11,7 @@ use crate::keys::{self, Keys};
 /// A session of entries.
 pub(crate) type Session = session::Session<Member>;
 
-/// An entry of ours, from before its first request to after it is known to be gone.
+/// An entry of ours, from before its first request until it is known to be gone.
 pub(crate) struct Member {
     pub(crate) entry: Arc<Entry>,
     /// Its key, which names its lease. Nobody else has it until this one is known to be gone.
@@ -29,13 +29,13 @@ pub(crate) struct Member {
 struct State {
     /// When its lease would have ended, if it had one of its own (PR09).
     expires: BootTime,
-    /// Somebody is leaving for it, or did. It does not come back.
+    /// A leave has begun for it, or is done. It does not come back.
     ended: bool,
     /// Creates that were sent and not answered: each may still arrive.
     unanswered_creates: u32,
     /// Requests that delete its key and were not answered: each may still arrive, and does not ask whose the key is.
     unanswered_deletes: u32,
-    /// Its key may be somebody else's.
+    /// Its key may be another member's.
     key_released: bool,
     /// How many stood ahead when it came. They only become fewer.
     ahead: Option<u64>,
@@ -115,8 +115,8 @@ impl Member {
         kept && !state.ended && now < state.expires
     }
 
-    /// Takes note of an answer to a request that was sent at `sent`, and refreshed it: false if somebody has left for it
-    /// meanwhile, which the answer knows nothing of.
+    /// Takes note of an answer to a request that was sent at `sent`, and refreshed it: false if a leave has begun meanwhile,
+    /// which the answer knows nothing of.
     pub(crate) fn refresh(&self, sent: BootTime) -> bool {
         let until = sent.max(self.session.proved()) + self.session.granted();
         let mut state = self.lock();
@@ -124,8 +124,8 @@ impl Member {
         !state.ended
     }
 
-    /// A create is being sent. If its answer is not taken note of, whether it came or not, it stays in doubt. False if
-    /// somebody has left for it: then nothing may be created any more. Whoever leaves later knows of this one.
+    /// A create is being sent. It stays in doubt until its answer is taken note of. False if a leave has begun: then nothing may be
+    /// created any more. A later leave knows of this create.
     pub(crate) fn begin_create(&self) -> bool {
         let mut state = self.lock();
         state.unanswered_creates += u32::from(!state.ended);
@@ -150,7 +150,7 @@ impl Member {
         !state.key_released
     }
 
-    /// What was going to delete its key can do so no more. Whether something else can, or could before.
+    /// A delete of its key was answered. True if another one may still arrive.
     pub(super) fn delete_answered(&self) -> bool {
         let mut state = self.lock();
         state.unanswered_deletes -= 1;
@@ -201,7 +201,7 @@ impl Member {
         (state.unanswered_creates == 0).then_some(state.token)
     }
 
-    /// Whether its time is over and somebody has to leave for it.
+    /// Whether its time is over, so that it has to be removed.
     pub(super) fn is_overdue(&self, now: BootTime) -> bool {
         now >= self.lock().expires
     }
@@ -246,7 +246,7 @@ impl Session {
         }
     }
 
-    /// Whether somebody has this key.
+    /// Whether a member has this key.
     pub(super) fn has_key(&self, key: &[u8]) -> bool {
         self.lock().members.values().any(|member| member.key == key)
     }

@@ -1,4 +1,4 @@
-//! [`Sessions`]: the leases that keep our entries alive, and who stands under which.
+//! [`Sessions`]: the leases that keep our entries alive, and the entries under each.
 //!
 //! One lease for each ttl, shared by at most [`MAX_SLOTS`](pool::MAX_SLOTS) entries and kept alive on the keeper. An entry
 //! whose lease is not to be renewed has a lease of its own, which nothing keeps alive but its own verbs. Whatever a shared
@@ -69,15 +69,14 @@ impl Sessions {
         self.0.lock().members.get(&entry).cloned()
     }
 
-    /// Takes note that a member is not in the store. If a create of it may still arrive, whoever leaves for it sees to
-    /// that.
+    /// Takes note that a member is not in the store. If a create may still be in flight, the leave that follows handles it.
     pub(crate) fn mark_gone(&self, member: &Arc<Member>) {
         if member.certain_revision().is_some() {
             self.0.forget(member);
         }
     }
 
-    /// Sees to it that a member that is not in the store does not come: nobody leaves for one that only tried, or was refused.
+    /// Makes sure that a member that is not in the store does not come later: no leave follows for one that only tried, or was refused.
     ///
     /// # Errors
     /// If it is not known to be done.
@@ -90,8 +89,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// An entry was told that it is gone, and may never be heard of again. One that has a lease of its own is not looked after by
-    /// anybody else: whatever is left of it goes with the lease.
+    /// An entry was told that it is gone, and may never be heard of again. An entry with a lease of its own has no task that looks
+    /// after it: what is left of it goes with the lease.
     pub(crate) fn mark_told_gone(&self, entry: EntryId) {
         if let Some(member) = self.find(entry).filter(|member| member.session.is_private()) {
             self.0.forget(&member);
@@ -119,7 +118,7 @@ impl Sessions {
         let openings: Vec<_> =
             self.0.lock().classes.values().filter_map(|class| class.opening.clone()).collect();
         for mut opening in openings {
-            // Whoever wanted it may be gone. If it fails there is none.
+            // If it fails there is no session.
             let _ = opening.wait_for(Option::is_some).await;
         }
         task::end_idle(&self.0);

@@ -1,4 +1,4 @@
-//! Getting a lease.
+//! Opening a session.
 
 use std::{sync::Arc, time::Duration};
 
@@ -99,7 +99,7 @@ async fn open(pool: &Arc<Pool>, ttl: Duration, shared: bool) -> Result<Session, 
     let mut session = Session::new(lease, granted, proved, key);
     session.late_grant = unused.late.then(|| pool.keeper.now() + REVOKE_FOR);
     if !session.is_alive(pool.keeper.now()) {
-        // Whoever stood under it would be gone at once, again and again.
+        // Every entry under it would be gone at once, again and again.
         let message = "a lease was over before its grant was answered";
         return Err(Failure::new(Kind::TimedOut, message).at(&pool.client.cluster().config).unsent());
     }

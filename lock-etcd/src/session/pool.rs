@@ -21,10 +21,10 @@ use crate::{client::Client, error::Failure, keys::Keys};
 /// some versions are slower for ever after 10 000 (E6, E13).
 pub(super) const MAX_SLOTS: usize = 1_000;
 
-/// What the keeper's tasks and their owner share.
+/// What the keeper's tasks share with their owner.
 ///
 /// ### To ensure correctness
-/// An entry becomes a member, and a session that is over leaves the registry, under the registry's lock: so whoever ends a session
+/// An entry becomes a member, and a session that is over leaves the registry, under the registry's lock: so the end of a session
 /// finds all its members. Locks are taken in one order: the registry, a session, a member. None is held over an `await`.
 pub(super) struct Pool {
     /// For tasks that end with it.

@@ -10,8 +10,8 @@ use crate::client::Client;
 
 const BACK_OFF: BackOff = BackOff { least: Duration::from_millis(50), most: Duration::from_secs(5) };
 
-/// So long after its owner is gone it is tried to revoke a lease, which ends by itself then: an outage is mostly shorter. So long, too,
-/// a grant is reckoned with that was not answered.
+/// So long after its owner is gone a lease is tried to be revoked, which ends by itself then: most outages are shorter. So long a
+/// grant that was not answered may still be carried out.
 pub(super) const REVOKE_FOR: Duration = Duration::from_secs(60);
 
 /// Revokes a lease on the keeper until that is confirmed, and then tells its owner. `late`: until when a grant of it may be carried out.

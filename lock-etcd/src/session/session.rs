@@ -89,7 +89,7 @@ impl<M: Send + Sync> Session<M> {
         self.lock().proved
     }
 
-    /// Until when whoever asked for `ttl` may rely on it.
+    /// Until when an entry that asked for `ttl` may rely on it.
     pub(crate) fn valid_until(&self, ttl: Duration) -> BootTime {
         valid_until(self.lock().proved, ttl, self.granted)
     }
@@ -98,7 +98,7 @@ impl<M: Send + Sync> Session<M> {
         self.lives(&self.lock(), now)
     }
 
-    /// Sees to it that its last proof is no older than `age`: asks for a new one if need be.
+    /// Makes sure that its last proof is no older than `age`: asks for a new one if it is.
     pub(crate) async fn prove(&self, client: &Client, age: Duration) -> Result<(), Failure> {
         let limit = client.cluster().config.command_timeout;
         if client.keeper().now().since(self.proved()) <= age {
@@ -153,14 +153,14 @@ impl<M: Send + Sync> Session<M> {
         self.doubts.notified().await;
     }
 
-    /// Ends it. Whoever it kept alive.
+    /// Ends it. Returns the entries that it kept alive.
     pub(crate) fn end(&self) -> Vec<EntryId> {
         let mut state = self.lock();
         state.dead = true;
         state.members.keys().copied().collect()
     }
 
-    /// Ends it, and has the keeper see to the rest: something is gone that goes with the lease, or somebody deletes what is ours.
+    /// Ends it, and has the keeper do the rest: something is gone that goes with the lease, or somebody deletes our keys.
     pub(crate) fn abandon(&self) {
         self.end();
         self.mark_doubtful();
@@ -171,7 +171,7 @@ impl<M: Send + Sync> Session<M> {
         self.lock().dead
     }
 
-    /// Whether it is over if its key was deleted in this revision: then its lease was revoked, or somebody deletes what is ours.
+    /// Whether it is over if its key was deleted in this revision: then its lease was revoked, or somebody deletes our keys.
     pub(crate) fn ends_with_its_key(&self, revision: i64) -> bool {
         revision > self.opened
     }

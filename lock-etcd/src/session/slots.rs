@@ -8,8 +8,8 @@ use lock_core::BootTime;
 #[derive(Debug)]
 pub(super) struct Slots {
     taken: usize,
-    /// Keys and tombstones that are nobody's any more, because a request that deletes or sets them may still arrive. Each takes a
-    /// slot: so a session that has seen many ends when its members have left.
+    /// Keys and tombstones that no entry can have any more, because a request that deletes or sets them may still arrive. Each takes a
+    /// slot: so a session that has lost many ends when its members have left.
     lost: usize,
     /// When one was last taken or given back.
     used: BootTime,
@@ -36,7 +36,7 @@ impl Slots {
         self.used = now;
     }
 
-    /// A key and a tombstone are nobody's any more.
+    /// A key and a tombstone are lost: no entry can have them any more.
     pub(super) fn lose(&mut self) {
         self.lost += 1;
     }

@@ -1,4 +1,4 @@
-//! What the keeper does for a session.
+//! [`SessionTask`]: what the keeper does for a session.
 //!
 //! It keeps the lease alive at a third of its ttl. And because a shared lease keeps everything under it alive, it takes
 //! away what should be dead (PR09): members whose own time is over, and keys that nobody knows.
@@ -49,7 +49,7 @@ struct SessionTask {
 impl SessionTask {
     /// Does what is due. What to wait for then, or `None` if the session is over.
     async fn round(&mut self, pool: &Weak<Pool>) -> Option<lock_core::Sleep> {
-        // Whoever drops the pool gives its leases back.
+        // The drop of the pool gives its leases back.
         let pool = pool.upgrade()?;
         let session = Arc::clone(&self.session);
         let now = pool.keeper.now();
@@ -98,7 +98,7 @@ impl SessionTask {
     }
 }
 
-/// A session has ended: nobody finds it any more, whoever it kept alive is told, and its lease is revoked. Once.
+/// A session has ended: it is found no more, the entries that it kept alive are told, and its lease is revoked. Once.
 fn finish(pool: &Pool, session: &Arc<Session>, seconds: u64) {
     let mut registry = pool.lock();
     let Some(class) = registry.classes.get_mut(&seconds) else { return };
@@ -130,7 +130,7 @@ pub(super) fn end_idle(pool: &Pool) {
     }
 }
 
-/// Leaves for members whose time is over: nobody refreshed them, and nobody left for them.
+/// Removes members whose time is over: nothing refreshed them, and no leave came for them.
 async fn sweep(pool: &Arc<Pool>, session: &Arc<Session>, now: BootTime) {
     let overdue: Vec<_> = session.members().into_iter().filter(|member| member.is_overdue(now)).collect();
     for some in overdue.chunks(64) {
@@ -146,7 +146,7 @@ async fn sweep(pool: &Arc<Pool>, session: &Arc<Session>, now: BootTime) {
     }
 }
 
-/// Deletes what the lease keeps alive and nobody knows: there should be none.
+/// Deletes keys that the lease keeps alive and that no member has: there should be none.
 async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
     let lease = session.lease();
     let asked = pool.client.call(|channel| {
@@ -156,7 +156,7 @@ async fn inspect(pool: &Arc<Pool>, session: &Arc<Session>) {
     let Ok(answer) = asked.await else { return };
     let revision = answer.header().map_or(0, ResponseHeader::revision);
     for key in answer.keys() {
-        // Looked up only now: whoever came meanwhile was known before its key was there.
+        // Looked up only now: an entry that came meanwhile was a member before its key was there.
         if !keys::is_entry(&pool.prefix, key) || session.has_key(key) {
             continue;
         }

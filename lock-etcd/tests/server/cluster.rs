@@ -91,7 +91,7 @@ impl Cluster {
         addresses.collect::<Vec<_>>().join(",")
     }
 
-    /// Whoever works on one member by hand, past the proxy.
+    /// An operator of one member, past the proxy.
     pub(crate) fn admin(&self, i: usize) -> Admin {
         Admin::new(&format!("127.0.0.1:{}", self.members[i].member.client_port()), &self.prefix)
     }

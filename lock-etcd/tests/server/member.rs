@@ -95,7 +95,7 @@ impl Member {
     pub(super) async fn answers(&self, admin: &Admin) -> bool {
         let end = Instant::now() + PATIENCE;
         loop {
-            // Our own server, and not somebody else's on the same port.
+            // Our own server, and not another one on the same port.
             if admin.name_of_server().await.is_some_and(|name| name == self.name) {
                 return true;
             }

@@ -1,4 +1,4 @@
-//! [`Witness`]: how long a cluster took no writes, as somebody sees it who has nothing to do with locks.
+//! [`Witness`]: how long a cluster took no writes, measured without locks.
 
 use std::{
     sync::Arc,
@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::Admin;
 
-/// Somebody who writes all the time, by each member, past the proxies of the clients.
+/// Writes all the time, by each member, past the proxies of the clients.
 #[derive(Debug)]
 pub(crate) struct Witness {
     seen: Arc<Mutex<Seen>>,
@@ -43,12 +43,12 @@ impl Witness {
             let seen = Arc::clone(&seen);
             writers.spawn(async move {
                 loop {
-                    // Anew after every failure: how a client finds its way back is not what is measured.
+                    // Again after every failure: how a client finds its way back is not what is measured.
                     if let Ok(mut client) = admin.try_client().await {
                         while client.put("witness", "", None).await.is_ok() {
                             seen.lock().written(Instant::now());
                             if let Some(written) = written.take() {
-                                // Whoever waits for it may have gone.
+                                // The receiver may be gone.
                                 let _ = written.send(());
                             }
                             tokio::time::sleep(Duration::from_millis(10)).await;

@@ -20,7 +20,7 @@ const OTHER: EntryId = EntryId::new(2);
 const TOKEN: FencingToken = FencingToken::new(90);
 const LOOKED: i64 = 100;
 
-/// Behind one who has the lock.
+/// A waiter behind a holder.
 fn behind(blocker: &str, own: &str) -> Snapshot {
     Snapshot {
         revision: LOOKED,
@@ -167,7 +167,7 @@ async fn a_waiter_deleted_with_the_one_ahead_is_not_granted_anything() {
     }
 }
 
-/// Drops a waiter when it wakes somebody, as an executor may that has no use for its tasks any more.
+/// Drops a waiter when it is woken, as an executor may that drops its tasks.
 struct Drops(Mutex<Option<Subscription>>);
 
 impl Wake for Drops {
@@ -186,7 +186,7 @@ fn a_task_that_is_woken_may_drop_another_waiter() {
     ];
     for happens in happens {
         let (done, over) = mpsc::channel();
-        // Where it hangs, so does whatever has to do with this hub.
+        // On a thread of its own: if it hangs, so does everything that uses this hub.
         thread::spawn(move || {
             let (hub, keeper) = (Arc::new(WatchHub::default()), Keeper::start().unwrap());
             let (_commands, _) = hub.on_stream_opened();
@@ -295,7 +295,7 @@ async fn a_waiter_that_has_looked_again_meanwhile_is_left_alone() {
     assert_eq!(told(&mut me), Some(admissible("b", 190)));
 }
 
-/// Without a stream a waiter asks for those whom it knows, not for the queue.
+/// Without a stream a waiter asks for the entries that it knows, not for the queue.
 #[tokio::test]
 async fn a_waiter_that_polls_keeps_its_watches() {
     let hub = Arc::new(WatchHub::default());
@@ -328,7 +328,7 @@ async fn a_watch_that_ends_makes_waiters_look_and_one_that_is_refused_poll() {
     assert_eq!(told(&mut me), None);
 }
 
-/// Whoever holds under it learns of that before anybody was asked.
+/// The holders under it learn of that before the lease is asked for.
 #[tokio::test]
 async fn a_session_is_over_when_its_key_is_deleted() {
     let hub = Arc::new(WatchHub::default());

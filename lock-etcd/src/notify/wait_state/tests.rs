@@ -87,7 +87,7 @@ fn when_the_scout_has_gone_the_waiter_looks_again_once() {
 fn a_delete_that_the_look_has_seen_already_counts_no_more() {
     let mut wait_state = armed(snapshot(Claim::mutex(), &[("a", 1)]));
     assert_eq!(wait_state.on_delete(b"a", LOOKED), None);
-    assert_eq!(wait_state.on_delete(b"own", LOOKED - 5), None, "the key was somebody else's before");
+    assert_eq!(wait_state.on_delete(b"own", LOOKED - 5), None, "the key was another entry's before");
     assert_eq!(wait_state.on_delete(b"a", LOOKED + 1), GRANT);
 }
 

@@ -88,7 +88,7 @@ fn a_key_that_is_nobodys_any_more_takes_a_slot() {
     assert!(session.close_if_idle(Duration::ZERO, START), "nobody has a slot in it");
 }
 
-/// Two may leave for one: whoever dropped a release, and the keeper.
+/// Two leaves may be under way: that of a release that was dropped, and the keeper's.
 #[test]
 fn a_key_waits_for_the_answers_to_all_deletes_of_it() {
     let session = shared();

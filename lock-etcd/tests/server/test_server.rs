@@ -1,4 +1,4 @@
-//! [`OwnServer`]: a server that can be treated badly, because it is ours alone.
+//! [`TestServer`]: a server of one test, which can be stopped, paused and filled.
 
 use async_trait::async_trait;
 use etcd_client::TlsOptions;
@@ -16,14 +16,14 @@ pub(crate) const NOTHING_IS_EVICTED: &str =
 
 /// A store of one server. Dropping it ends the server.
 #[derive(Debug)]
-pub(crate) struct OwnServer {
+pub(crate) struct TestServer {
     admin: Admin,
     /// Between the server and all its clients, for cases that cut them off.
     proxy: Option<Proxy>,
     member: Member,
 }
 
-impl OwnServer {
+impl TestServer {
     /// Starts a server, and returns when it answers. Its locks stand under the prefix.
     pub(crate) async fn start(prefix: &str) -> Self {
         Self::start_with(prefix, &[]).await
@@ -78,7 +78,7 @@ impl OwnServer {
         self.proxy.as_ref().map_or_else(|| self.member.client_port(), |proxy| proxy.address().port())
     }
 
-    /// Whoever works on it by hand.
+    /// Its operator.
     pub(crate) fn admin(&self) -> &Admin {
         &self.admin
     }
@@ -90,7 +90,7 @@ impl OwnServer {
 }
 
 #[async_trait]
-impl ServerControl for OwnServer {
+impl ServerControl for TestServer {
     async fn kill(&self) -> Control {
         self.member.kill();
         Ok(())
@@ -107,7 +107,7 @@ impl ServerControl for OwnServer {
         }
         self.member.launch();
         while !self.member.answers(&self.admin).await {
-            // Whoever took the port meanwhile may give it back.
+            // Another process that took the port meanwhile may give it back.
             self.member.launch();
         }
         Ok(())

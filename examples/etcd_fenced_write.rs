@@ -10,9 +10,9 @@ use std::{env, error::Error, sync::Arc, time::Duration};
 
 use distlock::{
     AcquireOptions, DistributedLock, Guard, Keeper, Locks, SystemEntropy,
-    etcd::{Etcd, EtcdConfig},
+    etcd::{Etcd, EtcdConfig, HeldKey},
 };
-use etcd_client::{Client, Txn, TxnOp};
+use etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
 
 const BALANCE: &str = "example/balance";
 
@@ -35,14 +35,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
         read(&mut client).await?
     );
 
+    // What its write will compare: its key, which ends with its lease.
+    let late = etcd.held(&paused.hold()).ok_or("the lock is held")?;
+
     // The lease of the paused holder ends, so the next one in the queue is admitted.
     let quick = take(&locks).await?;
     let left = read(&mut client).await? - 50;
-    assert!(write(&etcd, &quick, &mut client, left).await?, "the lock is held, so this is written");
+    let held = etcd.held(&quick.hold()).ok_or("the lock is held")?;
+    assert!(write(&held, &mut client, left).await?, "the lock is held, so this is written");
     println!("token {}: I have taken 50, the balance is {left}", quick.token());
 
     // The paused process goes on with its old balance.
-    if write(&etcd, &paused, &mut client, 100 - 80).await? {
+    if write(&late, &mut client, 100 - 80).await? {
         return Err("a late write was taken".into());
     }
     println!("token {}: refused, because the lock is not held any more", paused.token());
@@ -64,13 +68,9 @@ async fn read(client: &mut Client) -> Result<i64, Box<dyn Error>> {
 }
 
 /// Writes if etcd finds at that moment that the lock is held. Returns whether it was.
-async fn write(
-    etcd: &Etcd,
-    guard: &Guard,
-    client: &mut Client,
-    balance: i64,
-) -> Result<bool, Box<dyn Error>> {
+async fn write(held: &HeldKey, client: &mut Client, balance: i64) -> Result<bool, Box<dyn Error>> {
+    let still_held = Compare::create_revision(held.key(), CompareOp::Equal, held.create_revision());
     let put = TxnOp::put(BALANCE, balance.to_string(), None);
-    let answer = client.txn(Txn::new().when(etcd.held(&guard.hold())).and_then([put])).await?;
+    let answer = client.txn(Txn::new().when([still_held]).and_then([put])).await?;
     Ok(answer.succeeded())
 }

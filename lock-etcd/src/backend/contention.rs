@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
+use lock_core::sync::Mutex;
 use lock_core::{BootTime, Keeper};
-use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::client::timeout_at;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use etcd_client::{DeleteResponse, Error, KvClient, LeaseClient, Txn, TxnResponse, WatchClient};
-use parking_lot::{Mutex, MutexGuard};
+use lock_core::sync::{Mutex, MutexGuard};
 use tokio::sync::SetOnce;
 
 /// So many clients are kept for the next requests: more are under way at once only in a crowd.

@@ -8,8 +8,8 @@ use std::{
 
 use etcd_client::{Event, EventType, ResponseHeader, WatchResponse};
 use futures_channel::mpsc::{UnboundedReceiver, unbounded};
-use lock_core::{Alarms, BootTime, EntryId, Hint, Hints, Keeper, Switchboard};
-use parking_lot::{Mutex, MutexGuard};
+use lock_core::sync::{Mutex, MutexGuard};
+use lock_core::{Alarms, BootTime, EntryId, Hint, Hints, Keeper, Notifier};
 use tokio::sync::Notify;
 
 use super::{
@@ -40,7 +40,7 @@ enum WatchEvent {
 #[derive(Default)]
 pub(crate) struct WatchHub {
     state: Mutex<HubState>,
-    notifier: Switchboard,
+    notifier: Notifier,
     /// Told of each watch that is there, or that the server has ended.
     created: Notify,
 }

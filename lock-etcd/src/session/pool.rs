@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
+use lock_core::sync::{Mutex, MutexGuard};
 use lock_core::{BootTime, Entry, EntryId, Keeper};
-use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::{

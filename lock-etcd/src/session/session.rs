@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
+use lock_core::sync::{Mutex, MutexGuard};
 use lock_core::{BackendErrorKind as Kind, BootTime, EntryId, valid_until};
-use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::{

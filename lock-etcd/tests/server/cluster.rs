@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use etcd_client::MemberAddOptions;
 use lock_conformance::{Flow, Links, Newcomers, Proxy, Way};
-use parking_lot::Mutex;
+use lock_core::sync::Mutex;
 
 use super::{Admin, Member, Witness, member::PATIENCE};
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use lock_conformance::{Port, ServerProcess};
-use parking_lot::{Mutex, MutexGuard};
+use lock_core::sync::{Mutex, MutexGuard};
 
 use super::{Admin, process::program};
 

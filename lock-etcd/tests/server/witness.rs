@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
+use lock_core::sync::Mutex;
 use tokio::task::JoinSet;
 
 use super::Admin;

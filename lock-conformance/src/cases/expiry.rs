@@ -253,8 +253,8 @@ async fn reaching_less_far(env: TestEnv, ttl: Duration) {
         .acquire_with(&client.options().ttl(ttl))
         .await
         .unwrap();
-    let end = now() + ttl * 3 / 2;
-    while now() < end {
+    let end_time = now() + ttl * 3 / 2;
+    while now() < end_time {
         let remaining = guard.remaining();
         safety(
             remaining <= ttl / 2,
@@ -343,8 +343,8 @@ async fn while_the_wall_clock_jumps(env: TestEnv, ttl: Duration) {
     let (client, other) = (env.client().await, env.client().await);
     let name = env.name(&format!("kept {ttl:?}"));
     let guard = client.mutex(&name).acquire_with(&client.options().ttl(ttl)).await.unwrap();
-    let end = now() + ttl * 5 / 2;
-    while now() < end {
+    let end_time = now() + ttl * 5 / 2;
+    while now() < end_time {
         safety(guard.remaining() < ttl, "more is counted on than the ttl");
         assert_held_alone(&guard, &other.mutex(&name)).await;
     }

@@ -79,8 +79,8 @@ pub(super) async fn a_blocked_runtime_stalls_no_other(env: TestEnv) {
     });
     let hold = soon("the first grant", taken).await.unwrap();
     let free = mutex(&client, &env.name("free"));
-    let end = tokio::time::Instant::now() + hold.remaining() * 4 / 3;
-    while tokio::time::Instant::now() < end {
+    let end_time = tokio::time::Instant::now() + hold.remaining() * 4 / 3;
+    while tokio::time::Instant::now() < end_time {
         take(&free).await.release().await.unwrap();
         tokio::time::sleep(hold.remaining() / 20).await;
     }

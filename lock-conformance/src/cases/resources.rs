@@ -206,13 +206,13 @@ pub(super) async fn a_client_that_is_gone_leaves_no_session_and_no_connection_be
         client.locks.close(SLACK).await.unwrap();
     }
     drop(clients);
-    let end = Instant::now() + SLACK;
+    let end_time = Instant::now() + SLACK;
     loop {
         let left = footprint(&env).await;
         if left.is_of_nobody() {
             break;
         }
-        assert!(Instant::now() < end, "clients that are gone have this at the server: {left:?}");
+        assert!(Instant::now() < end_time, "clients that are gone have this at the server: {left:?}");
         tokio::time::sleep(ms(5)).await;
     }
 }
@@ -249,13 +249,13 @@ pub(super) async fn the_threads_and_files_of_a_client_go_with_it(env: TestEnv) {
     for _ in 0..10 {
         use_and_drop(&env).await;
     }
-    let end = Instant::now() + SLACK;
+    let end_time = Instant::now() + SLACK;
     loop {
         let now = Usage::now().expect("it was known before");
         if now.threads <= before.threads && now.files <= before.files {
             break;
         }
-        assert!(Instant::now() < end, "before ten clients came and went: {before:?}\nafter: {now:?}");
+        assert!(Instant::now() < end_time, "before ten clients came and went: {before:?}\nafter: {now:?}");
         tokio::time::sleep(ms(5)).await;
     }
 }

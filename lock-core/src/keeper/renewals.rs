@@ -137,6 +137,7 @@ impl Renewals {
     /// The locks of this name that are held now.
     pub(crate) fn held_of(&self, name: &LockName) -> Vec<Hold> {
         let named: Vec<_> = self
+            .registry
             .lock()
             .held_leases()
             .map(|lease| &lease.hold)

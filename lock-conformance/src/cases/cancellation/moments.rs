@@ -82,10 +82,10 @@ pub(in crate::cases) async fn a_grant_that_comes_as_the_wait_ends_is_taken_or_gi
     let (theirs, lock) = (mutex(&holder, &name), mutex(&waiter, &name));
     for round in 0..30 {
         let held = take_free(&theirs).await;
-        let end = Instant::now() + WAIT;
+        let end_time = Instant::now() + WAIT;
         let (ours, options) = (lock.clone(), long().wait(WAIT));
         let waiting = tokio::spawn(async move { ours.acquire_with(&options).await });
-        sleep_until(end - Duration::from_millis(5) + Duration::from_micros(333 * round)).await;
+        sleep_until(end_time - Duration::from_millis(5) + Duration::from_micros(333 * round)).await;
         held.release().await.unwrap();
         match soon("the end of the wait", waiting).await.unwrap() {
             Ok(guard) => {

@@ -72,7 +72,7 @@ pub(crate) async fn a_former_life_of_an_entry_does_nothing_to_a_later_one(env: T
     let (later, _) = admitted(&client, &entry, Step::Create).await;
     assert!(later > former, "the token {later} of the later life does not tell it from {former}");
 
-    let end = lease_end(&client, &entry.name, entry.id).await;
+    let end_time = lease_end(&client, &entry.name, entry.id).await;
     tokio::time::sleep(GRAIN * 3 / 2).await;
     let look = client.backend.enter(&entry, Step::Again(former), WaitMode::Queue).await.unwrap();
     assert!(matches!(look, Standing::Gone), "the former life was found: {look:?}");
@@ -80,7 +80,11 @@ pub(crate) async fn a_former_life_of_an_entry_does_nothing_to_a_later_one(env: T
     let left = row(&client, &entry.name, entry.id).await.expect("the later life goes on");
     assert_eq!(left.token, Some(later));
     let after = lease_end(&client, &entry.name, entry.id).await;
-    assert!(after <= end + GRAIN, "the former life extended the later one by {:?}", after.since(end));
+    assert!(
+        after <= end_time + GRAIN,
+        "the former life extended the later one by {:?}",
+        after.since(end_time)
+    );
     assert!(matches!(renew(&client, &entry, later).await, Renewal::Renewed { .. }));
 }
 

@@ -81,18 +81,18 @@ pub(crate) async fn a_shorter_renewal_cuts_nothing(env: TestEnv) {
     let name = env.name("job");
     let entry = client.entry(&name, Claim::mutex(), ms(2500));
     let (token, valid_until) = admitted(&client, &entry, Step::Create).await;
-    let end = lease_end(&other, &entry.name, entry.id).await;
+    let end_time = lease_end(&other, &entry.name, entry.id).await;
     let short = Entry::new(entry.name.clone(), entry.id, entry.claim, ms(150));
 
     let lease = Lease { entry: Arc::new(short.clone()), token };
     let answer = client.backend.renew(&[lease]).await.remove(0).unwrap();
     assert!(matches!(answer, Renewal::Renewed { .. }), "{answer:?}");
     let after = lease_end(&other, &entry.name, entry.id).await;
-    assert!(after + GRAIN >= end, "a shorter renewal cut {:?}", end.since(after));
+    assert!(after + GRAIN >= end_time, "a shorter renewal cut {:?}", end_time.since(after));
 
     admitted(&client, &short, Step::Again(token)).await;
     let after = lease_end(&other, &entry.name, entry.id).await;
-    assert!(after + GRAIN >= end, "a shorter look cut {:?}", end.since(after));
+    assert!(after + GRAIN >= end_time, "a shorter look cut {:?}", end_time.since(after));
 
     // Whatever the store says of it: the name is not free before.
     client.stop();

@@ -27,9 +27,9 @@ pub(in crate::cases) async fn a_free_name_with_a_queue_goes_to_its_head_and_to_n
     let [first, second] = std::array::from_fn(|_| client.entry(&name, Claim::mutex(), LONG));
     let (token, _) = lease::waiting(&client, &first, Step::Create).await;
     lease::waiting(&client, &second, Step::Create).await;
-    let end = lease::deadline_at_least(&held.hold());
+    let end_time = lease::deadline_at_least(&held.hold());
     dying.crash().await;
-    lease::until(end).await;
+    lease::until(end_time).await;
     assert_goes_to(&client, &first, token, &second).await;
 }
 

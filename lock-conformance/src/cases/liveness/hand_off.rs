@@ -94,14 +94,14 @@ pub(in crate::cases) async fn an_expired_holder_is_noticed_by_the_next_caller(en
     }
     dying.crash().await;
     for (verb, name, held, mut next) in places {
-        let end = tokio::time::Instant::now() + held.ttl() + SLACK;
+        let end_time = tokio::time::Instant::now() + held.ttl() + SLACK;
         let granted = loop {
             // A store that notices an expiry by itself may have told the waiter before.
             tokio::select! {
                 granted = &mut next => break granted.unwrap(),
                 () = visit(&visitor, verb, &name) => {}
             }
-            assert!(tokio::time::Instant::now() < end, "{verb} did not notice that the holder is dead");
+            assert!(tokio::time::Instant::now() < end_time, "{verb} did not notice that the holder is dead");
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         };
         assert!(!held.is_held(), "the lock was given on while its holder could rely on it");

@@ -51,8 +51,8 @@ pub(crate) async fn a_full_server_renews_and_hands_over_and_takes_nothing_new(en
     let held = take_free(&holder.mutex(&name).with_options(lasting())).await;
     let (waiting, place) = behind(&waiter, &name, lasting()).await;
     env.server().fill().await.unwrap();
-    let end = now() + held.ttl() * 4 / 3;
-    while now() < end {
+    let end_time = now() + held.ttl() * 4 / 3;
+    while now() < end_time {
         assert!(held.is_held(), "lost: {:?}", held.state());
         assert_full(&waiter, &env.name("other")).await;
         tokio::time::sleep(ms(50)).await;

@@ -123,9 +123,9 @@ pub(crate) async fn a_renewal_that_arrives_after_the_loss_extends_nothing(env: T
     // Much shorter than what the renewal asks for.
     let brief = other.mutex(&name).with_options(long().ttl(ms(800)).renew(false));
     let next = soon("the next grant", brief.acquire()).await.unwrap();
-    let end = lease_end(&other, next.name(), next.entry_id()).await;
+    let end_time = lease_end(&other, next.name(), next.entry_id()).await;
     arrive(&proxied, &gate).await;
-    let extended = lease_end(&other, &lock_name(&name), next.entry_id()).await.since(end);
+    let extended = lease_end(&other, &lock_name(&name), next.entry_id()).await.since(end_time);
     assert!(extended <= GRAIN, "the lease of the next was extended by {extended:?}");
     let rows = queue(&brief).await;
     assert!(rows.iter().all(|row| row.entry == Some(next.entry_id())), "{rows:?}");

@@ -68,8 +68,8 @@ async fn dead_connections(env: TestEnv, ttl: Duration) {
     let guard = take_free(&proxied.client.mutex(&name).with_options(long().ttl(ttl))).await;
     renewed(&proxied).await;
     proxied.proxy.silence(Links::Open);
-    let end = now() + guard.ttl() * 2;
-    while now() < end {
+    let end_time = now() + guard.ttl() * 2;
+    while now() < end_time {
         assert_held_alone(&guard, &mutex(&other, &name)).await;
         tokio::time::sleep(ms(20)).await;
     }

@@ -28,8 +28,8 @@ async fn slow_answers(env: TestEnv, ttl: Duration) {
     let guard = take_free(&proxied.client.mutex(&name).with_options(long().ttl(ttl))).await;
     renewed(&proxied).await;
     proxied.proxy.order(Links::All, Way::Replies, &Flow::Delay(guard.ttl() / 4));
-    let end = now() + guard.ttl() * 3;
-    while now() < end {
+    let end_time = now() + guard.ttl() * 3;
+    while now() < end_time {
         assert_held_alone(&guard, &mutex(&other, &name)).await;
         tokio::time::sleep(ms(20)).await;
     }

@@ -7,7 +7,6 @@ use zookeeper_client::{Acl, Permission};
 
 use crate::{
     ZkConfig,
-    client::timeout_at,
     error::{Failure, STORE},
     session::{Session, Sessions},
 };
@@ -163,7 +162,7 @@ async fn status_of(sessions: &Sessions, endpoint: usize) -> Result<String, Failu
         // Perhaps nothing waits for it any more.
         let _ = done.send(ensemble.server_status(endpoint).await);
     });
-    match timeout_at(keeper, until, answer).await {
+    match keeper.timeout_at(until, answer).await {
         Some(Ok(Ok(status))) => Ok(status),
         Some(Ok(Err(error))) => Err(Failure::new(Kind::Unreachable, excerpt(format_args!("{error}")))),
         Some(Err(_)) => Err(Failure::new(Kind::Unavailable, "the keeper has ended")),

@@ -41,7 +41,7 @@ impl Backend for ZooKeeper {
     }
 
     fn alarms(&self) -> Alarms {
-        self.sessions.notifier().listen()
+        self.sessions.notifier().alarms()
     }
 
     fn operator(&self) -> &dyn Operator {

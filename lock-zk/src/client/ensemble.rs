@@ -19,7 +19,6 @@ use zookeeper_client::{Client, Connector, Error, SessionInfo};
 use super::{
     reconnecting_client::ReconnectingClient,
     session_limits::SessionLimits,
-    timeout_at::timeout_at,
     tls::{Stream, Tls},
 };
 use crate::{ZkConfig, error::Failure};
@@ -74,7 +73,7 @@ impl Ensemble {
         }
         match opened {
             Err(failure) if self.tls.is_some() && *failure.kind() == Kind::Unreachable => {
-                let refusal = timeout_at(&self.keeper, until, self.tls_refusal()).await.flatten();
+                let refusal = self.keeper.timeout_at(until, self.tls_refusal()).await.flatten();
                 Err(refusal.unwrap_or(failure))
             }
             opened => opened,
@@ -180,7 +179,7 @@ impl Ensemble {
             .boxed()
         });
         let limit = self.keeper.now() + self.answer_limit(session_timeout);
-        timeout_at(&self.keeper, limit, select_ok(questions)).await?.ok().map(|(endpoint, _)| endpoint)
+        self.keeper.timeout_at(limit, select_ok(questions)).await?.ok().map(|(endpoint, _)| endpoint)
     }
 
     /// What a server answers to `srvr`: its version and whether it serves, unless it is configured not to tell. Has to be polled on the
@@ -235,7 +234,7 @@ impl Ensemble {
     ) -> Result<Arc<ReconnectingClient>, Failure> {
         let (config, limit) = (&self.config, until.since(self.keeper.now()));
         let hosts = config.connect_string(endpoint);
-        let connected = timeout_at(&self.keeper, until, ReconnectingClient::connect(connector, &hosts)).await;
+        let connected = self.keeper.timeout_at(until, ReconnectingClient::connect(connector, &hosts)).await;
         match connected {
             Some(Ok(client)) => Ok(client),
             Some(Err(Error::NoHosts | Error::Timeout)) => Err(self.unreachable()),

@@ -4,7 +4,6 @@ mod driver;
 mod ensemble;
 mod reconnecting_client;
 mod session_limits;
-mod timeout_at;
 mod tls;
 
 #[cfg(test)]
@@ -12,5 +11,4 @@ pub(crate) use self::ensemble::silence;
 pub(crate) use self::{
     ensemble::Ensemble,
     reconnecting_client::{ReconnectingClient, Watcher},
-    timeout_at::timeout_at,
 };

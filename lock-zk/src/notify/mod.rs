@@ -1,6 +1,5 @@
-//! Notifications: hints to waiters, and alarms about entries that may have been lost.
+//! Notifications: hints to waiters. Alarms about entries that may have been lost go through [`lock_core::Notifier`].
 
-mod notifier;
 mod wait_state;
 
-pub(crate) use self::{notifier::Notifier, wait_state::WaitState};
+pub(crate) use self::wait_state::WaitState;

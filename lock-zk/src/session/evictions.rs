@@ -53,7 +53,7 @@ fn notify_members(pool: &Weak<Pool>, session: &Session, before: &Stat, now: &Sta
     let evicted = std::str::from_utf8(data).ok().and_then(|data| data.parse::<EntryId>().ok());
     let only = before.czxid == now.czxid && now.version.wrapping_sub(before.version) == 1;
     match evicted.filter(|_| only) {
-        Some(entry) if pool.is_member_of(entry, session) => pool.notifier.notify([entry]),
+        Some(entry) if pool.is_member_of(entry, session) => pool.notifier.alarm(entry),
         Some(_) => {}
         None => pool.notify_members(session),
     }

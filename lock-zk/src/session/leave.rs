@@ -5,10 +5,7 @@ use std::sync::Arc;
 use lock_core::BackendErrorKind as Kind;
 
 use super::{member::Member, pool::Pool, queue::find_own_nodes, reap::confirm_ended, session::Session};
-use crate::{
-    client::timeout_at,
-    error::{Cause, Failure},
-};
+use crate::error::{Cause, Failure};
 
 /// How often the ensemble is asked in one go whether a session has ended. The first question may find it alive, and closes it.
 const CONFIRM_TRIES: usize = 3;
@@ -25,7 +22,7 @@ impl Pool {
                 None => self.delete_all(member).await,
                 // A second attempt shares the time limit of the first: a release does not take twice as long.
                 Some(until) => {
-                    let again = timeout_at(&self.keeper, until, self.delete_all(member)).await;
+                    let again = self.keeper.timeout_at(until, self.delete_all(member)).await;
                     again.unwrap_or_else(|| Err(self.too_late()))
                 }
             };
@@ -40,7 +37,7 @@ impl Pool {
         }
         // The node goes with the session, and a create in flight finds the session gone. The keeper closes the session, but may have
         // ended itself.
-        let over = timeout_at(&self.keeper, began.unwrap_or(now + limit), self.is_ended(session)).await;
+        let over = self.keeper.timeout_at(began.unwrap_or(now + limit), self.is_ended(session)).await;
         if over.unwrap_or_else(|| Err(self.too_late()))? {
             self.forget(member);
             return Ok(false);

@@ -7,15 +7,17 @@ use std::{
     time::Duration,
 };
 
-use lock_core::sync::{Mutex, MutexGuard};
-use lock_core::{EntryId, Keeper};
+use lock_core::{
+    EntryId, Keeper, Notifier,
+    sync::{Mutex, MutexGuard},
+};
 use tokio::sync::watch;
 use zookeeper_client::Acl;
 
 use super::{
     member::Member, members::Members, session::Session, settings::SessionSettings, tombstones::Tombstones,
 };
-use crate::{ZkConfig, client::Ensemble, error::Failure, keys::Keys, notify::Notifier};
+use crate::{ZkConfig, client::Ensemble, error::Failure, keys::Keys};
 
 /// What `Sessions` and the tasks on the keeper share.
 pub(super) struct Pool {
@@ -84,7 +86,9 @@ impl Pool {
 
     /// Raises an alarm for all entries that a session keeps alive.
     pub(super) fn notify_members(&self, session: &Session) {
-        self.notifier.notify(self.members_of(session).iter().map(|member| member.entry.id));
+        for member in self.members_of(session) {
+            self.notifier.alarm(member.entry.id);
+        }
     }
 
     pub(super) fn settings(&self) -> SessionSettings {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_core::Keeper;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::{client::timeout_at, error::Failure};
+use crate::error::Failure;
 
 /// So many waiters of a session read their queues at once.
 const AT_ONCE: usize = 64;
@@ -25,7 +25,7 @@ impl ReadPermits {
         keeper: &Keeper,
         limit: Duration,
     ) -> Result<SemaphorePermit<'_>, Failure> {
-        let permit = timeout_at(keeper, keeper.now() + limit, self.0.acquire()).await;
+        let permit = keeper.timeout_at(keeper.now() + limit, self.0.acquire()).await;
         // The semaphore is never closed.
         permit.and_then(Result::ok).ok_or_else(|| Failure::timed_out("a read permit", limit).unsent())
     }

@@ -10,7 +10,7 @@ use zookeeper_client::Error;
 
 use super::{pool::Pool, session::Session};
 use crate::{
-    client::{Ensemble, ReconnectingClient, timeout_at},
+    client::{Ensemble, ReconnectingClient},
     error::{Cause, Failure},
 };
 
@@ -36,7 +36,7 @@ pub(super) async fn reconnect(pool: &Weak<Pool>, ensemble: &Ensemble, keeper: &K
     tokio::select! {
         biased;
         () = session.ended() => {}
-        _ = timeout_at(keeper, session.lives_until(), attach(pool, ensemble, keeper, session)) => {}
+        _ = keeper.timeout_at(session.lives_until(), attach(pool, ensemble, keeper, session)) => {}
     }
 }
 
@@ -85,7 +85,7 @@ async fn attach_once(
         return Err(abandon(ensemble, session, &client, attached));
     }
     let (sent, limit) = (keeper.now(), ensemble.answer_limit(granted));
-    let written = timeout_at(keeper, sent + limit, client.set_data(&session.heartbeat_node, &[])).await;
+    let written = keeper.timeout_at(sent + limit, client.set_data(&session.heartbeat_node, &[])).await;
     let failure = match written {
         // `NoNode`: the node was deleted, and the next heartbeat makes it again. `NoAuth`: this is an answer as well, and the right may
         // be given back in time.

@@ -12,7 +12,7 @@ use super::{
     slots::Slots,
 };
 use crate::{
-    client::{ReconnectingClient, timeout_at},
+    client::ReconnectingClient,
     error::{Cause, Failure},
 };
 
@@ -121,7 +121,7 @@ impl Session {
         doing: &str,
         request: impl Future<Output = Result<T, Error>> + Send,
     ) -> Result<T, Failure> {
-        let failure = match timeout_at(&self.keeper, self.keeper.now() + limit, request).await {
+        let failure = match self.keeper.timeout_at(self.keeper.now() + limit, request).await {
             Some(Ok(answer)) => return Ok(answer),
             Some(Err(error)) => Failure::of(&error).about(doing),
             None if self.is_connected() => Failure::timed_out(doing, limit),
@@ -193,7 +193,7 @@ impl Session {
         let this = Arc::clone(self);
         self.keeper.spawn(async move {
             // A later answer proves nothing.
-            let answered = timeout_at(&this.keeper, sent + this.granted, request).await;
+            let answered = this.keeper.timeout_at(sent + this.granted, request).await;
             if let Some(Ok(_)) = answered {
                 this.mark_alive(sent);
                 this.lock().heartbeat.mark_answered(sent, this.keeper.now());

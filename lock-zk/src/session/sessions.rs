@@ -8,11 +8,11 @@ use std::{
 };
 
 use futures_util::future::{join, join_all};
-use lock_core::{BackendErrorKind as Kind, Entry, EntryId, Keeper};
+use lock_core::{BackendErrorKind as Kind, Entry, EntryId, Keeper, Notifier};
 use zookeeper_client::Acl;
 
 use super::{base_nodes, member::Member, open, pool::Pool, session::Session, slots, ttl_class};
-use crate::{ZkConfig, client::Ensemble, error::Failure, keys::Keys, notify::Notifier};
+use crate::{ZkConfig, client::Ensemble, error::Failure, keys::Keys};
 
 /// All sessions of one backend.
 pub(crate) struct Sessions(Arc<Pool>);

@@ -113,7 +113,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{files::Files, transaction::Transaction};
+    use crate::files::Files;
 
     const PATIENCE: Duration = Duration::from_secs(10);
 

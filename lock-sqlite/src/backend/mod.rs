@@ -19,7 +19,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures_channel::oneshot;
-use futures_util::future::{Either, poll_fn, select};
+use futures_util::future::poll_fn;
 use lock_core::{
     Alarms, Backend, BackendError, BackendErrorKind, Creates, Departure, Entry, FencingToken, Guarantees,
     Holder, Keeper, Lease, Operator, Renewal, Standing, Step, WaitMode, valid_until,
@@ -183,13 +183,11 @@ impl Sqlite {
         if !self.handle.submit(job) {
             return Err(panicked());
         }
-        match select(answer, self.keeper.sleep_until(self.keeper.now() + limit)).await {
-            Either::Left((answer, _)) => answer.unwrap_or_else(|_| Err(panicked())),
-            Either::Right(_) => {
-                let message = format!("{} was not done within {limit:?}", self.files.database.display());
-                Err(BackendError::new(STORE, BackendErrorKind::TimedOut, message))
-            }
-        }
+        let Some(answer) = self.keeper.timeout_at(self.keeper.now() + limit, answer).await else {
+            let message = format!("{} was not done within {limit:?}", self.files.database.display());
+            return Err(BackendError::new(STORE, BackendErrorKind::TimedOut, message));
+        };
+        answer.unwrap_or_else(|_| Err(panicked()))
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::{mem, sync::Arc, time::Duration};
 
-use crate::{BackendError, BackendErrorKind, Entry, FencingToken, Keeper, LostReason, Paced, telemetry};
+use crate::{
+    BackendError, BackendErrorKind, Entry, FencingToken, Keeper, LogThrottle, LostReason, telemetry,
+};
 
 /// Logs what happens to many locks and waiters at the same time as one line.
 #[derive(Debug)]
 pub(crate) struct EventLog {
-    lines: Paced<Cause>,
+    lines: LogThrottle<Cause>,
     /// The process that connected.
     pid: u32,
 }
@@ -34,7 +36,7 @@ struct Cause {
 
 impl EventLog {
     pub(crate) fn new(keeper: &Keeper) -> Self {
-        Self { lines: Paced::new(keeper), pid: keeper.pid() }
+        Self { lines: LogThrottle::new(keeper), pid: keeper.pid() }
     }
 
     pub(crate) fn pid(&self) -> u32 {

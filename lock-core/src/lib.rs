@@ -33,7 +33,7 @@
 //! |---|---|
 //! | taking locks | [`Locks`], [`DistributedLock`], [`AcquireOptions`], [`Guard`] |
 //! | what holds on which store | [`Guarantees`] |
-//! | writing a backend | [`Backend`], [`Operator`], [`Notifier`], [`Paced`], [`CircuitBreaker`], [`settings`], and [`sync`] |
+//! | writing a backend | [`Backend`], [`Operator`], [`Notifier`], [`LogThrottle`], [`CircuitBreaker`], [`settings`], and [`sync`] |
 //! | what is traced | [`telemetry`] |
 //! | time, threads and randomness | [`Clock`], [`Keeper`], [`Entropy`] |
 //! | testing what a service does when it loses a lock | the module `testing`, behind the feature `testing` |
@@ -52,7 +52,7 @@ mod entry;
 mod error;
 mod event_log;
 mod excerpt;
-mod first_process;
+mod fork_detector;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -66,13 +66,13 @@ mod limits;
 mod linger;
 mod lock;
 mod locks;
+mod log_throttle;
 mod lost;
 mod memory;
 mod name;
 mod notifier;
 mod operator;
 mod options;
-mod paced;
 mod panic_isolation;
 mod pending_entry;
 mod pointers;
@@ -96,7 +96,7 @@ pub use self::{
     entry::{Claim, Entry, EntryId, Kind},
     error::{BackendError, BackendErrorKind, Error, InputError},
     excerpt::{excerpt, harmless},
-    first_process::FirstProcess,
+    fork_detector::ForkDetector,
     guarantees::Guarantees,
     guard::Guard,
     hold::Hold,
@@ -106,13 +106,13 @@ pub use self::{
     limits::{MAX_TTL, MIN_TTL},
     lock::{DistributedLock, Lock},
     locks::{CloseError, Locks},
+    log_throttle::LogThrottle,
     lost::Lost,
     memory::Memory,
     name::{LockName, NameError},
     notifier::Notifier,
     operator::{Diagnosis, Operator, QueueRow},
     options::{AcquireOptions, BackOff, LookAgain, Outage, shown_label},
-    paced::Paced,
     released::Released,
     rwlock::RwLock,
     semaphore::Semaphore,

@@ -47,9 +47,9 @@ impl Client {
         &self.0.keeper
     }
 
-    /// Logs what many sessions and streams meet at once in one line: see [`lock_core::Paced::note`].
+    /// Logs what many sessions and streams meet at once in one line: see [`lock_core::LogThrottle::note`].
     pub(crate) fn warn(&self, cause: &'static str, tell: impl FnOnce(Option<u64>) + Send + 'static) {
-        self.0.paced.note(cause, tell);
+        self.0.throttle.note(cause, tell);
     }
 
     /// Sends a transaction, which is built again for each sending.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use lock_core::sync::{Mutex, MutexGuard};
-use lock_core::{BackendErrorKind as Kind, Keeper, Paced};
+use lock_core::{BackendErrorKind as Kind, Keeper, LogThrottle};
 use tokio::runtime::{Handle, Id};
 
 use super::{channel::Channel, cluster::Cluster, connection::Connection, hedge_budget::HedgeBudget};
@@ -25,7 +25,7 @@ pub(super) struct ConnectionPool {
     /// For requests that are sent beside others that are not answered.
     pub(super) hedges: HedgeBudget,
     /// What everybody who has it says of the cluster.
-    pub(super) paced: Paced<&'static str>,
+    pub(super) throttle: LogThrottle<&'static str>,
     connections: Mutex<Connections>,
 }
 
@@ -43,13 +43,13 @@ impl ConnectionPool {
         let told = Arc::clone(&keeper_runtime);
         // Runs before any verb that the keeper runs for us.
         keeper.spawn(async move { told.set(Handle::current().id()).unwrap_or_default() });
-        let paced = Paced::new(&keeper);
+        let throttle = LogThrottle::new(&keeper);
         Self {
             cluster,
             keeper,
             keeper_runtime,
             hedges: HedgeBudget::new(),
-            paced,
+            throttle,
             connections: Mutex::default(),
         }
     }

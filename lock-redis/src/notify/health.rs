@@ -6,7 +6,7 @@ use std::{
 };
 
 use lock_core::sync::Mutex;
-use lock_core::{BackendErrorKind as Kind, Keeper, Paced};
+use lock_core::{BackendErrorKind as Kind, Keeper, LogThrottle};
 use redis::Cmd;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -27,7 +27,7 @@ const MARK_TTL_MS: u32 = 60_000;
 pub(super) struct Health {
     publish_denied: AtomicBool,
     /// Where subscriptions come and go, each end would be a line.
-    log: Paced<Cause>,
+    log: LogThrottle<Cause>,
     /// The causes for which there are no notifications and that were logged.
     logged: Mutex<Vec<Kind>>,
     /// That this process may not publish was logged.
@@ -46,7 +46,7 @@ impl Health {
     pub(super) fn new(keeper: &Keeper) -> Self {
         let (publish_denied, logged, logged_denied) =
             (AtomicBool::new(false), Mutex::default(), AtomicBool::new(false));
-        Self { publish_denied, log: Paced::new(keeper), logged, logged_denied }
+        Self { publish_denied, log: LogThrottle::new(keeper), logged, logged_denied }
     }
 
     /// Whether this process may not publish, as far as it knows.

@@ -7,7 +7,7 @@ use futures_util::{
     future::{join_all, select_ok},
 };
 use lock_core::{
-    BackendErrorKind as Kind, BootTime, CircuitBreaker, Entropy, Keeper, Paced, SystemEntropy, excerpt,
+    BackendErrorKind as Kind, BootTime, CircuitBreaker, Entropy, Keeper, LogThrottle, SystemEntropy, excerpt,
     settings::{ConfigError, Password},
 };
 use tokio::{
@@ -33,7 +33,7 @@ pub(crate) struct Ensemble {
     limits: Arc<SessionLimits>,
     breaker: Arc<CircuitBreaker<Failure>>,
     /// The log about all sessions and connections, at a limited rate.
-    pub(crate) log: Paced<&'static str>,
+    pub(crate) log: LogThrottle<&'static str>,
 }
 
 impl Ensemble {
@@ -43,7 +43,7 @@ impl Ensemble {
         let limits = Arc::new(SessionLimits::new(config.endpoints.len()));
         let breaker =
             CircuitBreaker::new(Failure::is_of_connection).with_longest_pause(config.connect_timeout / 2);
-        let (breaker, log) = (Arc::new(breaker), Paced::new(&keeper));
+        let (breaker, log) = (Arc::new(breaker), LogThrottle::new(&keeper));
         Ok(Self { config, password, tls, keeper, limits, breaker, log })
     }
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use lock_core::{BackendErrorKind as Kind, FirstProcess};
+use lock_core::{BackendErrorKind as Kind, ForkDetector};
 use tokio::sync::watch;
 
 use super::{
@@ -45,7 +45,7 @@ pub(super) fn open(pool: &Arc<Pool>, class: &mut SessionClass, timeout: Duration
 
 /// The process that first opened a session. The client polls its sockets on a thread of that process, which does not exist in a
 /// fork.
-static OPENED: FirstProcess = FirstProcess::new();
+static OPENED: ForkDetector = ForkDetector::new();
 
 fn check_fork() -> Result<(), Failure> {
     if OPENED.is_this() {

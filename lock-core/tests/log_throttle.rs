@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::{Arc, Mutex};
 
-use lock_core::{BootTime, Paced};
+use lock_core::{BootTime, LogThrottle};
 use support::{Client, Sim, assert_at, ms, s, sleep};
 
 /// A line: of which cause, the number of the last thing that it tells of, how many they are, and when.
@@ -13,7 +13,7 @@ type Line = (&'static str, u32, Option<u64>, BootTime);
 struct Log {
     sim: Sim,
     client: Client,
-    lines: Paced<&'static str>,
+    lines: LogThrottle<&'static str>,
     told: Arc<Mutex<Vec<Line>>>,
 }
 
@@ -21,7 +21,7 @@ impl Log {
     fn new() -> Self {
         let sim = Sim::new();
         let client = sim.client();
-        let lines = Paced::new(&client.keeper);
+        let lines = LogThrottle::new(&client.keeper);
         Self { sim, client, lines, told: Arc::default() }
     }
 

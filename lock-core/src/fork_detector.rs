@@ -1,4 +1,4 @@
-//! [`FirstProcess`]: tells a fork that it cannot go on with what its parent did.
+//! [`ForkDetector`]: tells a fork that it cannot go on with what its parent did.
 
 use std::{
     process,
@@ -10,15 +10,15 @@ use std::{
 /// A backend has one as a `static` for each thing that belongs to a whole process, and asks it before it does that thing.
 ///
 /// ```
-/// static OPENED: lock_core::FirstProcess = lock_core::FirstProcess::new();
+/// static OPENED: lock_core::ForkDetector = lock_core::ForkDetector::new();
 ///
 /// assert!(OPENED.is_this(), "no process did before");
 /// assert!(OPENED.is_this(), "the same process may go on");
 /// ```
 #[derive(Debug, Default)]
-pub struct FirstProcess(AtomicU32);
+pub struct ForkDetector(AtomicU32);
 
-impl FirstProcess {
+impl ForkDetector {
     /// No process has done it yet.
     #[must_use]
     pub const fn new() -> Self {

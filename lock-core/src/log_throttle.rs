@@ -1,4 +1,4 @@
-//! [`Paced`]: what happens again and again, in at most one line for each cause and second.
+//! [`LogThrottle`]: what happens again and again, in at most one line for each cause and second.
 
 use std::{
     collections::{HashMap, hash_map},
@@ -20,9 +20,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// or a connection: causes are kept until this is dropped. Clones share what they have logged.
 ///
 /// ```
-/// use lock_core::{Keeper, Paced};
+/// use lock_core::{Keeper, LogThrottle};
 ///
-/// let lines: Paced<&str> = Paced::new(&Keeper::shared());
+/// let lines: LogThrottle<&str> = LogThrottle::new(&Keeper::shared());
 /// for session in 1..=3 {
 ///     // Logs the first, and a second later the third, with `times=2`.
 ///     lines.note("not proved", move |times| tracing::warn!(session, times, "a session is not proved alive"));
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 ///
 /// ### To ensure correctness
 /// [`note`](Self::note) runs the code of a log subscriber: nothing may be locked that it could come back for.
-pub struct Paced<C>(Arc<Inner<C>>);
+pub struct LogThrottle<C>(Arc<Inner<C>>);
 
 struct Inner<C> {
     clock: Arc<dyn Clock>,
@@ -48,7 +48,7 @@ struct Said {
 
 type Tell = Box<dyn FnOnce(Option<u64>) + Send>;
 
-impl<C: Clone + Eq + Hash + Send + 'static> Paced<C> {
+impl<C: Clone + Eq + Hash + Send + 'static> LogThrottle<C> {
     /// Nothing is logged yet. The keeper's clock counts the seconds, and its thread logs what was counted; it is not kept alive
     /// by this.
     #[must_use]
@@ -109,14 +109,14 @@ fn many(times: u64) -> Option<u64> {
     (times > 1).then_some(times)
 }
 
-impl<C> Clone for Paced<C> {
+impl<C> Clone for LogThrottle<C> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<C> fmt::Debug for Paced<C> {
+impl<C> fmt::Debug for LogThrottle<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Paced").finish_non_exhaustive()
+        f.debug_struct("LogThrottle").finish_non_exhaustive()
     }
 }
